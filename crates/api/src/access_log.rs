@@ -34,9 +34,6 @@ const LONGEST_ID: usize = 128;
 /// The longest path that is logged.
 const LONGEST_PATH: usize = 256;
 
-/// What stands before the id of a webhook.
-const WEBHOOKS: &str = "/webhooks/";
-
 /// The port that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
@@ -111,6 +108,10 @@ pub(crate) struct RequestIdAlias {
     pub(crate) prefix: &'static str,
 }
 
+/// In the extensions of a request whose path has a secret in it: the path without that, for the log.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedPath(pub(crate) String);
+
 async fn follow(
     State((requests, port, marks)): State<(Requests, Port, &'static [Mark])>,
     mut request: Request,
@@ -123,7 +124,7 @@ async fn follow(
     let alias = request.extensions_mut().remove::<RequestIdAlias>();
     let id = id_of(request.headers());
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
-    let path = logged_path(request.uri().path());
+    let path = logged_path(&request);
     let by = tracing::field::Empty;
     // At the highest level, so that no filter removes the id from the lines inside.
     let span = tracing::error_span!(
@@ -152,15 +153,10 @@ async fn follow(
     .await
 }
 
-/// As much of a path as is logged. Whoever knows the id in a webhook's path can trigger it: that is left out.
-fn logged_path(path: &str) -> String {
-    let path = match path.split_once(WEBHOOKS) {
-        Some((before, rest)) => {
-            let after = rest.split_once('/').map_or("", |(_, after)| after);
-            format!("{before}{WEBHOOKS}…/{after}")
-        }
-        None => path.to_owned(),
-    };
+/// As much of a path as is logged.
+fn logged_path(request: &Request) -> String {
+    let without_secrets = request.extensions().get::<LoggedPath>();
+    let path = without_secrets.map_or_else(|| request.uri().path(), |path| &path.0);
     path.chars().take(LONGEST_PATH).collect()
 }
 

@@ -35,7 +35,7 @@ use http::HeaderName;
 use muster_service::Service;
 
 use self::senlin_error::SenlinError;
-use crate::access_log::RequestIdAlias;
+use crate::access_log::{LoggedPath, RequestIdAlias};
 use crate::auth::Authenticators;
 use crate::error::ErrorRenderer;
 use crate::serve::PublicRoute;
@@ -71,6 +71,14 @@ fn owns_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// The path of a webhook without its id, with which anyone can trigger it.
+fn path_without_webhook_id(path: &str) -> Option<String> {
+    const WEBHOOKS: &str = "/v1/webhooks/";
+    let rest = path.strip_prefix(ROOT)?.strip_prefix(WEBHOOKS)?;
+    let after = rest.split_once('/').map_or("", |(_, after)| after);
+    Some(format!("{ROOT}{WEBHOOKS}…/{after}"))
+}
+
 /// The header of the request id that clients of OpenStack services read.
 const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
@@ -81,10 +89,29 @@ pub(crate) fn mark(request: &mut Request) {
     if !owns_path(path) {
         return;
     }
-    if routes::is_public(path) {
-        request.extensions_mut().insert(PublicRoute);
-    }
+    let (is_public, without_secrets) = (routes::is_public(path), path_without_webhook_id(path));
     let extensions = request.extensions_mut();
+    if is_public {
+        extensions.insert(PublicRoute);
+    }
+    if let Some(path) = without_secrets {
+        extensions.insert(LoggedPath(path));
+    }
     extensions.insert(ErrorRenderer(|error| SenlinError::from(error).response()));
     extensions.insert(RequestIdAlias { header: OPENSTACK_REQUEST_ID, prefix: "req-" });
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("/clustering/v1/clusters", None)]
+    #[case("/clustering/v1/webhooks/0190f3a2/trigger", Some("/clustering/v1/webhooks/…/trigger"))]
+    #[case("/clustering/v1/webhooks/0190f3a2", Some("/clustering/v1/webhooks/…/"))]
+    fn the_id_of_a_webhook_is_not_logged(#[case] path: &str, #[case] logged: Option<&str>) {
+        assert_eq!(path_without_webhook_id(path).as_deref(), logged);
+    }
 }

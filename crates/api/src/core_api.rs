@@ -20,7 +20,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use muster_core::shape::NamedShape;
 use muster_core::time::Timestamp;
 use muster_proto::rest::Endpoint;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
@@ -59,28 +58,19 @@ pub struct CoreApi {
     shutdown: CancellationToken,
     /// The frameworks that local processes can run; none on a server without local processes.
     frameworks: Option<Arc<dyn Frameworks>>,
-    /// The shapes that requests can name.
-    shapes: Arc<[NamedShape]>,
     streams: StreamLimit,
 }
 
 impl CoreApi {
     /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
-        let (info, shapes, streams) = (Arc::new(info), Arc::default(), StreamLimit::default());
-        Self { service, info, shutdown, frameworks: None, shapes, streams }
+        Self { service, info: Arc::new(info), shutdown, frameworks: None, streams: StreamLimit::default() }
     }
 
     /// Adds the frameworks that local processes can run.
     #[must_use]
     pub fn with_frameworks(self, frameworks: Arc<dyn Frameworks>) -> Self {
         Self { frameworks: Some(frameworks), ..self }
-    }
-
-    /// Adds the shapes that requests can name.
-    #[must_use]
-    pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
-        Self { shapes: shapes.into(), ..self }
     }
 
     /// Ends requests that wait for a milestone, and watches. The actions continue.

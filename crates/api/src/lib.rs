@@ -11,6 +11,8 @@ pub mod error;
 pub mod guard;
 mod health;
 pub mod identity;
+mod list_turn;
+mod one_port;
 pub mod probes;
 mod reauthenticate;
 pub mod rest;

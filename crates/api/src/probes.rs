@@ -63,10 +63,19 @@ async fn healthy(State(probes): State<Probes>) -> Response {
     }
 }
 
-/// Readiness: the engine holds its lease and claims actions, the last write succeeded, and the database answers.
+/// Readiness: the engine holds its lease and claims actions, the last write succeeded, and the database answers. What
+/// concerns some namespaces only is a warning: the others are served.
 async fn ready(State(probes): State<Probes>) -> Response {
     match probes.service.readiness(PATIENCE).await {
-        Ok(()) => Json(json!({"status": "ready"})).into_response(),
+        Ok(()) => {
+            let warnings = probes.service.unobserved().warnings();
+            let body = if warnings.is_empty() {
+                json!({"status": "ready"})
+            } else {
+                json!({"status": "ready", "warnings": warnings})
+            };
+            Json(body).into_response()
+        }
         Err(reason) => unavailable("unready", reason),
     }
 }

@@ -9,6 +9,7 @@ use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
 use http::request::Parts;
+use muster_core::principal::Principal;
 use muster_proto::bind;
 use muster_proto::rest::{Answer, Call, Endpoint, METHODS, Rule};
 use tonic::Status;
@@ -16,6 +17,7 @@ use tonic::metadata::MetadataMap;
 
 use crate::access;
 use crate::error::ApiError;
+use crate::list_turn::ListTurn;
 
 mod body;
 mod response;
@@ -24,7 +26,7 @@ mod tests;
 
 pub use body::BODY_LIMIT;
 pub use response::ErrorContext;
-pub(crate) use response::json;
+pub(crate) use response::{is_grpc, json};
 
 /// The custom verb of a watched path.
 const WATCH: &str = ":watch";
@@ -96,8 +98,13 @@ async fn serve(
     };
     let context = ErrorContext::of_parts(&parts);
     let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
-    match call(route, path, &query, parts, body).await {
-        Ok(answer) => response::render(uri.path(), &headers, answer),
+    let answered = async {
+        let caller = parts.extensions.get::<Principal>();
+        let turn = if route.endpoint.method.is_list { Some(ListTurn::wait(caller).await?) } else { None };
+        Ok((turn, call(route, path, &query, parts, body).await?))
+    };
+    match answered.await {
+        Ok((turn, answer)) => ListTurn::until_sent(turn, response::render(uri.path(), &headers, answer)),
         Err(status) => context.render(&status),
     }
 }

@@ -1,14 +1,15 @@
-//! Serves both ports, REST with probes and gRPC with health and reflection, until it is asked to stop.
+//! Serves both ports, one for REST, probes and gRPC, one for gRPC alone, until it is asked to stop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use axum::Router;
+use axum::ServiceExt;
+use axum::extract::Request;
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use muster_service::Service;
 
 use crate::access_log::Port;
@@ -18,6 +19,7 @@ use crate::connections::{self, LimitedAcceptor};
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
 use crate::identity::Identity;
+use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
 use crate::serve::{grpc_router, protect};
 use crate::{clustering, health, identity, rest};
@@ -28,9 +30,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Bound ports, so that a port in use is reported before anything starts.
 #[derive(Debug)]
 pub struct Ports {
-    /// For REST and probes.
+    /// For REST, probes and gRPC.
     pub rest: TcpListener,
-    /// For gRPC.
+    /// For gRPC alone, where its clients expect it.
     pub grpc: TcpListener,
 }
 
@@ -102,10 +104,17 @@ impl Server {
             .merge(clustering.routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
-        let grpc =
-            grpc_router(health::add_to(api.grpc(), service), authenticators, guard(ports.grpc.local_addr()?));
-        let rest = requests.around(rest, Port::Rest, &[clustering::mark, identity::mark]);
-        let grpc = requests.around(grpc, Port::Grpc, &[]);
+        let methods = health::add_to(api.grpc(), service);
+        let grpc = |address| {
+            let router = grpc_router(methods.clone(), authenticators.clone(), guard(address));
+            requests.around(router, Port::Grpc, &[])
+        };
+        let both = OnePort {
+            rest: requests.around(rest, Port::Rest, &[clustering::mark, identity::mark]),
+            grpc: grpc(ports.rest.local_addr()?),
+        };
+        let alone = grpc(ports.grpc.local_addr()?);
+        let grpc = OnePort { rest: alone.clone(), grpc: alone };
         let handle = Handle::new();
         tokio::spawn({
             let handle = handle.clone();
@@ -117,7 +126,7 @@ impl Server {
             }
         });
         tokio::try_join!(
-            listen(ports.rest, rest, tls.clone(), handle.clone()),
+            listen(ports.rest, both, tls.clone(), handle.clone()),
             listen(ports.grpc, grpc, tls, handle),
         )?;
         Ok(())
@@ -126,22 +135,23 @@ impl Server {
 
 async fn listen(
     port: TcpListener,
-    router: Router,
+    service: OnePort,
     tls: Option<Tls>,
     handle: Handle<SocketAddr>,
 ) -> io::Result<()> {
-    let service = router.into_make_service();
+    let service = ServiceExt::<Request>::into_make_service(service);
     // A response over HTTP/2 is several small writes; with Nagle's algorithm each would wait for an acknowledgement.
-    let acceptor = LimitedAcceptor::new(NoDelayAcceptor::new());
+    let acceptor = NoDelayAcceptor::new();
     match tls {
         Some(Tls(tls)) => {
-            let mut server =
-                axum_server::from_tcp_rustls(port, tls)?.map(|tls| tls.acceptor(acceptor)).handle(handle);
+            let limited = |tls: RustlsAcceptor| LimitedAcceptor::new(tls.acceptor(acceptor));
+            let mut server = axum_server::from_tcp_rustls(port, tls)?.map(limited).handle(handle);
             connections::set_limits(server.http_builder());
             server.serve(service).await
         }
         None => {
-            let mut server = axum_server::from_tcp(port)?.acceptor(acceptor).handle(handle);
+            let mut server =
+                axum_server::from_tcp(port)?.acceptor(LimitedAcceptor::new(acceptor)).handle(handle);
             connections::set_limits(server.http_builder());
             server.serve(service).await
         }

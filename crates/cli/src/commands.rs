@@ -17,6 +17,7 @@ mod python;
 pub(crate) mod restart;
 pub(crate) mod scale;
 pub(crate) mod shape;
+pub(crate) mod update;
 mod watch;
 
 use std::process::ExitCode;
@@ -28,10 +29,10 @@ use muster_proto::v1alpha2::{Cluster, GetClusterRequest};
 use tonic::{Response, Status};
 use uuid::Uuid;
 
-use crate::connect::Client;
+use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
-use crate::wait::{Deadline, Subject};
+use crate::wait::{Deadline, Subject, WaitFlags};
 
 /// How many rows are asked for at a time; all pages are read.
 const PAGE: i32 = 500;
@@ -109,6 +110,50 @@ async fn pages<T>(
             return Ok(all);
         }
         token = next;
+    }
+}
+
+/// Which cluster of which server is changed, how that is waited for, and how the cluster is shown then.
+#[derive(Debug, Parser)]
+pub(crate) struct ChangeFlags {
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    among: AmongFlags,
+    #[command(flatten)]
+    wait: WaitFlags,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// A change of a cluster that was found.
+struct ClusterChange {
+    client: Client,
+    cluster: Cluster,
+    deadline: Deadline,
+    flags: ChangeFlags,
+}
+
+impl ChangeFlags {
+    /// Finds the cluster of this name; the time to wait begins.
+    async fn find(self, name: &str) -> Result<ClusterChange> {
+        let mut client = self.server.connect().await?;
+        let deadline = self.wait.deadline();
+        let cluster = find(&mut client, &self.namespace.namespace, name, &self.among).await?;
+        Ok(ClusterChange { client, cluster, deadline, flags: self })
+    }
+}
+
+impl ClusterChange {
+    /// Asks for the change, waits for it if that is wanted, and shows the cluster as it then is.
+    async fn carry_out(
+        mut self,
+        change: impl AsyncFn(&Client) -> Result<Response<Cluster>, Status>,
+    ) -> Result<ExitCode> {
+        let ChangeFlags { wait, format, .. } = &self.flags;
+        carry_out(&mut self.client, change, wait.no_wait, self.deadline, format).await
     }
 }
 

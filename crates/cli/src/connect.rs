@@ -39,7 +39,7 @@ const LARGEST_ANSWER: usize = 64 << 20;
 #[derive(Debug, Clone, Parser)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerFlags {
-    /// The server's gRPC address, such as `http://127.0.0.1:8887`; otherwise the one of the data folder
+    /// The server's address, such as `http://127.0.0.1:8888`; otherwise the one of the data folder
     #[arg(long, env = "MUSTER_SERVER", value_name = "URL")]
     server: Option<String>,
     /// The token to come in with; otherwise the one of the data folder

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use commands::{
     action, actions, completion, create, delete, down, env, events, framework, get, logs, nodes, restart,
-    scale, shape,
+    scale, shape, update,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -36,6 +36,7 @@ enum Command {
     Get(get::Get),
     Nodes(nodes::Nodes),
     Scale(scale::Scale),
+    Update(Box<update::Update>),
     Restart(restart::Restart),
     Delete(delete::Delete),
     Logs(logs::Logs),
@@ -63,6 +64,7 @@ impl Args {
             Command::Get(get) => get.run(),
             Command::Nodes(nodes) => nodes.run(),
             Command::Scale(scale) => scale.run(),
+            Command::Update(update) => update.run(),
             Command::Restart(restart) => restart.run(),
             Command::Delete(delete) => delete.run(),
             Command::Logs(logs) => logs.run(),

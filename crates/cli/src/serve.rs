@@ -30,6 +30,7 @@ use muster_kube::Kubernetes;
 use muster_local::{Processes, Simulated};
 use muster_service::Service;
 use muster_store::{Dialect, Store};
+use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -103,11 +104,10 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let config = engine_config(settings, &info);
     let engine = start_engine(settings, config, processes, kubernetes, store, &mut server_metrics).await?;
     let shutdown = CancellationToken::new();
-    let service = Service::new(engine.clone());
+    let service = Service::new(engine.clone()).with_shapes(settings.shape.clone());
     let server = Server {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
-            .with_frameworks(Arc::new(environments))
-            .with_shapes(settings.shape.clone()),
+            .with_frameworks(Arc::new(environments)),
         clustering: Clustering::new(service.clone(), authenticators.clone(), tls.is_some()),
         identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
         service,
@@ -174,6 +174,17 @@ fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
     }
 }
 
+/// The hosts that no webhook may reach, since they trust this server; with `--dev` there are none.
+fn own_servers(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<String> {
+    if settings.dev {
+        return Vec::new();
+    }
+    let database = settings.database_url.as_ref().and_then(|url| Url::parse(url).ok());
+    let database = database.as_ref().and_then(Url::host_str);
+    let hosts = database.into_iter().chain(kubernetes.map(Kubernetes::api_server));
+    hosts.map(|host| host.trim_matches(['[', ']']).to_owned()).collect()
+}
+
 async fn start_engine(
     settings: &Settings,
     config: Config,
@@ -182,6 +193,10 @@ async fn start_engine(
     store: Store,
     server_metrics: &mut ServerMetrics,
 ) -> Result<Engine> {
+    let mut rule = settings.egress();
+    for host in own_servers(settings, kubernetes.as_ref()) {
+        rule.close(egress::addresses(&host).await);
+    }
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
     if let Some(kubernetes) = kubernetes {
         providers.push(Arc::new(kubernetes));
@@ -197,7 +212,7 @@ async fn start_engine(
         Dialect::Sqlite => Arc::new(SystemClock),
         Dialect::Postgres => Arc::new(DatabaseClock::new(Arc::new(SystemClock))),
     };
-    let egress = Arc::new(Egress::new(settings.egress())?);
+    let egress = Arc::new(Egress::new(rule)?);
     let parts = Parts {
         store,
         providers,
@@ -208,4 +223,25 @@ async fn start_engine(
         metrics,
     };
     Engine::start(parts).await.context("cannot start the engine")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Some("postgres://muster:secret@db.example.org:5433/muster"), false, &["db.example.org"])]
+    #[case(Some("postgres://muster@[2001:db8::5]/muster"), false, &["2001:db8::5"])]
+    #[case(Some("postgres://muster@db.example.org/muster"), true, &[])]
+    #[case(None, false, &[])]
+    fn the_host_of_the_database_is_closed_to_webhooks(
+        #[case] url: Option<&str>,
+        #[case] dev: bool,
+        #[case] hosts: &[&str],
+    ) {
+        let settings = Settings { database_url: url.map(str::to_owned), dev, ..Settings::default() };
+        assert_eq!(own_servers(&settings, None), hosts);
+    }
 }

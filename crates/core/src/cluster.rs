@@ -332,6 +332,9 @@ pub struct ObservedSummary {
     pub object: Option<String>,
     /// The fence of Muster's last write, as observed on that object.
     pub fence: Fence,
+    /// The generation of that object, as last observed: it rises whenever anyone changes what the object specifies.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub object_generation: u64,
     /// Groups whose size an autoscaler decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,

@@ -20,10 +20,38 @@ pub(crate) const NODE: Schema = Schema(&[
     ("cpu", Property::string("Processors, such as 2 or 500m.")),
     ("memory", Property::string("Memory, such as 4Gi.")),
     ("gpu", Property::integer("Whole accelerators.")),
+    ("limits", Property::map("What it may use at most, on Kubernetes.", UPPER_LIMITS)),
+    (
+        "gpu_resource",
+        Property::string("The resource that accelerators are requested by; otherwise nvidia.com/gpu."),
+    ),
+    ("extended_resources", Property::free_map("Amounts of other resources of Kubernetes, by their names.")),
+    (
+        "tolerations",
+        Property::list("Taints that are tolerated.", &Property::map("A toleration.", TOLERATION)),
+    ),
+    ("selectors", Property::free_map("Labels that the machine below must have.")),
     ("image", Property::string("The image, or the Python environment, if another than the cluster's.")),
     ("env", Property::free_map("What is added to the environment.")),
     ("args", Property::list("What is added to the start command.", &Property::string("An argument."))),
     ("pod", Property::map("What its pod has on Kubernetes.", NODE_POD)),
+]);
+
+const UPPER_LIMITS: Schema =
+    Schema(&[("cpu", Property::string("Processors.")), ("memory", Property::string("Memory."))]);
+
+const TOLERATION: Schema = Schema(&[
+    ("key", Property::string("The key of the taint.")),
+    ("operator", Property::string("How the taint is compared.").allowed(&["Equal", "Exists"])),
+    ("value", Property::string("The value of the taint.")),
+    (
+        "effect",
+        Property::string("The effect of the taint.").allowed(&[
+            "NoSchedule",
+            "PreferNoSchedule",
+            "NoExecute",
+        ]),
+    ),
 ]);
 
 const NODE_POD: Schema = Schema(&[

@@ -13,8 +13,9 @@ use crate::limits::Limits;
 use crate::profile::Profile;
 use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
-use crate::shape::{self, Shape};
+use crate::shape::{Shape, Toleration, UpperLimits};
 use crate::time::TimeSpan;
+use crate::unknown_fields::UnknownFields;
 
 pub use given::GivenRecipe;
 pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
@@ -77,6 +78,21 @@ pub struct NodeRecipe {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
+    /// What it may use at most.
+    #[serde(skip_serializing_if = "UpperLimits::is_empty")]
+    pub limits: UpperLimits,
+    /// The resource that accelerators are requested by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_resource: Option<String>,
+    /// Amounts of other resources.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extended_resources: BTreeMap<String, u32>,
+    /// Taints of machines that are tolerated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// Labels that the machine below must have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub selectors: BTreeMap<String, String>,
     /// The container image, or the Python environment, if it is another than the cluster's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -143,28 +159,58 @@ impl NodeRecipe {
 
     /// A group's own recipe, completed by its shape.
     pub fn of_group(group: &WorkerGroup) -> Self {
-        let own = Self::stored_in(group);
-        let Shape { cpu, memory, gpu, .. } = group.shape;
-        own.or(Self { cpu, memory, gpu, ..Self::default() })
+        Self::stored_in(group).or(Self::of_shape(group.shape.clone()))
+    }
+
+    /// A recipe with nothing but a shape.
+    pub fn of_shape(shape: Shape) -> Self {
+        Self::default().with_shape(shape)
+    }
+
+    /// This recipe with another shape.
+    #[must_use]
+    pub fn with_shape(self, shape: Shape) -> Self {
+        let Shape {
+            cpu,
+            memory,
+            gpu,
+            limits,
+            gpu_resource,
+            extended_resources,
+            tolerations,
+            selectors,
+            unknown: _,
+        } = shape;
+        Self { cpu, memory, gpu, limits, gpu_resource, extended_resources, tolerations, selectors, ..self }
     }
 
     /// This recipe, completed by `other`.
     fn or(self, other: Self) -> Self {
-        Self {
+        let shape = self.shape().or(other.shape());
+        let completed = Self {
             shape: self.shape.or(other.shape),
-            cpu: self.cpu.or(other.cpu),
-            memory: self.memory.or(other.memory),
-            gpu: self.gpu.or(other.gpu),
             image: self.image.or(other.image),
             env: other.env.into_iter().chain(self.env).collect(),
             args: if self.args.is_empty() { other.args } else { self.args },
             pod: self.pod.or(other.pod),
-        }
+            ..Self::default()
+        };
+        completed.with_shape(shape)
     }
 
     /// The shape of a node.
     pub fn shape(&self) -> Shape {
-        Shape { cpu: self.cpu, memory: self.memory, gpu: self.gpu, ..Shape::default() }
+        Shape {
+            cpu: self.cpu,
+            memory: self.memory,
+            gpu: self.gpu,
+            limits: self.limits.clone(),
+            gpu_resource: self.gpu_resource.clone(),
+            extended_resources: self.extended_resources.clone(),
+            tolerations: self.tolerations.clone(),
+            selectors: self.selectors.clone(),
+            unknown: UnknownFields::default(),
+        }
     }
 }
 
@@ -193,8 +239,11 @@ impl ClusterRecipe {
     /// Reads the properties of a request: unknown properties and unusable amounts are refused.
     pub fn from_request(properties: &Map<String, Value>) -> Result<Self, String> {
         let recipe = Self::read(properties.clone())?;
-        for NodeRecipe { cpu, memory, .. } in [recipe.head(), recipe.workers(None)] {
-            shape::check(cpu, memory).map_err(|error| error.to_string())?;
+        if let Some(name) = profile_types::FRAMEWORK.first_unknown(properties) {
+            return Err(format!("unknown property '{name}'"));
+        }
+        for node in [recipe.head(), recipe.workers(None)] {
+            node.shape().check().map_err(|error| error.to_string())?;
         }
         Ok(recipe)
     }
@@ -299,8 +348,27 @@ mod tests {
     }
 
     #[test]
+    fn a_shape_reaches_nodes_whole() {
+        let shape = json!({
+            "cpu": "2", "limits": {"cpu": "4"}, "gpu": 1, "gpu_resource": "amd.com/gpu",
+            "extended_resources": {"vpc.amazonaws.com/efa": 1},
+            "tolerations": [{"key": "k", "operator": "Exists"}], "selectors": {"zone": "a"},
+        });
+        let recipe = recipe(&json!({"head": shape, "worker": {"memory": "1Gi"}})).unwrap();
+        assert_eq!(serde_json::to_value(recipe.head().shape()).unwrap(), shape);
+        let stored = group(Shape::deserialize(&shape).unwrap(), NodeRecipe::default());
+        let mut expected = shape;
+        expected["memory"] = "1Gi".into();
+        assert_eq!(serde_json::to_value(recipe.workers(Some(&stored)).shape()).unwrap(), expected);
+    }
+
+    #[test]
     fn what_is_not_known_is_named() {
         let asked = |properties: Value| ClusterRecipe::from_request(properties.as_object().unwrap());
+        let nested = asked(json!({"head": {"limits": {"cpu": "1", "colour": "1"}}})).unwrap_err();
+        assert_eq!(nested, "unknown property 'head.limits.colour'");
+        let nested = asked(json!({"worker": {"tolerations": [{"kez": "1"}]}})).unwrap_err();
+        assert_eq!(nested, "unknown property 'worker.tolerations.0.kez'");
         let why = asked(json!({"wrker": {}})).unwrap_err();
         assert!(why.contains("unknown field `wrker`, expected one of `provider`"), "{why}");
         assert!(recipe(&json!({"head": {"cpu": "much"}})).unwrap_err().contains("much"));

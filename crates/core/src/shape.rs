@@ -1,4 +1,6 @@
-//! Shapes of nodes: cpu, memory, gpu, and where they may run.
+//! Shapes of nodes: cpu, memory, accelerators and other resources, and where the nodes may run.
+
+mod change;
 
 use std::collections::BTreeMap;
 
@@ -7,7 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{Cpu, InvalidQuantity, Memory};
 use crate::unknown_fields::UnknownFields;
 
-/// The size of a node. Absent values are left to the provider.
+pub use change::ShapeChange;
+
+/// The resource that accelerators are requested by, unless a shape names another.
+pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
+
+/// The size of a node. Absent values are left to the provider. Local processes have cpu, memory and accelerators; the
+/// rest is for pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shape {
@@ -20,6 +28,18 @@ pub struct Shape {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
+    /// What a node may use at most, where that is more than it is given.
+    #[serde(skip_serializing_if = "UpperLimits::is_empty")]
+    pub limits: UpperLimits,
+    /// The resource that accelerators are requested by; otherwise [`GPU_RESOURCE`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_resource: Option<String>,
+    /// Amounts of other resources, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extended_resources: BTreeMap<String, u32>,
+    /// Taints of machines that are tolerated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
     /// Labels that the machine below must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
@@ -28,22 +48,71 @@ pub struct Shape {
     pub unknown: UnknownFields,
 }
 
+/// What a node may use at most; absent is as much as it is given.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpperLimits {
+    /// Cpu.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// Fields of a newer version.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+impl UpperLimits {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A toleration of taints, in the words of Kubernetes. What is empty is left to its defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    /// The key of the taint.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// `Equal` or `Exists`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub operator: String,
+    /// The value of the taint.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub effect: String,
+    /// Fields of a newer version.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
 /// A named shape of the server's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct NamedShape {
     /// Its name.
     pub name: String,
-    /// Cpu.
-    pub cpu: Option<Cpu>,
-    /// Memory.
-    pub memory: Option<Memory>,
-    /// Whole accelerators.
-    pub gpu: Option<u32>,
+    /// Its amounts.
+    #[serde(flatten)]
+    pub shape: Shape,
 }
 
 /// The least memory of a node: a smaller amount was meant in another unit.
 const LEAST_MEMORY: Memory = Memory::from_bytes(1 << 20);
+
+/// The longest name of a resource: a DNS subdomain, a slash and a name.
+const LONGEST_RESOURCE: usize = 317;
+
+/// The most tolerations, selectors and other resources of a shape, each.
+const MOST_ENTRIES: usize = 100;
+
+/// The operators and the effects of tolerations.
+const OPERATORS: &[&str] = &["", "Equal", "Exists"];
+const EFFECTS: &[&str] = &["", "NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Why a shape was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,39 +130,162 @@ pub enum InvalidShape {
         "memory is {0}, and no program runs in less than {LEAST_MEMORY}: give more, with a unit, such as 512Mi or 4Gi"
     )]
     TooLittleMemory(Memory),
+    /// A limit below the amount.
+    #[error(
+        "the limit of {resource} is {limit}, which is less than the {amount} that a node is given: raise it, or leave it out"
+    )]
+    LimitTooLow {
+        /// Cpu or memory.
+        resource: &'static str,
+        /// The limit.
+        limit: String,
+        /// What a node is given.
+        amount: String,
+    },
+    /// A name that no resource can have.
+    #[error(
+        "'{0}' is not the name of a resource: letters, digits, '-', '_', '.' and a '/' are possible, such as nvidia.com/gpu"
+    )]
+    Resource(String),
+    /// A toleration that Kubernetes does not accept.
+    #[error("toleration of '{key}': {why}")]
+    Toleration {
+        /// The key of the taint.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text that no log or list can show.
+    #[error("{what} {text:?} has control characters: leave them out")]
+    ControlCharacters {
+        /// Of what.
+        what: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// Too many entries of one kind.
+    #[error("{count} {what} are given: {MOST_ENTRIES} are possible")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
 }
 
-/// Refuses amounts that no node can run with.
-pub fn check(cpu: Option<Cpu>, memory: Option<Memory>) -> Result<(), InvalidShape> {
-    if cpu == Some(Cpu::default()) {
-        return Err(InvalidShape::NoCpu);
+impl Shape {
+    /// Refuses what no node can run with, and what no pod can have.
+    pub fn check(&self) -> Result<(), InvalidShape> {
+        if self.cpu == Some(Cpu::default()) {
+            return Err(InvalidShape::NoCpu);
+        }
+        if let Some(memory) = self.memory.filter(|memory| *memory < LEAST_MEMORY) {
+            return Err(InvalidShape::TooLittleMemory(memory));
+        }
+        check_limit("cpu", self.limits.cpu, self.cpu)?;
+        check_limit("memory", self.limits.memory, self.memory)?;
+        let counts = [
+            ("extended_resources", self.extended_resources.len()),
+            ("tolerations", self.tolerations.len()),
+            ("selectors", self.selectors.len()),
+        ];
+        if let Some((what, count)) = counts.into_iter().find(|(_, count)| *count > MOST_ENTRIES) {
+            return Err(InvalidShape::TooMany { what, count });
+        }
+        if let Some(name) =
+            self.extended_resources.keys().chain(&self.gpu_resource).find(|name| !is_resource(name))
+        {
+            return Err(InvalidShape::Resource(name.clone()));
+        }
+        let selectors = self.selectors.iter().flat_map(|(key, value)| [key, value]);
+        check_texts("selector", selectors)?;
+        for toleration in &self.tolerations {
+            toleration.check()?;
+            check_texts("toleration", [&toleration.key, &toleration.value])?;
+        }
+        Ok(())
     }
-    match memory.filter(|memory| *memory < LEAST_MEMORY) {
-        Some(memory) => Err(InvalidShape::TooLittleMemory(memory)),
+
+    /// This shape, completed by `other`. A limit of the other belongs to the other's amount, and is taken with it.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let limits = UpperLimits {
+            cpu: self.limits.cpu.or(other.limits.cpu.filter(|_| self.cpu.is_none())),
+            memory: self.limits.memory.or(other.limits.memory.filter(|_| self.memory.is_none())),
+            unknown: self.limits.unknown,
+        };
+        Self {
+            cpu: self.cpu.or(other.cpu),
+            memory: self.memory.or(other.memory),
+            gpu: self.gpu.or(other.gpu),
+            limits,
+            gpu_resource: self.gpu_resource.or(other.gpu_resource),
+            extended_resources: other.extended_resources.into_iter().chain(self.extended_resources).collect(),
+            tolerations: if self.tolerations.is_empty() { other.tolerations } else { self.tolerations },
+            selectors: other.selectors.into_iter().chain(self.selectors).collect(),
+            unknown: self.unknown,
+        }
+    }
+
+    /// The first field that this version does not know.
+    pub fn unknown_field(&self) -> Option<&str> {
+        let tolerations = self.tolerations.iter().flat_map(|toleration| toleration.unknown.names());
+        self.unknown.names().chain(self.limits.unknown.names()).chain(tolerations).next()
+    }
+
+    /// The resource that its accelerators are requested by.
+    pub fn gpu_resource(&self) -> &str {
+        self.gpu_resource.as_deref().unwrap_or(GPU_RESOURCE)
+    }
+}
+
+impl Toleration {
+    fn check(&self) -> Result<(), InvalidShape> {
+        let Self { key, operator, value, effect, unknown: _ } = self;
+        let why = if !OPERATORS.contains(&operator.as_str()) {
+            format!("operator '{operator}' is neither Equal nor Exists")
+        } else if !EFFECTS.contains(&effect.as_str()) {
+            format!("effect '{effect}' is none of NoSchedule, PreferNoSchedule and NoExecute")
+        } else if operator == "Exists" && !value.is_empty() {
+            format!("value '{value}' is not possible with operator Exists: leave one of them out")
+        } else if key.is_empty() && operator != "Exists" {
+            "without a key only operator Exists is possible".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(InvalidShape::Toleration { key: key.clone(), why })
+    }
+}
+
+fn check_limit<T: PartialOrd + std::fmt::Display>(
+    resource: &'static str,
+    limit: Option<T>,
+    amount: Option<T>,
+) -> Result<(), InvalidShape> {
+    match (limit, amount) {
+        (Some(limit), Some(amount)) if limit < amount => {
+            Err(InvalidShape::LimitTooLow { resource, limit: limit.to_string(), amount: amount.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_texts<'t>(
+    what: &'static str,
+    texts: impl IntoIterator<Item = &'t String>,
+) -> Result<(), InvalidShape> {
+    match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
+        Some(text) => Err(InvalidShape::ControlCharacters { what, text: text.clone() }),
         None => Ok(()),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case("1m", "1Mi", None)]
-    #[case("0", "1Gi", Some("cpu is 0, and nothing runs on none: give a part of a core at least"))]
-    #[case("1", "1", Some("memory is 1, and no program runs in less than 1Mi: give more, with a unit"))]
-    #[case("1", "1048575", Some("memory is 1048575, and no"))]
-    fn amounts_that_nothing_runs_with_are_refused(
-        #[case] cpu: &str,
-        #[case] memory: &str,
-        #[case] why: Option<&str>,
-    ) {
-        let checked = check(cpu.parse().ok(), memory.parse().ok()).map_err(|error| error.to_string());
-        match why {
-            None => assert_eq!(checked, Ok(())),
-            Some(why) => assert!(checked.as_ref().is_err_and(|said| said.contains(why)), "{checked:?}"),
-        }
-    }
+fn is_resource(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    let has_ends = name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.ends_with(|last: char| last.is_ascii_alphanumeric());
+    has_ends && name.bytes().all(plain) && name.matches('/').count() <= 1 && name.len() <= LONGEST_RESOURCE
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,13 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnknownFields(Option<Box<Map<String, Value>>>);
 
+impl UnknownFields {
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|fields| fields.keys()).map(String::as_str)
+    }
+}
+
 impl Serialize for UnknownFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {

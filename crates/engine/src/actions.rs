@@ -51,7 +51,7 @@ const fn version(kind: ActionKind) -> Option<u32> {
         | ActionKind::NodeCheck
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation => Some(1),
-        ActionKind::ClusterUpdate => Some(2),
+        ActionKind::ClusterUpdate => Some(3),
         // Child actions, which their parent executes, and kinds of a newer version.
         ActionKind::NodeJoin | ActionKind::NodeLeave | ActionKind::Unknown(_) => None,
     }

@@ -37,9 +37,9 @@ pub struct Config {
     /// How long a request id is remembered.
     pub request_memory: TimeSpan,
     /// How often the engine looks for nodes without a row.
-    pub stray_period: TimeSpan,
+    pub leftover_period: TimeSpan,
     /// How long a node without a row is left alone.
-    pub stray_grace: TimeSpan,
+    pub leftover_grace: TimeSpan,
     /// The host name that this engine registers with.
     pub host: String,
     /// The version that this engine registers with.
@@ -73,8 +73,8 @@ impl Default for Config {
             policy_rules: PolicyRules::default(),
             retention: TimeSpan::from_secs(30 * 24 * 3600),
             request_memory: TimeSpan::from_secs(24 * 3600),
-            stray_period: TimeSpan::from_secs(60),
-            stray_grace: TimeSpan::from_secs(600),
+            leftover_period: TimeSpan::from_secs(60),
+            leftover_grace: TimeSpan::from_secs(600),
             host: String::new(),
             version: String::new(),
         }

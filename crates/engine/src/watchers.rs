@@ -4,6 +4,6 @@
 mod change_feed;
 pub(crate) mod expiry;
 pub(crate) mod health;
+pub(crate) mod leftover_nodes;
 pub(crate) mod observer;
 pub(crate) mod retention;
-pub(crate) mod strays;

@@ -3,7 +3,6 @@
 //! A flavor is one way to do it: an operator's custom resources, or plain objects of our own. Whoever uses this knows
 //! neither the operators nor their objects; it only makes, follows and patches what it is told to.
 
-mod container;
 mod dask_operator;
 mod domino;
 mod flavor;
@@ -13,16 +12,17 @@ mod native;
 mod object;
 mod patch;
 mod pod;
+mod pod_change;
 #[cfg(test)]
 mod sample;
 mod words;
 
 use muster_core::cluster::Framework;
 
-pub use container::ContainerChange;
 pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
 pub use metadata::USER;
 pub use object::{Kind, Manifest, POD, Part, Watched};
+pub use pod_change::PodChange;
 pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};
 
 /// Every flavor, the default one of each framework first.

@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     pub(crate) instance: InstanceId,
     pub(crate) certain: Certain,
     pub(crate) fences: Fences,
+    /// The host name or address of the API server.
+    pub(crate) api_server: String,
     /// What to remember for the next start; nothing where its user says which one it is.
     pub(crate) remembered: Option<Remembered>,
 }
@@ -77,6 +79,7 @@ pub(crate) async fn connect(
 ) -> Result<Connection, CannotConnect> {
     let config = config(options).await?;
     let server = config.cluster_url.to_string();
+    let api_server = config.cluster_url.host().unwrap_or_default().to_owned();
     let watch_client = connected(for_watches(config.clone()))?;
     let client = connected(config)?;
     let (id, certain, remembered) = match &options.instance_id {
@@ -89,10 +92,10 @@ pub(crate) async fn connect(
     };
     let fences = Fences::of(&options.database);
     let instance = InstanceId::new("kubernetes", &id);
-    Ok(Connection { client, watch_client, instance, certain, fences, remembered })
+    Ok(Connection { client, watch_client, instance, certain, fences, api_server, remembered })
 }
 
-/// A watch ends regularly, so silence for much longer means that nobody is there. Logs that are followed may be silent
+/// A watch ends regularly, so silence for much longer means that the connection is dead. Logs that are followed may be silent
 /// for as long as they like.
 fn for_watches(mut config: Config) -> Config {
     config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS)) + LATE);

@@ -114,7 +114,7 @@ where
 pub(crate) trait Takes<K>: Send + Sync {
     /// All is about to be told.
     fn begin(&self) -> u64;
-    /// A thing is so now; told on, unless all is being listed since a moment.
+    /// A thing is so now. Subscribers are notified, unless all is being listed since a moment.
     fn take(&self, thing: K, listed_since: Option<u64>);
     /// A thing is gone.
     fn drop(&self, thing: K);

@@ -61,6 +61,7 @@ pub(crate) fn observed(
         object: ObjectState::Present(ObjectSpec {
             identity: root.uid.clone(),
             fence: site.fence(others.fences),
+            generation: site.generation(),
             groups: groups.iter().map(|group| seen_group(group, &autoscalers)).collect(),
             leaving: root.leaving.is_some(),
             suspended: root.words.suspended,

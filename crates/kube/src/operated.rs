@@ -1,6 +1,6 @@
 //! Clusters whose members operators make.
 
-mod look;
+mod current_site;
 mod parts;
 mod stand;
 mod steps;
@@ -22,7 +22,8 @@ use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, DiscoveredCluster, FencedCall, INVALID, LogQuery, MemberId, Membership,
-    ObjectState, Observed, OperatorCapabilities, OperatorProvider, Provider, ProviderError, WorldChange,
+    ObjectState, Observed, OperatorCapabilities, OperatorProvider, Provider, ProviderError, Unobserved,
+    WorldChange,
 };
 use muster_framework_client::{FrameworkClient, FrameworkRequestError};
 use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
@@ -198,6 +199,10 @@ impl Provider for Operated {
         if self.certain.check().is_err() { Ok(()) } else { self.installed.readiness() }
     }
 
+    fn unobserved(&self) -> Vec<Unobserved> {
+        self.installed.all().iter().flat_map(|sites| sites.unobserved()).collect()
+    }
+
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
         let able: Vec<&dyn Flavor> =
             flavors_of(framework_of(kind)?).filter(|flavor| flavor.abilities().create).collect();
@@ -262,7 +267,7 @@ impl Provider for Operated {
         flavor.check_remake(was, plan).map_err(invalid)
     }
 
-    async fn observe(&self, target: ClusterTarget<'_>, _: &[Node]) -> Result<Observed, ProviderError> {
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let stand = match self.stand(target.cluster) {
             // Where a kind is not defined nothing of it is there.
             Err(error) if error.reason == NO_OPERATOR => {
@@ -270,7 +275,7 @@ impl Provider for Operated {
             }
             stand => stand?,
         };
-        let site = self.look(&stand, target.cluster).await?;
+        let site = self.current_site(&stand, target.cluster, nodes).await?;
         self.ask_for_last_words(&stand, &site, target.cluster.id);
         let others = Others {
             fences: &self.writer.fences,

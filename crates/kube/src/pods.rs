@@ -19,8 +19,8 @@ use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Made, Membership, NodeProvider, NodeResult,
-    Observed, Provider, ProviderError, WorldChange,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, ProviderResource, WorldChange,
 };
 use muster_frameworks::kubernetes::POD;
 use serde_json::{Map, Value, json};
@@ -123,6 +123,10 @@ impl Provider for Pods {
         flavor.is_none().then_some(CAPABILITIES)
     }
 
+    fn orphan_type(&self) -> Option<ProfileType> {
+        Some(ProfileType::new(KUBERNETES_POD, "1.0"))
+    }
+
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
         PodRecipe::of(profile).map(drop)
     }
@@ -201,17 +205,18 @@ impl NodeProvider for Pods {
         stopped.buffer_unordered(AT_ONCE).boxed()
     }
 
-    fn obstacles(&self, _: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        self.table.obstacles(starting)
+    fn obstacles(&self, target: ClusterTarget<'_>, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        let home = manifest::namespace(target.profile, &target.cluster.namespace);
+        self.table.obstacles(starting, home)
     }
 
-    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+    async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
         let made = self.table.marked(&self.writer.fences)?;
-        Ok(made.into_iter().map(Made::Node).collect())
+        Ok(made.into_iter().map(ProviderResource::Node).collect())
     }
 
-    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
-        let Made::Node(node) = stray else { return Ok(()) };
+    async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
+        let ProviderResource::Node(node) = leftover else { return Ok(()) };
         for pod in self.table.marked_with(node, &self.writer.fences) {
             self.remove(&pod).await?;
         }

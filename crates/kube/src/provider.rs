@@ -12,7 +12,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider, ProviderError,
-    WorldChange,
+    Unobserved, WorldChange,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -31,6 +31,7 @@ const CHANGES: usize = 4096;
 /// A Kubernetes: clusters that operators drive, and nodes that are pods.
 pub struct Kubernetes {
     instance: InstanceId,
+    api_server: String,
     remembered: Option<Remembered>,
     operated: Arc<Operated>,
     pods: Arc<Pods>,
@@ -49,13 +50,18 @@ impl Kubernetes {
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
         let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
         let (pods, operated) = (Arc::new(pods), Arc::new(operated));
-        let Connection { instance, remembered, .. } = connection;
-        Ok(Self { instance, remembered, operated, pods, changes, _stop: stops })
+        let Connection { instance, api_server, remembered, .. } = connection;
+        Ok(Self { instance, api_server, remembered, operated, pods, changes, _stop: stops })
     }
 
     /// What to remember for the next start, at which it may be away.
     pub fn remembered(&self) -> Option<&Remembered> {
         self.remembered.as_ref()
+    }
+
+    /// The host name or address of the API server.
+    pub fn api_server(&self) -> &str {
+        &self.api_server
     }
 
     /// Who does it for nodes of a type.
@@ -88,6 +94,14 @@ impl Provider for Kubernetes {
 
     fn readiness(&self) -> Result<(), String> {
         self.operated.readiness()
+    }
+
+    fn unobserved(&self) -> Vec<Unobserved> {
+        self.operated.unobserved()
+    }
+
+    fn orphan_type(&self) -> Option<ProfileType> {
+        self.pods.orphan_type()
     }
 
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {

@@ -10,7 +10,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use muster_core::ids::ClusterId;
-use muster_engine::ports::provider::{ProviderError, WorldChange};
+use muster_core::time::Timestamp;
+use muster_engine::ports::clock::{Clock as _, SystemClock};
+use muster_engine::ports::provider::{ProviderError, Unobserved, WorldChange};
 use muster_frameworks::kubernetes::{Flavor, Part, Watched};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -63,7 +65,7 @@ pub(crate) struct Sites {
 struct State {
     sites: HashMap<Key, Site>,
     stale: StaleWatches,
-    /// What is gone, and may still be told of: by a watch that is late, or by the answer to a write.
+    /// What is gone, and may still be reported: by a watch that is late, or by the answer to a write.
     graves: Graves,
     /// Where what has a UID is.
     places: HashMap<String, Key>,
@@ -85,7 +87,7 @@ impl State {
 }
 
 impl Sites {
-    /// Nothing is known until each of the watches has told all.
+    /// Nothing is known until each of the watches has listed everything.
     pub(crate) fn new(
         flavor: &'static dyn Flavor,
         watches: &[Watch],
@@ -112,6 +114,17 @@ impl Sites {
         known.filter_map(|(_, site)| site.rooted()).collect()
     }
 
+    /// The namespaces whose watches cannot report at present.
+    pub(crate) fn unobserved(&self) -> Vec<Unobserved> {
+        let state = self.state.lock();
+        let unobserved = |(namespace, reason): (Option<&str>, &str)| Unobserved {
+            namespace: namespace.map(str::to_owned),
+            flavor: Some(self.flavor.name()),
+            reason: reason.to_owned(),
+        };
+        state.stale.reasons().map(unobserved).collect()
+    }
+
     /// Where the root of a cluster is.
     pub(crate) fn find(&self, cluster: ClusterId) -> Option<Key> {
         let state = self.state.lock();
@@ -135,7 +148,7 @@ impl Sites {
         state.moment
     }
 
-    /// A watch has told all, since that moment.
+    /// A watch has listed everything, since that moment.
     pub(crate) fn complete(&self, watch: &Watch, begun: u64) {
         let in_sync = {
             let mut state = self.state.lock();
@@ -240,7 +253,7 @@ impl Sites {
             return None;
         }
         state.moment += 1;
-        let arrival = Arrival { moment: state.moment, read_since };
+        let arrival = Arrival { moment: state.moment, at: SystemClock.now(), read_since };
         state.places.insert(uid.to_owned(), key.clone());
         let site = state.sites.entry(key).or_default();
         change(site, arrival).then_some(site.cluster).flatten()
@@ -297,7 +310,7 @@ pub(crate) struct Graves {
 }
 
 impl Graves {
-    /// More than may be told of late.
+    /// More than may be reported late.
     const MOST: usize = 4096;
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
@@ -321,19 +334,20 @@ impl Graves {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     moment: u64,
-    /// It was read since then; what is told by a watch may be older than that.
+    at: Timestamp,
+    /// It was read since then; what a watch reports may be older than that.
     read_since: Option<u64>,
 }
 
-/// A thing, and when it was last told of.
+/// A thing as last reported, and when that was.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told<T> {
+pub(crate) struct Cached<T> {
     pub(crate) value: T,
     moment: u64,
 }
 
-impl<T: PartialEq> Told<T> {
-    /// Takes what is told now, unless that is older; whether it says something else than before.
+impl<T: PartialEq> Cached<T> {
+    /// Takes what is reported now, unless that is older; whether it says something else than before.
     fn take(&mut self, value: T, arrival: Arrival, version: impl Fn(&T) -> (&str, &str)) -> bool {
         // A Kubernetes that was restored from a backup has lower versions than it had before.
         let is_read = arrival.read_since.is_some_and(|since| self.moment < since);

@@ -38,6 +38,12 @@ impl StaleWatches {
         }
     }
 
+    /// The namespaces of watches that cannot report, none being all of them, and why. One that has just begun is not
+    /// among them.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        self.0.values().filter_map(|watch| Some((watch.namespace.as_deref(), watch.why.as_deref()?)))
+    }
+
     /// A watch cannot report any more.
     pub(crate) fn add(&mut self, index: usize, namespace: Option<String>, why: String) {
         self.0.insert(index, StaleWatch { namespace, why: Some(why) });
@@ -67,6 +73,7 @@ mod tests {
         stale.add(0, Some("a".to_owned()), "forbidden".to_owned());
         assert_eq!(stale.check("a").unwrap_err().message, "forbidden");
         assert_eq!(stale.check("b"), Ok(()));
+        assert_eq!(stale.reasons().collect::<Vec<_>>(), [(Some("a"), "forbidden")]);
         stale.add(2, None, "gone".to_owned());
         assert!(stale.check("b").is_err(), "one that watches everywhere");
     }

@@ -359,7 +359,7 @@ fn test(path: &str, value: &Value) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-/// Goes on when whoever waits for it is dropped.
+/// Goes on when the task that waits for it is dropped.
 pub(crate) async fn detached<T: Send + 'static>(
     write: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
 ) -> Result<T, ProviderError> {

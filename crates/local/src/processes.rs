@@ -41,8 +41,8 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Made, Membership, NodeProvider, NodeResult,
-    Observed, Provider, ProviderError, UpdateOutcome, WorldChange,
+    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
+    Observed, Provider, ProviderError, ProviderResource, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
@@ -267,15 +267,15 @@ impl NodeProvider for Processes {
         self.inner.clear(call).await
     }
 
-    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+    async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
         let (places, database) = (self.inner.places.clone(), self.inner.settings.database.clone());
-        let listed = tokio::task::spawn_blocking(move || places.made_with(&database)).await;
+        let listed = tokio::task::spawn_blocking(move || places.resources_of(&database)).await;
         let failed = |error| on_disk("the folders of clusters cannot be listed", &error);
         listed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
     }
 
-    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
-        self.inner.remove_stray(stray).await
+    async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
+        self.inner.remove_leftover(leftover).await
     }
 }
 
@@ -293,7 +293,7 @@ impl Inner {
     }
 }
 
-/// A shim has obeyed somebody with a higher fence.
+/// A shim has obeyed a request with a higher fence.
 fn overtaken(Refused { given, highest }: Refused) -> ProviderError {
     ProviderError::overtaken(given, highest)
 }

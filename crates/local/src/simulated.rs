@@ -90,6 +90,10 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
         })
     }
 
+    fn orphan_type(&self) -> Option<ProfileType> {
+        Some(ProfileType::new(SIMULATED_NODE, VERSION))
+    }
+
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
         Some(self)
     }

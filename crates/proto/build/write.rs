@@ -24,8 +24,11 @@ fn table_row(method: &Method) -> String {
     let unknown_names = if method.refuses_unknown_names { "Refused" } else { "Ignored" };
     format!(
         "Method {{ grpc_path: {:?}, request: {:?}, unknown_names: UnknownNames::{unknown_names}, streaming: {}, \
-         rules: &[{rules}] }},\n",
-        method.grpc_path, method.request, method.streaming
+         is_list: {}, rules: &[{rules}] }},\n",
+        method.grpc_path,
+        method.request,
+        method.streaming,
+        method.list.is_some(),
     )
 }
 

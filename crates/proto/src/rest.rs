@@ -65,6 +65,8 @@ pub struct Method {
     pub unknown_names: UnknownNames,
     /// Whether it answers with a stream.
     pub streaming: bool,
+    /// Whether it answers with a list.
+    pub is_list: bool,
     /// The ways to it over HTTP.
     pub rules: &'static [Rule],
 }

@@ -19,9 +19,12 @@ mod queries;
 mod reads;
 pub mod receivers;
 mod service;
+mod shapes;
 pub mod sizes;
 mod token_signer;
+mod unobserved;
 pub mod watch;
+mod write_event;
 
 pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
@@ -34,6 +37,8 @@ pub use policies::Removed;
 pub use reads::DatabaseInfo;
 pub use service::Service;
 pub use token_signer::TokenSigner;
+pub use unobserved::UnobservedClusters;
+pub use write_event::Writer;
 
 /// The engine's ports that APIs use, and the types of their results.
 pub mod ports {

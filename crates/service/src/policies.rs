@@ -1,5 +1,6 @@
 //! Policies: plain writes.
 
+use muster_core::event::Event;
 use muster_core::ids::PolicyId;
 use muster_core::policy::{self, InvalidPolicy, Policy};
 use muster_core::principal::Principal;
@@ -11,6 +12,7 @@ pub use muster_store::commands::Removed;
 
 use crate::error::ServiceError;
 use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
 
 impl Service {
     /// Builds a policy from a specification; stores nothing.
@@ -36,18 +38,32 @@ impl Service {
     }
 
     /// Stores a new policy.
-    pub async fn create_policy(&self, policy: Policy) -> Result<(), ServiceError> {
-        Ok(self.store().create_policy(CreatePolicy { policy, events: Vec::new() }).await?)
+    pub async fn create_policy(&self, writer: &Writer, policy: Policy) -> Result<(), ServiceError> {
+        let events = vec![self.policy_event(writer, Written::Created, &policy)];
+        Ok(self.store().create_policy(CreatePolicy { policy, events }).await?)
     }
 
     /// Renames a policy; nothing else of it can be changed. None if it was deleted meanwhile.
-    pub async fn rename_policy(&self, id: PolicyId, name: String) -> Result<Option<Policy>, ServiceError> {
-        let command = RenamePolicy { id, name, now: self.now(), events: Vec::new() };
+    pub async fn rename_policy(
+        &self,
+        writer: &Writer,
+        policy: Policy,
+        name: String,
+    ) -> Result<Option<Policy>, ServiceError> {
+        let renamed = Policy { name: name.clone(), ..policy };
+        let events = vec![self.policy_event(writer, Written::Updated, &renamed)];
+        let command = RenamePolicy { id: renamed.id, name, now: self.now(), events };
         Ok(self.store().rename_policy(command).await?)
     }
 
     /// Deletes a policy that is bound to no cluster.
-    pub async fn delete_policy(&self, id: PolicyId) -> Result<Removed, ServiceError> {
-        Ok(self.store().delete_policy(DeletePolicy { id, events: Vec::new() }).await?)
+    pub async fn delete_policy(&self, writer: &Writer, policy: &Policy) -> Result<Removed, ServiceError> {
+        let events = vec![self.policy_event(writer, Written::Deleted, policy)];
+        Ok(self.store().delete_policy(DeletePolicy { id: policy.id, events }).await?)
+    }
+
+    fn policy_event(&self, writer: &Writer, written: Written, policy: &Policy) -> Event {
+        let Policy { id, name, project, .. } = policy;
+        self.write_event(writer, written, &Object { kind: "Policy", id: id.to_string(), name, project })
     }
 }

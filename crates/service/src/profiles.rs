@@ -1,5 +1,6 @@
 //! Profiles: plain writes, and the types that profiles can have here.
 
+use muster_core::event::Event;
 use muster_core::ids::ProfileId;
 use muster_core::principal::Principal;
 use muster_core::profile::{Profile, ProfileType};
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
 
 /// Why a specification is no profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,18 +68,20 @@ impl Service {
         let info = self
             .profile_type(&envelope.name, &envelope.version)
             .ok_or_else(|| ProfileError::UnknownType(envelope.kind()))?;
-        let properties = envelope.properties()?;
-        info.schema.validate(properties)?;
-        self.check_recipe_namespace(principal, properties)?;
+        let mut properties = envelope.properties()?.clone();
+        info.schema.validate(&properties)?;
+        self.check_recipe_namespace(principal, &properties)?;
+        let kind = ProfileType::new(info.name, info.version);
+        self.resolve_names(&kind, &mut properties)?;
         let mut envelope = envelope.whole().clone();
         envelope.retain(|key, _| key != "properties");
         let profile = Profile {
             id: ProfileId::from_uuid(new_id()),
             name: name.to_owned(),
-            kind: ProfileType::new(info.name, info.version),
+            kind,
             project: principal.project.clone(),
             user: principal.id.clone(),
-            properties: properties.clone(),
+            properties,
             envelope,
             metadata: Map::new(),
             implicit: false,
@@ -98,13 +102,15 @@ impl Service {
     }
 
     /// Stores a new profile.
-    pub async fn create_profile(&self, profile: Profile) -> Result<(), ServiceError> {
-        Ok(self.store().insert_profile(InsertProfile { profile }).await?)
+    pub async fn create_profile(&self, writer: &Writer, profile: Profile) -> Result<(), ServiceError> {
+        let events = vec![self.profile_event(writer, Written::Created, &profile)];
+        Ok(self.store().insert_profile(InsertProfile { profile, events }).await?)
     }
 
     /// Changes the name or the metadata of a profile; its specification cannot be changed.
     pub async fn update_profile(
         &self,
+        writer: &Writer,
         profile: Profile,
         name: Option<String>,
         metadata: Option<Map<String, Value>>,
@@ -112,13 +118,21 @@ impl Service {
         let now = self.now();
         let name = name.unwrap_or(profile.name);
         let metadata = metadata.unwrap_or(profile.metadata);
-        let command = UpdateProfile { id: profile.id, name: name.clone(), metadata: metadata.clone(), now };
-        self.store().update_profile(command).await?;
-        Ok(Profile { name, metadata, updated_at: Some(now), ..profile })
+        let updated = Profile { name, metadata, updated_at: Some(now), ..profile };
+        let Profile { id, name, metadata, .. } = updated.clone();
+        let events = vec![self.profile_event(writer, Written::Updated, &updated)];
+        self.store().update_profile(UpdateProfile { id, name, metadata, now, events }).await?;
+        Ok(updated)
     }
 
     /// Deletes a profile; false if a cluster or node uses it.
-    pub async fn delete_profile(&self, id: ProfileId) -> Result<bool, ServiceError> {
-        Ok(self.store().delete_profile(DeleteProfile { id }).await?)
+    pub async fn delete_profile(&self, writer: &Writer, profile: &Profile) -> Result<bool, ServiceError> {
+        let events = vec![self.profile_event(writer, Written::Deleted, profile)];
+        Ok(self.store().delete_profile(DeleteProfile { id: profile.id, events }).await?)
+    }
+
+    fn profile_event(&self, writer: &Writer, written: Written, profile: &Profile) -> Event {
+        let Profile { id, name, project, .. } = profile;
+        self.write_event(writer, written, &Object { kind: "Profile", id: id.to_string(), name, project })
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::service::Service;
+use crate::unobserved::UnobservedClusters;
 
 impl Service {
     /// The time by the engine's clock.
@@ -40,6 +41,15 @@ impl Service {
         instances.sort_by(|left, right| left.as_str().cmp(right.as_str()));
         let capacity = |id: &InstanceId| self.engine.provider(id)?.capacity();
         instances.into_iter().filter_map(|id| capacity(&id).map(|capacity| (id, capacity))).collect()
+    }
+
+    /// The clusters that cannot be observed at present, and why.
+    pub fn unobserved(&self) -> UnobservedClusters {
+        let of_instance = |id: InstanceId| {
+            let unobserved = self.engine.provider(&id).map(|provider| provider.unobserved());
+            (id, unobserved.unwrap_or_default())
+        };
+        UnobservedClusters(self.instances().into_iter().map(of_instance).collect())
     }
 
     /// The operations that nodes of a type have at an instance.

@@ -1,8 +1,8 @@
 //! Receivers: webhooks that change a cluster in the name of their creator.
 
 use muster_core::action::ActionKind;
+use muster_core::event::Event;
 use muster_core::ids::{ClusterId, ReceiverId};
-use muster_core::principal::Principal;
 use muster_core::receiver::{Receiver, ReceiverKind};
 use muster_engine::new_id;
 use muster_store::commands::{DeleteReceiver, PutReceiver};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
 
 /// A webhook that is to be created.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,11 +47,8 @@ impl ReceiverUpdate {
 
 impl Service {
     /// Creates a receiver that acts in the name of the caller.
-    pub async fn create_receiver(
-        &self,
-        principal: &Principal,
-        new: NewReceiver,
-    ) -> Result<Receiver, ServiceError> {
+    pub async fn create_receiver(&self, writer: &Writer, new: NewReceiver) -> Result<Receiver, ServiceError> {
+        let principal = &writer.principal;
         let NewReceiver { name, cluster_id, action, actor, params } = new;
         let receiver = Receiver {
             id: ReceiverId::from_uuid(new_id()),
@@ -65,7 +63,7 @@ impl Service {
             created_at: self.now(),
             updated_at: None,
         };
-        self.put_receiver(receiver).await
+        self.put_receiver(writer, Written::Created, receiver).await
     }
 
     /// A receiver by its id: everyone who knows the id may trigger it.
@@ -73,29 +71,45 @@ impl Service {
         Ok(self.store().receiver(id).await?)
     }
 
-    /// Changes a receiver.
+    /// Changes a receiver. If that changes what its triggers do, they do it in the name of the caller from now on, so
+    /// that the rights of its creator cannot be used for something else.
     pub async fn update_receiver(
         &self,
+        writer: &Writer,
         receiver: Receiver,
         update: ReceiverUpdate,
     ) -> Result<Receiver, ServiceError> {
+        let is_renamed_only = update.action.is_none() && update.params.is_none();
         let receiver = Receiver {
+            principal: if is_renamed_only { receiver.principal } else { writer.principal.clone() },
             name: update.name.unwrap_or(receiver.name),
             action: update.action.unwrap_or(receiver.action),
             params: update.params.unwrap_or(receiver.params),
             updated_at: Some(self.now()),
             ..receiver
         };
-        self.put_receiver(receiver).await
+        self.put_receiver(writer, Written::Updated, receiver).await
     }
 
-    async fn put_receiver(&self, receiver: Receiver) -> Result<Receiver, ServiceError> {
-        self.store().put_receiver(PutReceiver { receiver: receiver.clone() }).await?;
+    async fn put_receiver(
+        &self,
+        writer: &Writer,
+        written: Written,
+        receiver: Receiver,
+    ) -> Result<Receiver, ServiceError> {
+        let events = vec![self.receiver_event(writer, written, &receiver)];
+        self.store().put_receiver(PutReceiver { receiver: receiver.clone(), events }).await?;
         Ok(receiver)
     }
 
     /// Deletes a receiver.
-    pub async fn delete_receiver(&self, id: ReceiverId) -> Result<(), ServiceError> {
-        Ok(self.store().delete_receiver(DeleteReceiver { id }).await?)
+    pub async fn delete_receiver(&self, writer: &Writer, receiver: &Receiver) -> Result<(), ServiceError> {
+        let events = vec![self.receiver_event(writer, Written::Deleted, receiver)];
+        Ok(self.store().delete_receiver(DeleteReceiver { id: receiver.id, events }).await?)
+    }
+
+    fn receiver_event(&self, writer: &Writer, written: Written, receiver: &Receiver) -> Event {
+        let Receiver { id, name, project, .. } = receiver;
+        self.write_event(writer, written, &Object { kind: "Receiver", id: id.to_string(), name, project })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_core::shape::NamedShape;
 use muster_engine::Engine;
 use muster_store::Store;
 use tokio::sync::OnceCell;
@@ -17,12 +18,20 @@ pub struct Service {
     /// Cancelled when the server stops: waiting requests are answered at once.
     closing: CancellationToken,
     signer: Arc<OnceCell<TokenSigner>>,
+    /// The shapes that requests can name.
+    pub(crate) shapes: Arc<[NamedShape]>,
 }
 
 impl Service {
     /// The use cases of an engine.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, closing: CancellationToken::new(), signer: Arc::default() }
+        Self { engine, closing: CancellationToken::new(), signer: Arc::default(), shapes: Arc::default() }
+    }
+
+    /// Adds the shapes that requests can name.
+    #[must_use]
+    pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
+        Self { shapes: shapes.into(), ..self }
     }
 
     /// The engine below the use cases.

@@ -112,7 +112,7 @@ impl Service {
             position: resumed.unwrap_or_default(),
             pending: VecDeque::new(),
             known: HashMap::new(),
-            known_until: resumed.unwrap_or_default().heard,
+            known_until: resumed.unwrap_or_default().known_until,
             reads_left: 0,
             resume_token: resume_token.to_owned(),
         };

@@ -8,10 +8,10 @@
 //!   restored. (Transaction ids begin low again on another server, and their horizon `pg_snapshot_xmin` stands still
 //!   behind every open transaction of the whole server.)
 //! * A transaction takes a shared advisory lock on the sequence's present value, its *bound*, before it draws, and so
-//!   draws a higher number. The lock ends with the transaction. Nobody waits for it, and commits that are flushed
+//!   draws a higher number. The lock ends with the transaction. No transaction waits for it, and commits that are flushed
 //!   together stay so; a lock that orders the commits would make them one flush after the other.
 //! * A reader reads the sequence, then the bounds that are held, and takes its snapshot after that. What was drawn up to the
-//!   lower of the two ([`Drawn::settled`]) is visible in the snapshot, or never will be: whoever drew it had its lock
+//!   lower of the two ([`Drawn::settled`]) is visible in the snapshot, or never will be: the transaction that drew it had its lock
 //!   before the sequence was read. Either the bound is still held, and is lower, or the lock has ended, which
 //!   PostgreSQL does only after the transaction is visible to new snapshots.
 //! * A position is never above the highest change of a row that the snapshot shows. Such a commit is durable, and so is
@@ -81,7 +81,7 @@ pub(crate) async fn draw(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
 const LEAP: i64 = 1_000_000_000;
 
 /// Leaves the history of a database that was restored from an older copy: numbers that were drawn after the copy was
-/// made must not be drawn again, or whoever followed up to them would miss what they mean now.
+/// made must not be drawn again, or a watch that followed up to them would miss what they mean now.
 pub(crate) async fn leave_history(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
     const SQLITE: &str = "UPDATE counters SET value = value + $1 WHERE name = 'change' RETURNING value";
     const POSTGRES: &str = "SELECT setval('changes', last_value + $1) FROM changes";

@@ -155,8 +155,8 @@ fn is_contention(code: &str) -> bool {
     matches!(code, "40001" | "40P01" | "55P03")
 }
 
-/// PostgreSQL's classes for unfit values, violated constraints (of those that are left here, whoever looks again meets
-/// them again) and exceeded limits.
+/// PostgreSQL's classes for unfit values, violated constraints (of those that are left here, a second attempt
+/// meets them again) and exceeded limits.
 fn is_refusal(code: &str) -> bool {
     ["22", "23", "54"].iter().any(|class| code.starts_with(class))
 }

@@ -3,7 +3,7 @@
 //! A transaction that has a NOTIFY takes a lock of the whole server when it commits, and holds it until the commit is
 //! flushed: such commits are flushed one after the other, those of other databases too. So notices are sent behind the
 //! commits, those that gather meanwhile in one, by transactions that write nothing and wait for no disk. Notices of a
-//! replica that dies in between are lost, as notices may be anyway: whoever waits for one reads again now and then.
+//! replica that dies in between are lost, as notices may be anyway: a task that waits for one reads again now and then.
 
 use std::time::Duration;
 

@@ -104,7 +104,7 @@ impl From<rusqlite::Error> for StoreError {
             rusqlite::Error::SqliteFailure(why, _) if is_duplicate(*why) => {
                 Self::Duplicate(error.to_string())
             }
-            // Whoever is referred to was removed: the command looks again.
+            // The row that is referred to was removed: the command reads again.
             rusqlite::Error::SqliteFailure(why, _)
                 if why.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY =>
             {

@@ -1,9 +1,14 @@
 //! The store: commands go in, rows come out, whatever database is below.
 
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::hash::Hash;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use serde::Serialize;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -173,6 +178,24 @@ impl Store {
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.measured(Answer::Many, query).await
+    }
+
+    /// The ids among these that a query finds in a column; the query is made from the condition that names them.
+    pub(crate) async fn existing<T>(
+        &self,
+        ids: &[T],
+        column: &str,
+        query: impl FnOnce(&str) -> String,
+    ) -> Result<HashSet<T>, StoreError>
+    where
+        T: ToString + Serialize + FromStr<Err: Display> + Eq + Hash,
+    {
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (condition, ids) = self.dialect().any_of(column, "$1", ids);
+        let sql = query(&condition);
+        self.read(async |tx| tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()).await
     }
 
     /// The one row that a server answers to a query outside of any transaction; none where there is no server.

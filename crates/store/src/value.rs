@@ -248,6 +248,12 @@ impl Row {
         if self.str(column)? == "{}" { Ok(T::default()) } else { self.json(column) }
     }
 
+    /// A JSON document; text that is none is read as it is, so that a row with such a text can be listed, run and ended.
+    pub(crate) fn document(&self, column: usize) -> Result<serde_json::Value, StoreError> {
+        let text = self.str(column)?;
+        Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+
     pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {
         serde_json::from_str(self.str(column)?)
             .map_err(|error| StoreError::corrupt(format!("column {column}: {error}")))

@@ -14,8 +14,8 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, Made, Membership, NodeProvider, NodeResult, Observed, Operation,
-    Provider, ProviderError, RECREATE, WorldChange,
+    Capabilities, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed, Operation,
+    Provider, ProviderError, ProviderResource, RECREATE, WorldChange,
 };
 
 pub use world::{Entry, Verb, World};
@@ -69,6 +69,10 @@ impl Provider for Fake {
             FAKE_CLUSTER => Some(capabilities(true)),
             _ => None,
         }
+    }
+
+    fn orphan_type(&self) -> Option<ProfileType> {
+        FAKE_NODE.parse().ok()
     }
 
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
@@ -140,12 +144,12 @@ impl NodeProvider for Fake {
         self.world.touch(Verb::Delete, call).await
     }
 
-    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
-        Ok(self.world.running().into_iter().map(Made::Node).collect())
+    async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
+        Ok(self.world.running().into_iter().map(ProviderResource::Node).collect())
     }
 
-    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
-        self.world.remove(stray);
+    async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
+        self.world.remove(leftover);
         Ok(())
     }
 }

@@ -60,16 +60,9 @@ impl std::fmt::Debug for Account {
 }
 
 impl Account {
-    /// Whether this is the account's password.
-    fn knows(&self, password: &str) -> bool {
-        match self.password.strip_prefix(PLAIN) {
-            Some(plain) => {
-                hash_in_vain(password);
-                plain.as_bytes().ct_eq(password.as_bytes()).into()
-            }
-            None => PasswordHash::new(&self.password)
-                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()),
-        }
+    /// The hash of its password; none if the password itself is in the file.
+    fn hash(&self) -> Option<PasswordHash> {
+        PasswordHash::new(&self.password).ok().filter(|_| !self.password.starts_with(PLAIN))
     }
 
     fn principal(&self) -> Principal {
@@ -77,14 +70,9 @@ impl Account {
     }
 }
 
-/// Hashes a password for nothing: a name that does not exist takes as long to refuse as a wrong password.
-fn hash_in_vain(password: &str) {
-    #[cfg(test)]
-    tests::HASHED_IN_VAIN.set(tests::HASHED_IN_VAIN.get() + 1);
-    let mut digest = [0; 32];
-    // The parameters are valid, so this does not fail.
-    let hashed = Argon2::default().hash_password_into(password.as_bytes(), b"no account's salt", &mut digest);
-    std::hint::black_box((hashed.is_ok(), digest));
+/// Whether a hash is that of a password.
+fn verify(password: &str, hash: &PasswordHash) -> bool {
+    Argon2::default().verify_password(password.as_bytes(), hash).is_ok()
 }
 
 /// The scheme's name.
@@ -111,6 +99,33 @@ impl AccountsFile {
 
     fn find(&self, name: &str) -> Option<&Account> {
         self.account.iter().find(|account| account.name == name)
+    }
+
+    /// Whether this is the account's password.
+    fn is_password_of(&self, account: &Account, password: &str) -> bool {
+        match account.password.strip_prefix(PLAIN) {
+            Some(plain) => {
+                self.hash_in_vain(password);
+                plain.as_bytes().ct_eq(password.as_bytes()).into()
+            }
+            None => account.hash().is_some_and(|hash| verify(password, &hash)),
+        }
+    }
+
+    /// Hashes a password for nothing, at the cost of the file's own hashes: a name that does not exist takes as long to
+    /// refuse as a wrong password.
+    fn hash_in_vain(&self, password: &str) {
+        #[cfg(test)]
+        tests::HASHED_IN_VAIN.set(tests::HASHED_IN_VAIN.get() + 1);
+        if let Some(hash) = self.account.iter().find_map(Account::hash) {
+            std::hint::black_box(verify(password, &hash));
+            return;
+        }
+        let mut digest = [0; 32];
+        // The parameters are valid, so this does not fail.
+        let hashed =
+            Argon2::default().hash_password_into(password.as_bytes(), b"no account's salt", &mut digest);
+        std::hint::black_box((hashed.is_ok(), digest));
     }
 }
 
@@ -163,11 +178,11 @@ impl Accounts {
     pub fn log_in(&self, name: &str, password: &str, project: Option<&str>) -> Option<LoggedIn> {
         let file = self.file.current();
         let Some(account) = file.find(name) else {
-            hash_in_vain(password);
+            file.hash_in_vain(password);
             return None;
         };
         let fits = project.is_none_or(|project| project == account.project);
-        if !account.knows(password) || !fits {
+        if !file.is_password_of(account, password) || !fits {
             return None;
         }
         let signer = self.signer.get()?;

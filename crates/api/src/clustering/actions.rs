@@ -45,6 +45,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         clusters: call.listed_clusters().await?,
         kinds: query.variants("action")?,
         statuses: query.variants("status")?,
+        parents_wait: true,
         ..ActionQuery::default()
     };
     let actions = call.list(wanted).await?;

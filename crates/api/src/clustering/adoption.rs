@@ -64,7 +64,7 @@ pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
 pub(super) async fn adopt(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
     let name = form.name("name")?.map(str::to_owned);
-    let role = form.text("role")?.unwrap_or_default().to_owned();
+    let role = form.short_text("role")?.unwrap_or_default().to_owned();
     let metadata = form.map("metadata")?.unwrap_or_default();
     let adoptee = Wanted::read(&mut form)?.find(call)?;
     let named = NewName { name, role, metadata };

@@ -7,13 +7,14 @@ use muster_core::action::WEBHOOK_REASON;
 use muster_core::ids::ReceiverId;
 use muster_core::principal::{Door, Principal};
 use muster_core::receiver::Receiver;
-use muster_service::{Access, Caller, Case, Service, Subject};
+use muster_service::{Access, Caller, Case, Service, Subject, Writer};
 use serde_json::{Map, Value};
 
 use super::query::Query;
 use super::senlin_error::{MALFORMED, SenlinError};
 use super::version::Version;
 use super::{Clustering, V1};
+use crate::access_log::REQUEST_ID;
 use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
 use crate::rest::BODY_LIMIT;
@@ -37,6 +38,8 @@ pub(super) struct Call {
     receiver: Option<ReceiverId>,
     /// The address of this server for clients: `http://host:port`.
     pub(super) base: String,
+    /// The id of the request, as it is in the access log.
+    request_id: String,
 }
 
 impl Call {
@@ -52,7 +55,19 @@ impl Call {
         let query = Query::read(parts.uri.query().unwrap_or_default());
         let principal = parts.extensions.get::<Principal>().cloned();
         let base = base(parts, tls);
-        Ok(Self { api, principal, access: None, version, path, query, body, receiver: None, base })
+        let request_id = parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+        Ok(Self {
+            api,
+            principal,
+            access: None,
+            version,
+            path,
+            query,
+            body,
+            receiver: None,
+            base,
+            request_id: request_id.to_owned(),
+        })
     }
 
     /// Opens the route to the caller, as far as that can be decided before its object is found.
@@ -77,6 +92,12 @@ impl Call {
     /// The caller.
     pub(super) fn principal(&self) -> Result<&Principal, SenlinError> {
         self.access().map(Access::principal)
+    }
+
+    /// The caller as events of plain writes record it.
+    pub(super) fn writer(&self) -> Result<Writer, SenlinError> {
+        let principal = self.principal()?.clone();
+        Ok(Writer { principal, door: Door::Clustering, request_id: self.request_id.clone() })
     }
 
     /// The caller as actions record it.
@@ -106,6 +127,7 @@ impl Call {
             body: None,
             receiver: Some(receiver.id),
             base: self.base.clone(),
+            request_id: self.request_id.clone(),
         }
     }
 

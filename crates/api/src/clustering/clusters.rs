@@ -55,14 +55,16 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
         statuses: query.variants("status")?,
         ..ClusterQuery::default()
     };
-    let clusters = call.list(wanted).await?;
+    let unobserved = call.service().unobserved();
+    let clusters = call.list(wanted).await?.into_iter().map(|cluster| unobserved.explain(cluster));
+    let clusters: Vec<Cluster> = clusters.collect();
     let with = call.service().belongings(&clusters).await?;
     let shown = clusters.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
-    let cluster = call.cluster(call.path(0)).await?;
+    let cluster = call.service().unobserved().explain(call.cluster(call.path(0)).await?);
     let with = call.service().belongings(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }

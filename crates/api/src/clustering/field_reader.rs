@@ -64,6 +64,13 @@ impl<'b> FieldReader<'b> {
         Ok(by_id.or(self.text("profile")?))
     }
 
+    /// A text that is no longer than a name.
+    pub(super) fn short_text(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
+        let text = self.text(key)?;
+        text.map(|text| check_length(key, text)).transpose()?;
+        Ok(text)
+    }
+
     /// The name of an object.
     pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         let Some(name) = self.text(key)? else { return Ok(None) };
@@ -72,11 +79,7 @@ impl<'b> FieldReader<'b> {
                 "The value for the {key} field must be at least 1 characters long."
             )));
         }
-        if name.chars().count() > LONGEST_NAME {
-            return Err(SenlinError::form(format!(
-                "The value for the {key} field must be less than {LONGEST_NAME} characters long."
-            )));
-        }
+        check_length(key, name)?;
         if name.chars().all(may_be_in_name) {
             return Ok(Some(name));
         }
@@ -212,6 +215,15 @@ pub(super) fn count(key: &str, value: &Value) -> Result<u32, SenlinError> {
         return Err(SenlinError::form(format!("Value must be >= 0 for field '{key}'.")));
     }
     u32::try_from(number).map_err(|_| not_integer(key, value))
+}
+
+fn check_length(key: &str, text: &str) -> Result<(), SenlinError> {
+    if text.chars().count() > LONGEST_NAME {
+        return Err(SenlinError::form(format!(
+            "The value for the {key} field must be less than {LONGEST_NAME} characters long."
+        )));
+    }
+    Ok(())
 }
 
 fn may_be_in_name(character: char) -> bool {

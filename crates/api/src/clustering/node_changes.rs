@@ -23,7 +23,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
     let cluster = form.text("cluster_id")?.filter(|given| !given.is_empty());
-    let role = form.text("role")?.unwrap_or_default();
+    let role = form.short_text("role")?.unwrap_or_default();
     let metadata = form.map("metadata")?.unwrap_or_default();
     form.require("name").require("profile_id").done()?;
     let profile = call.named_profile(profile.unwrap_or_default()).await?;
@@ -58,7 +58,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("node")?);
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
-    let role = form.text("role")?;
+    let role = form.short_text("role")?;
     let metadata = form.map("metadata")?;
     let tainted = if call.version >= TAINTED { form.boolean("tainted")? } else { None };
     form.done()?;

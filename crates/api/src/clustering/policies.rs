@@ -72,7 +72,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let spec = form.map("spec")?;
     form.require("name").require("spec").done()?;
     let policy = new(call, name, &spec.unwrap_or_default())?;
-    call.service().create_policy(policy.clone()).await?;
+    call.service().create_policy(&call.writer()?, policy.clone()).await?;
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
@@ -92,15 +92,15 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     let policy = call.policy(call.path(0)).await?;
     let name = name.filter(|name| *name != policy.name);
     let name = name.ok_or_else(|| SenlinError::bad("No property needs an update"))?.to_owned();
-    let renamed = call.service().rename_policy(policy.id, name).await?;
+    let renamed = call.service().rename_policy(&call.writer()?, policy, name).await?;
     let renamed = renamed.ok_or_else(|| SenlinError::missing("policy", call.path(0)))?;
     Ok(Reply::of("policy", shown(&renamed)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(0);
-    let id = call.policy(given).await?.id;
-    match call.service().delete_policy(id).await? {
+    let policy = call.policy(given).await?;
+    match call.service().delete_policy(&call.writer()?, &policy).await? {
         Removed::Done => Ok(Reply::empty(StatusCode::NO_CONTENT)),
         Removed::Missing => Err(SenlinError::missing("policy", given)),
         Removed::InUse => Err(SenlinError::conflict(

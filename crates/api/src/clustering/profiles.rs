@@ -50,7 +50,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let built =
         built.map_err(|error| refused(error, |why| format!("Failed in creating profile {name}: {why}")))?;
     let profile = Profile { metadata, ..built };
-    call.service().create_profile(profile.clone()).await?;
+    call.service().create_profile(&call.writer()?, profile.clone()).await?;
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
@@ -84,17 +84,21 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     if name.is_none() && metadata.is_none() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    let updated = call.service().update_profile(profile, name.map(str::to_owned), metadata).await?;
+    let updated =
+        call.service().update_profile(&call.writer()?, profile, name.map(str::to_owned), metadata).await?;
     Ok(Reply::of("profile", show::profile(&updated)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
-    let id = call.profile(call.path(0)).await?.id;
-    if call.service().delete_profile(id).await? {
+    let profile = call.profile(call.path(0)).await?;
+    if call.service().delete_profile(&call.writer()?, &profile).await? {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
     Err(SenlinError::conflict(
         "ResourceInUse",
-        format!("The profile '{id}' cannot be deleted: still referenced by some clusters and/or nodes."),
+        format!(
+            "The profile '{}' cannot be deleted: still referenced by some clusters and/or nodes.",
+            profile.id
+        ),
     ))
 }

@@ -89,7 +89,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
         .ok_or_else(|| SenlinError::bad(format!("The referenced cluster '{cluster}' could not be found")))?
         .id;
     let new = NewReceiver { name: name.to_owned(), cluster_id, action, actor, params };
-    let receiver = call.service().create_receiver(call.principal()?, new).await?;
+    let receiver = call.service().create_receiver(&call.writer()?, new).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
 }
 
@@ -104,13 +104,13 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     if update.is_empty() {
         return Err(SenlinError::bad("No property needs an update"));
     }
-    let receiver = call.service().update_receiver(receiver, update).await?;
+    let receiver = call.service().update_receiver(&call.writer()?, receiver, update).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
-    let id = call.receiver(call.path(0)).await?.id;
-    call.service().delete_receiver(id).await?;
+    let receiver = call.receiver(call.path(0)).await?;
+    call.service().delete_receiver(&call.writer()?, &receiver).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 

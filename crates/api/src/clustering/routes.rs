@@ -20,6 +20,7 @@ use super::{
     versions,
 };
 use crate::error::ApiError;
+use crate::list_turn::ListTurn;
 
 /// The authorization of a route, as the table below abbreviates it.
 #[derive(Clone, Copy)]
@@ -52,6 +53,13 @@ struct Route {
     /// The version that added the route.
     since: Version,
     serve: Serve,
+}
+
+impl Route {
+    /// Whether it answers with many objects.
+    fn is_list(&self) -> bool {
+        self.method == Method::GET && !self.path.ends_with('}')
+    }
 }
 
 /// Calls a handler: one that cannot fail, a synchronous one, or an asynchronous one.
@@ -87,6 +95,7 @@ macro_rules! routes {
     };
 }
 
+// Receivers are not shown to readers: who knows the id of one can trigger it.
 routes! {
     GET "/profile-types" See 0 always profile_types::list;
     GET "/profile-types/{type}" See 0 now profile_types::show;
@@ -130,9 +139,9 @@ routes! {
     PATCH "/actions/{id}" Change 12 later actions::update;
     GET "/events" See 0 later events::list;
     GET "/events/{id}" See 0 later events::show;
-    GET "/receivers" See 0 later receivers::list;
+    GET "/receivers" Change 0 later receivers::list;
     POST "/receivers" Change 0 later receivers::create;
-    GET "/receivers/{id}" See 0 later receivers::show;
+    GET "/receivers/{id}" Change 0 later receivers::show;
     PATCH "/receivers/{id}" Change 0 later receivers::update;
     DELETE "/receivers/{id}" Change 0 later receivers::delete;
     POST "/receivers/{id}/notify" Change 0 later receivers::notify;
@@ -195,7 +204,10 @@ async fn serve(
         if version < route.since {
             return Err(SenlinError::too_old(version));
         }
-        Ok((route.serve)(call).await?.response(version))
+        let caller = call.principal().ok();
+        let turn = if route.is_list() { Some(ListTurn::wait(caller).await?) } else { None };
+        let response = (route.serve)(call).await?.response(version);
+        Ok(ListTurn::until_sent(turn, response))
     };
     answered.await.unwrap_or_else(|error: SenlinError| error.response())
 }

@@ -152,6 +152,7 @@ impl From<ApiError> for SenlinError {
             StatusCode::NOT_FOUND => "ResourceNotFound",
             StatusCode::CONFLICT => "ResourceInUse",
             StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
+            StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => "MethodNotAllowed",
             _ => "InternalError",
         };

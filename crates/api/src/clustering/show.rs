@@ -213,7 +213,7 @@ const fn cause(cause: Cause) -> &'static str {
 
 /// An absent value is an empty map.
 fn map(value: &Value) -> Value {
-    if value.is_null() { Value::Object(Map::new()) } else { value.clone() }
+    if value.is_object() { value.clone() } else { Value::Object(Map::new()) }
 }
 
 /// An event.

@@ -42,7 +42,7 @@ impl AdminService for CoreApi {
 
     async fn list_shapes(&self, request: Request<ListShapesRequest>) -> GrpcResult<ListShapesResponse> {
         access(&request)?;
-        let shapes = self.shapes.iter().map(shapes::shown).collect();
+        let shapes = self.service.shapes().iter().map(shapes::named).collect();
         Ok(Response::new(ListShapesResponse { shapes, machines: self.machines() }))
     }
 

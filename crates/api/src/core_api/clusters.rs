@@ -35,7 +35,9 @@ impl CoreApi {
         page: PageRequest<'_>,
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
         let page = self.service.list_page(query, page).await?;
-        let clusters = page.items.into_iter().map(convert::cluster).collect();
+        let unobserved = self.service.unobserved();
+        let shown = |cluster| convert::cluster(unobserved.explain(cluster));
+        let clusters = page.items.into_iter().map(shown).collect();
         Ok((clusters, page.next_token, pages::total(page.total)))
     }
 }
@@ -86,6 +88,7 @@ impl ClusterService for CoreApi {
         let latest = Authorized::of_cluster(&cluster, latest);
         let events = self.service.list(&latest).await.map_err(ApiError::from)?;
         let events = events.into_iter().map(convert::cluster_event).collect();
+        let cluster = self.service.unobserved().explain(cluster);
         Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
     }
 

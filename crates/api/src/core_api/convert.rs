@@ -11,6 +11,8 @@ use muster_proto::{v1alpha2 as wire, wkt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::shapes;
+
 /// The key of the part of a group that only this API knows.
 pub(super) const GROUP_SPEC: &str = "group";
 
@@ -106,17 +108,8 @@ pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
         replicas: number(group.desired),
         min_replicas: Some(number(group.min)),
         max_replicas: group.max.map(number),
-        shape: (group.shape != Shape::default()).then(|| shape(&group.shape)),
+        shape: (group.shape != Shape::default()).then(|| shapes::shown(&group.shape)),
         ..given
-    }
-}
-
-fn shape(shape: &Shape) -> wire::Shape {
-    wire::Shape {
-        cpu: shape.cpu.map(|cpu| cpu.to_string()).unwrap_or_default(),
-        memory: shape.memory.map(|memory| memory.to_string()).unwrap_or_default(),
-        gpu: shape.gpu,
-        name: String::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::resize::Sizes;
-use muster_core::shape::{InvalidShape, Shape};
+use muster_core::shape::Shape;
 use muster_core::time::TimeSpan;
 use muster_proto::v1alpha2 as wire;
 use muster_service::new_id;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{optional, optional_variant};
-use super::{CoreApi, limits, recipe, sizes};
+use super::{CoreApi, limits, recipe, shapes, sizes};
 use crate::error::ApiError;
 
 /// The longest cluster name: Kubernetes operators append to it.
@@ -24,6 +24,15 @@ const LONGEST_NAME: usize = 53;
 
 /// The longest namespace and group name: a DNS label.
 const LONGEST_LABEL: usize = 63;
+
+/// The longest key of a label or annotation: a DNS subdomain, a slash and a name.
+const LONGEST_KEY: usize = 317;
+
+/// The size of all labels, or of all annotations, as Kubernetes limits annotations.
+const LARGEST_MARKS: usize = 256 << 10;
+
+/// The most worker groups of a cluster.
+const MOST_GROUPS: usize = 100;
 
 /// A new cluster and its profile.
 pub(super) struct New {
@@ -58,6 +67,24 @@ pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>)
     }
 }
 
+/// Refuses labels or annotations that cannot be shown, or that no Kubernetes would take.
+pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    plain(what, marks.iter().flat_map(|(key, value)| [key, value]))?;
+    if let Some(key) = marks.keys().find(|key| key.len() > LONGEST_KEY) {
+        let begin: String = key.chars().take(40).collect();
+        return Err(ApiError::invalid(format!(
+            "the key of {what} '{begin}…' is longer than {LONGEST_KEY} bytes: give a shorter one"
+        )));
+    }
+    let size: usize = marks.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > LARGEST_MARKS {
+        return Err(ApiError::invalid(format!(
+            "all {what}s together have {size} bytes: {LARGEST_MARKS} are possible"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses a name that is no DNS-1035 label.
 fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -87,7 +114,7 @@ impl CoreApi {
         }
         label("cluster name", &given.name, LONGEST_NAME)?;
         plain("user", [&given.user])?;
-        plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
+        check_marks("label", &given.labels)?;
         plain("version", [&given.version])?;
         plain("app", [&given.app])?;
         recipe::check_variables(&given.envs)?;
@@ -97,12 +124,13 @@ impl CoreApi {
                 [&head.compute_template, &head.image_template, &head.machine_group, &head.machine_type];
             recipe::check_named("head_group_spec", named)?;
         }
-        plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
+        check_marks("annotation", &given.annotations)?;
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
         let project = self.service.project_of(&namespace)?.to_owned();
-        let properties = recipe::properties(&given, framework)?;
+        let mut properties = recipe::properties(&given, framework)?;
+        self.service.resolve_names(&kind, &mut properties)?;
         self.service.check_recipe_namespace(principal, &properties)?;
         let now = self.service.now();
         let recipe = ProfileId::from_uuid(new_id());
@@ -167,6 +195,12 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
             spec: Map::new(),
         }]);
     }
+    if given.len() > MOST_GROUPS {
+        let count = given.len();
+        return Err(ApiError::invalid(format!(
+            "{count} worker groups are given: {MOST_GROUPS} are possible"
+        )));
+    }
     let mut names = HashSet::new();
     if let Some(double) = given.iter().find(|group| !names.insert(&group.group_name)) {
         return Err(ApiError::invalid(format!(
@@ -185,7 +219,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
     let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
-    let shape = shape(given.shape.as_ref())
+    let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
     let rest = wire::WorkerGroupSpec {
         group_name: String::new(),
@@ -201,15 +235,6 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     };
     let spec = kept(GROUP_SPEC, &rest).into_iter().chain(recipe::workers(given)?.into_spec()).collect();
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
-}
-
-pub(super) fn shape(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {
-    // `resolve_shapes` has replaced the name by amounts.
-    let Some(wire::Shape { cpu, memory, gpu, name: _ }) = given else { return Ok(Shape::default()) };
-    let cpu = (!cpu.is_empty()).then(|| cpu.parse()).transpose()?;
-    let memory = (!memory.is_empty()).then(|| memory.parse()).transpose()?;
-    muster_core::shape::check(cpu, memory)?;
-    Ok(Shape { cpu, memory, gpu: *gpu, ..Shape::default() })
 }
 
 /// The part of a request that is stored as given, because no column of the row holds it.
@@ -232,5 +257,42 @@ fn without_rows(given: wire::Cluster) -> wire::Cluster {
         app: given.app,
         ephemeral: given.ephemeral,
         ..wire::Cluster::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn marks(count: usize, key: usize, value: usize) -> BTreeMap<String, String> {
+        (0..count).map(|number| (format!("{number:0>key$}"), "v".repeat(value))).collect()
+    }
+
+    #[rstest]
+    #[case::plain(marks(2, 317, 100), None)]
+    #[case::long_key(marks(1, 318, 1), Some("is longer than 317 bytes"))]
+    #[case::too_much(
+        marks(3, 10, 90_000),
+        Some("all labels together have 270030 bytes: 262144 are possible")
+    )]
+    #[case::control(BTreeMap::from([("a".to_owned(), "\n".to_owned())]), Some("has control characters"))]
+    fn labels_have_bounds(#[case] labels: BTreeMap<String, String>, #[case] refusal: Option<&str>) {
+        let checked = check_marks("label", &labels).map_err(|error| error.message);
+        match refusal {
+            None => assert_eq!(checked, Ok(())),
+            Some(refusal) => assert!(checked.as_ref().is_err_and(|why| why.contains(refusal)), "{checked:?}"),
+        }
+    }
+
+    #[test]
+    fn worker_groups_are_counted_before_they_are_read() {
+        let spec = wire::ClusterSpec {
+            head_group_spec: None,
+            worker_group_spec: vec![wire::WorkerGroupSpec::default(); MOST_GROUPS + 1],
+        };
+        let refused = groups(Some(&spec)).unwrap_err().message;
+        assert_eq!(refused, "101 worker groups are given: 100 are possible");
     }
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use muster_core::cluster::Framework;
 use muster_core::limits::Limits;
 use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
-use muster_core::shape::Shape;
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde_json::{Map, Value};
 
-use super::create::{plain, shape};
+use super::create::plain;
 use super::find::optional;
-use super::{limits, pods};
+use super::{limits, pods, shapes};
 use crate::error::ApiError;
 
 /// The properties of a new cluster's profile: as given, and for clusters of a framework completed by the request's own
@@ -67,10 +66,10 @@ fn environment(given: &wire::Cluster) -> Option<String> {
 
 /// The recipe of a head, without its pod.
 fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
-    let Shape { cpu, memory, gpu, .. } = shape(given.shape.as_ref())
+    let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
     let (image, env, args) = (optional(&given.image), given.environment.clone(), given.args.clone());
-    Ok(NodeRecipe { cpu, memory, gpu, image, env, args, ..NodeRecipe::default() })
+    Ok(NodeRecipe { image, env, args, ..NodeRecipe::of_shape(shape) })
 }
 
 /// The recipe of a group's workers.

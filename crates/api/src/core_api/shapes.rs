@@ -1,20 +1,34 @@
-//! Shapes that requests can name instead of amounts.
+//! Shapes on the wire, and the names that requests can give instead of amounts.
 
 use muster_core::capacity::Capacity;
 use muster_core::ids::InstanceId;
-use muster_core::shape::NamedShape;
+use muster_core::shape::{InvalidShape, NamedShape, Shape, Toleration, UpperLimits};
+use muster_core::unknown_fields::UnknownFields;
 use muster_proto::v1alpha2 as wire;
 
 use super::CoreApi;
+use super::find::optional;
 use crate::error::ApiError;
 
 impl CoreApi {
     /// Replaces shape names by amounts, so that a later change of a shape does not affect existing clusters.
     pub(super) fn resolve_shapes(&self, cluster: &mut wire::Cluster) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
-        let head = spec.head_group_spec.iter_mut().filter_map(|head| head.shape.as_mut());
-        let workers = spec.worker_group_spec.iter_mut().filter_map(|group| group.shape.as_mut());
-        head.chain(workers).try_for_each(|shape| resolve(&self.shapes, shape))
+        let head = spec
+            .head_group_spec
+            .iter_mut()
+            .filter_map(|head| Some(("head_group_spec", head.shape.as_mut()?)));
+        let workers = spec
+            .worker_group_spec
+            .iter_mut()
+            .filter_map(|group| Some((group.group_name.as_str(), group.shape.as_mut()?)));
+        for (whose, given) in head.chain(workers).filter(|(_, given)| !given.name.is_empty()) {
+            let named = self.service.shape(&given.name)?.clone();
+            let own =
+                read(Some(given)).map_err(|why| ApiError::invalid(format!("shape of {whose}: {why}")))?;
+            *given = shown(&own.or(named));
+        }
+        Ok(())
     }
 
     /// The capacity of each instance.
@@ -29,79 +43,93 @@ impl CoreApi {
     }
 }
 
-fn resolve(known: &[NamedShape], given: &mut wire::Shape) -> Result<(), ApiError> {
-    if given.name.is_empty() {
-        return Ok(());
-    }
-    let name = std::mem::take(&mut given.name);
-    let Some(shape) = known.iter().find(|shape| shape.name == name) else {
-        let names: Vec<&str> = known.iter().map(|shape| shape.name.as_str()).collect();
-        let choice = if names.is_empty() {
-            "none is configured".to_owned()
-        } else {
-            format!("there are {}", names.join(", "))
-        };
-        let message =
-            format!("there is no shape '{name}': {choice}; or give amounts, such as cpu=2,memory=4Gi,gpu=1");
-        return Err(ApiError::invalid(message).code("UnknownShape"));
+/// A shape that a request gives, checked; its name counts for nothing.
+pub(super) fn read(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {
+    let Some(given) = given else { return Ok(Shape::default()) };
+    let limits = given.limits.as_ref();
+    let shape = Shape {
+        cpu: quantity(&given.cpu)?,
+        memory: quantity(&given.memory)?,
+        gpu: given.gpu,
+        limits: UpperLimits {
+            cpu: limits.map_or(Ok(None), |limits| quantity(&limits.cpu))?,
+            memory: limits.map_or(Ok(None), |limits| quantity(&limits.memory))?,
+            ..UpperLimits::default()
+        },
+        gpu_resource: optional(&given.gpu_resource),
+        extended_resources: given.extended_resources.clone(),
+        tolerations: given.tolerations.iter().cloned().map(toleration).collect(),
+        selectors: given.selectors.clone(),
+        unknown: UnknownFields::default(),
     };
-    let of_name = shown(shape);
-    let or = |given: &mut String, named: String| {
-        if given.is_empty() {
-            *given = named;
-        }
-    };
-    or(&mut given.cpu, of_name.cpu);
-    or(&mut given.memory, of_name.memory);
-    given.gpu = given.gpu.or(of_name.gpu);
-    Ok(())
+    shape.check()?;
+    Ok(shape)
 }
 
-/// A shape on the wire.
-pub(super) fn shown(shape: &NamedShape) -> wire::Shape {
+fn quantity<Q: std::str::FromStr<Err: Into<InvalidShape>>>(given: &str) -> Result<Option<Q>, InvalidShape> {
+    if given.is_empty() { Ok(None) } else { given.parse().map(Some).map_err(Into::into) }
+}
+
+fn toleration(wire::PodToleration { key, operator, value, effect }: wire::PodToleration) -> Toleration {
+    Toleration { key, operator, value, effect, unknown: UnknownFields::default() }
+}
+
+/// A shape on the wire, without a name.
+pub(super) fn shown(shape: &Shape) -> wire::Shape {
+    let text = |quantity: Option<String>| quantity.unwrap_or_default();
+    let cpu = |cpu: Option<muster_core::quantity::Cpu>| text(cpu.map(|cpu| cpu.to_string()));
+    let memory =
+        |memory: Option<muster_core::quantity::Memory>| text(memory.map(|memory| memory.to_string()));
+    let limits = &shape.limits;
     wire::Shape {
-        name: shape.name.clone(),
-        cpu: shape.cpu.map(|cpu| cpu.to_string()).unwrap_or_default(),
-        memory: shape.memory.map(|memory| memory.to_string()).unwrap_or_default(),
+        cpu: cpu(shape.cpu),
+        memory: memory(shape.memory),
         gpu: shape.gpu,
+        name: String::new(),
+        limits: (!limits.is_empty())
+            .then(|| wire::ShapeLimits { cpu: cpu(limits.cpu), memory: memory(limits.memory) }),
+        gpu_resource: shape.gpu_resource.clone().unwrap_or_default(),
+        extended_resources: shape.extended_resources.clone(),
+        tolerations: shape.tolerations.iter().cloned().map(pod_toleration).collect(),
+        selectors: shape.selectors.clone(),
     }
+}
+
+fn pod_toleration(Toleration { key, operator, value, effect, .. }: Toleration) -> wire::PodToleration {
+    wire::PodToleration { key, operator, value, effect }
+}
+
+/// A named shape on the wire.
+pub(super) fn named(NamedShape { name, shape }: &NamedShape) -> wire::Shape {
+    wire::Shape { name: name.clone(), ..shown(shape) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn known() -> Vec<NamedShape> {
-        let shape = |name: &str, gpu| NamedShape {
-            name: name.to_owned(),
-            cpu: "2".parse().ok(),
-            memory: "4Gi".parse().ok(),
-            gpu,
+    #[test]
+    fn a_shape_is_read_as_it_is_shown() {
+        let shape = wire::Shape {
+            cpu: "2".to_owned(),
+            memory: "4Gi".to_owned(),
+            gpu: Some(1),
+            name: String::new(),
+            limits: Some(wire::ShapeLimits { cpu: "4".to_owned(), memory: String::new() }),
+            gpu_resource: "amd.com/gpu".to_owned(),
+            extended_resources: BTreeMap::from([("vpc.amazonaws.com/efa".to_owned(), 1)]),
+            tolerations: vec![wire::PodToleration {
+                key: "gpu".to_owned(),
+                operator: "Exists".to_owned(),
+                value: String::new(),
+                effect: "NoSchedule".to_owned(),
+            }],
+            selectors: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
         };
-        vec![shape("small", None), shape("fast", Some(1))]
-    }
-
-    fn given(name: &str, memory: &str) -> wire::Shape {
-        wire::Shape { name: name.to_owned(), memory: memory.to_owned(), ..wire::Shape::default() }
-    }
-
-    #[test]
-    fn a_name_stands_for_amounts_and_those_given_beside_it_win() {
-        let mut shape = given("fast", "8Gi");
-        resolve(&known(), &mut shape).unwrap();
-        let resolved =
-            wire::Shape { cpu: "2".to_owned(), memory: "8Gi".to_owned(), gpu: Some(1), name: String::new() };
-        assert_eq!(shape, resolved);
-        let mut plain = given("", "1Gi");
-        resolve(&[], &mut plain).unwrap();
-        assert_eq!(plain, given("", "1Gi"));
-    }
-
-    #[test]
-    fn an_unknown_name_is_refused_with_those_that_are_known() {
-        let refused = |known: &[NamedShape]| resolve(known, &mut given("big", "")).unwrap_err().message;
-        let rest = "or give amounts, such as cpu=2,memory=4Gi,gpu=1";
-        assert_eq!(refused(&known()), format!("there is no shape 'big': there are small, fast; {rest}"));
-        assert_eq!(refused(&[]), format!("there is no shape 'big': none is configured; {rest}"));
+        assert_eq!(shown(&read(Some(&shape)).unwrap()), shape);
+        let refused = read(Some(&wire::Shape { cpu: "much".to_owned(), ..shape })).unwrap_err();
+        assert!(refused.to_string().contains("much"), "{refused}");
     }
 }

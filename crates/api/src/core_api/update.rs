@@ -39,8 +39,8 @@ pub(super) fn update(
             updatable()
         )));
     }
-    create::plain("label", given.labels.iter().flat_map(|(key, value)| [key, value]))?;
-    create::plain("annotation", given.annotations.iter().flat_map(|(key, value)| [key, value]))?;
+    create::check_marks("label", &given.labels)?;
+    create::check_marks("annotation", &given.annotations)?;
     for path in &mask.paths {
         if !(FIELDS.contains(&path.as_str()) || PARTS.iter().any(|whole| is_below(path, whole))) {
             return Err(ApiError::invalid(format!(

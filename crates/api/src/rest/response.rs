@@ -41,6 +41,12 @@ pub(super) fn render(path: &str, headers: &HeaderMap, answer: Answer) -> Respons
     response
 }
 
+/// Whether these are the headers of a gRPC request.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
+}
+
 /// The part of a request that rendering an error needs, since the request itself is consumed.
 #[derive(Clone)]
 pub struct ErrorContext {
@@ -61,12 +67,7 @@ impl ErrorContext {
     }
 
     fn new(uri: &Uri, headers: &HeaderMap, extensions: &Extensions) -> Self {
-        let content_type = headers.get(header::CONTENT_TYPE);
-        Self {
-            path: uri.path().to_owned(),
-            is_grpc: content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes())),
-            renderer: extensions.get().copied(),
-        }
+        Self { path: uri.path().to_owned(), is_grpc: is_grpc(headers), renderer: extensions.get().copied() }
     }
 
     /// Renders an error: as gRPC for gRPC clients, else as the API that the request belongs to does.

@@ -67,7 +67,7 @@ struct Spec {
     /// The container image, or on the local provider the Python interpreter
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Delete it when nobody has used it for so long, such as 30m or 2h
+    /// Delete it when it has not been used for so long, such as 30m or 2h
     #[arg(long, value_name = "DURATION", value_parser = life)]
     idle_timeout: Option<wkt::Duration>,
     /// Delete it when it has been there for so long, whatever runs on it

@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 /// with, where the server can use it.
 ///
 /// One that was named has to have the framework. Of the others the server takes its own instead, which is well for what
-/// happens to be around, and not for what somebody asks for.
+/// happens to be around, and not for what a caller asks for.
 pub(super) async fn resolve(
     client: &Client,
     provider: &str,

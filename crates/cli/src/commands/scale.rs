@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, ScaleClusterRequest};
 
-use super::{AmongFlags, NamespaceFlag, carry_out, find, request_id};
-use crate::connect::{Client, ServerFlags};
+use super::{ChangeFlags, request_id};
+use crate::connect::Client;
 use crate::failure::{Exit, Failure};
-use crate::format::FormatFlag;
 use crate::output;
-use crate::wait::WaitFlags;
 
 /// Change the number of workers
 #[derive(Debug, Parser)]
@@ -24,34 +22,24 @@ pub(crate) struct Scale {
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
     #[command(flatten)]
-    namespace: NamespaceFlag,
-    #[command(flatten)]
-    among: AmongFlags,
-    #[command(flatten)]
-    wait: WaitFlags,
-    #[command(flatten)]
-    format: FormatFlag,
-    #[command(flatten)]
-    server: ServerFlags,
+    flags: ChangeFlags,
 }
 
 impl Scale {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, workers, group, namespace, among, wait, format, server } = self;
-            let mut client = server.connect().await?;
-            let deadline = wait.deadline();
-            let cluster = find(&mut client, &namespace.namespace, &name, &among).await?;
+            let Self { name, workers, group, flags } = self;
+            let found = flags.find(&name).await?;
             let request = ScaleClusterRequest {
-                id: cluster.id.clone(),
-                group_name: chosen(&cluster, group)?,
+                id: found.cluster.id.clone(),
+                group_name: chosen(&found.cluster, group)?,
                 replicas: Some(workers),
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
                 ..ScaleClusterRequest::default()
             };
             let change = async |client: &Client| client.clusters().scale_cluster(request.clone()).await;
-            carry_out(&mut client, change, wait.no_wait, deadline, &format).await
+            found.carry_out(change).await
         })
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_core::quantity::{Cpu, Memory};
-use muster_core::shape::check;
+use muster_core::shape;
 use muster_proto::v1alpha2::{ListShapesRequest, ListShapesResponse, Machine, Shape};
 
 use crate::connect::{Client, ServerFlags};
@@ -96,13 +96,17 @@ pub(super) fn amount(shape: &mut Shape, key: &str, value: &str) -> Result<Option
         "cpu" => {
             once(key, shape.cpu.is_empty())?;
             let cpu: Cpu = value.parse().map_err(|error| words(&error))?;
-            check(Some(cpu), None).map_err(|error| words(&error))?;
+            shape::Shape { cpu: Some(cpu), ..shape::Shape::default() }
+                .check()
+                .map_err(|error| words(&error))?;
             shape.cpu = cpu.to_string();
         }
         "memory" => {
             once(key, shape.memory.is_empty())?;
             let memory: Memory = value.parse().map_err(|error| words(&error))?;
-            check(None, Some(memory)).map_err(|error| words(&error))?;
+            shape::Shape { memory: Some(memory), ..shape::Shape::default() }
+                .check()
+                .map_err(|error| words(&error))?;
             shape.memory = memory.to_string();
         }
         "gpu" => {
@@ -124,8 +128,11 @@ mod tests {
     #[test]
     fn a_shape_is_a_name_or_amounts() {
         assert_eq!(parse("small").unwrap(), Shape { name: "small".to_owned(), ..Shape::default() });
-        let (cpu, memory, name) = ("500m".to_owned(), "4Gi".to_owned(), String::new());
-        assert_eq!(parse("cpu=0.5,memory=4Gi,gpu=1").unwrap(), Shape { cpu, memory, gpu: Some(1), name });
+        let (cpu, memory) = ("500m".to_owned(), "4Gi".to_owned());
+        assert_eq!(
+            parse("cpu=0.5,memory=4Gi,gpu=1").unwrap(),
+            Shape { cpu, memory, gpu: Some(1), ..Shape::default() }
+        );
     }
 
     #[rstest]

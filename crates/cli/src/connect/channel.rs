@@ -74,14 +74,14 @@ pub(super) async fn reach(address: &str, token: Option<&str>) -> Result<Way, Fai
 
 fn stranger(address: &str, why: &str) -> Failure {
     Failure::new(Exit::Failed, format!("what listens at {address} is no Muster server: {why}"))
-        .hint("--server takes the gRPC address, such as http://127.0.0.1:8887")
+        .hint("--server takes the address of a Muster server, such as http://127.0.0.1:8888")
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, Failure> {
     let unusable =
         |why: String| Failure::new(Exit::Usage, format!("'{address}' is no address of a server: {why}"));
     if !address.starts_with("http://") && !address.starts_with("https://") {
-        return Err(unusable("write it as http://127.0.0.1:8887 or https://…".to_owned()));
+        return Err(unusable("write it as http://127.0.0.1:8888 or https://…".to_owned()));
     }
     let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| unusable(error.to_string()))?;
     let endpoint = if address.starts_with("https://") {

@@ -9,6 +9,7 @@ mod poll;
 mod rule;
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,17 @@ impl Egress {
             })?,
             rule,
         })
+    }
+}
+
+/// The addresses of a host; none if its name cannot be resolved.
+pub(super) async fn addresses(host: &str) -> Vec<IpAddr> {
+    match tokio::net::lookup_host((host, 0)).await {
+        Ok(found) => found.map(|address| address.ip()).collect(),
+        Err(error) => {
+            tracing::warn!(host, %error, "cannot close this host to webhooks: its name cannot be resolved");
+            Vec::new()
+        }
     }
 }
 

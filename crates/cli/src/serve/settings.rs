@@ -9,7 +9,7 @@ use clap::Parser;
 use clap::builder::BoolishValueParser;
 use muster_api::auth::KUBERNETES_SCHEME;
 use muster_core::projects::ProjectNamespaces;
-use muster_core::shape::{self, NamedShape};
+use muster_core::shape::{NamedShape, Shape};
 use muster_core::time::TimeSpan;
 use muster_store::Store;
 use serde::Deserialize;
@@ -270,14 +270,17 @@ fn read(path: &std::path::Path) -> Result<Settings> {
 /// Shapes are told from amounts, and from each other, by their names.
 fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
     let mut names = HashSet::new();
-    for NamedShape { name, cpu, memory, gpu } in shapes {
+    for NamedShape { name, shape } in shapes {
         if name.is_empty() || name.contains(['=', ',']) || name.chars().any(char::is_control) {
             bail!("a shape is named {name:?}: give it a name without '=' and ','");
         }
-        if cpu.is_none() && memory.is_none() && gpu.is_none() {
+        if let Some(field) = shape.unknown_field() {
+            bail!("shape '{name}' has '{field}', which shapes do not have");
+        }
+        if *shape == Shape::default() {
             bail!("shape '{name}' says nothing: give it cpu, memory or gpu");
         }
-        if let Err(why) = shape::check(*cpu, *memory) {
+        if let Err(why) = shape.check() {
             bail!("shape '{name}': {why}");
         }
         if !names.insert(name) {

@@ -109,7 +109,9 @@ impl Objects {
             | "DELETE /nodes/{id}"
             | "DELETE /profiles/{id}"
             | "DELETE /policies/{id}"
-            | "DELETE /receivers/{id}" => (json!({}), false),
+            | "DELETE /receivers/{id}"
+            | "GET /receivers"
+            | "GET /receivers/{id}" => (json!({}), false),
             other => panic!("does {other} decide what local processes run?"),
         }
     }
@@ -154,7 +156,7 @@ async fn what_local_processes_run_is_decided_by_admins() {
     }
 }
 
-/// Those without a caller, and those that nobody may use, have no different answers here.
+/// Those without a caller, and those that no caller may use, have no different answers here.
 fn is_for_callers(case: &Case) -> bool {
     !matches!(case.subject, Subject::Public | Subject::Closed)
 }
@@ -172,4 +174,25 @@ async fn a_trigger_decides_what_local_processes_run_only_in_the_name_of_an_admin
         let answer = service.post(&path, json!({})).await;
         assert_eq!(answer.status, status, "{person}: {}", answer.body);
     }
+}
+
+#[tokio::test]
+async fn a_receiver_that_a_member_changes_acts_in_the_name_of_that_member() {
+    let mut service = service().await;
+    service.token = Some("admin".to_owned());
+    let objects = Objects::new(&service).await;
+    let trigger = async |service: &mut Service| {
+        service.token = None;
+        service.post(&format!("/webhooks/{}/trigger?V=2", objects.receiver), json!({})).await.status
+    };
+    let path = format!("/receivers/{}", objects.receiver);
+    service.token = Some("member".to_owned());
+    let renamed = service.patch(&path, json!({"receiver": {"name": "renamed"}})).await;
+    assert_eq!(renamed.body["receiver"]["user"], "admin");
+    assert_eq!(trigger(&mut service).await, 202);
+    service.token = Some("member".to_owned());
+    let profile = profile(&service, "members").await;
+    let changed = service.patch(&path, json!({"receiver": {"params": {"profile_id": profile}}})).await;
+    assert_eq!((changed.status, &changed.body["receiver"]["user"]), (200, &json!("member")));
+    assert_eq!(trigger(&mut service).await, 403);
 }

@@ -35,6 +35,18 @@ async fn a_profile_is_made_found_renamed_and_removed(service: Service) {
         (400, "HTTPBadRequest", "Additional properties are not allowed ('spec' was unexpected)")
     );
     assert_eq!(service.delete("/profiles/q").await.status, 204);
+    let events = service.get(&format!("/events?oid={id}&sort=timestamp")).await.body["events"].clone();
+    let events = events.as_array().cloned().unwrap_or_default();
+    let messages: Vec<_> =
+        events.iter().map(|event| event["status_reason"].as_str().unwrap_or_default()).collect();
+    let by = events[0]["user"].as_str().unwrap();
+    let expected = ["'p' was created", "'q' was updated", "'q' was deleted"];
+    assert!(
+        messages.iter().zip(expected).all(|(messages, expected)| messages.contains(expected)),
+        "{messages:?}"
+    );
+    assert_eq!((events.len(), &events[0]["action"], by.is_empty()), (3, &"ProfileCreated".into(), false));
+    assert!(events[0]["meta_data"]["request_id"].is_string(), "{events:?}");
     let gone = service.get("/profiles/q").await;
     assert_eq!(gone.refusal(), (404, "ResourceNotFound", "The profile 'q' could not be found."));
 }

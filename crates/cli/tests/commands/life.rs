@@ -27,6 +27,23 @@ async fn a_cluster_is_made_looked_at_scaled_and_deleted() {
 }
 
 #[tokio::test]
+async fn an_update_changes_what_it_names() {
+    let home = Home::new();
+    home.muster(&[create("fred", "1"), vec!["--idle-timeout", "1h"]].concat()).done();
+    let update = |flags: &[&str]| home.muster(&[&["update", "fred", "-o", "json"], flags].concat());
+    let updated = update(&["--label", "team=x", "--label", "stage=dev", "--max", "3"]).done().json();
+    assert_eq!(updated["labels"], serde_json::json!({"stage": "dev", "team": "x"}), "{updated}");
+    assert_eq!(updated["clusterSpec"]["workerGroupSpec"][0]["maxReplicas"], 3, "{updated}");
+    assert_eq!(updated["idleTimeout"], "3600s", "{updated}");
+    let updated = update(&["--label", "team-", "--max", "none", "--idle-timeout", "none"]).done().json();
+    assert_eq!(updated["labels"], serde_json::json!({"stage": "dev"}), "{updated}");
+    assert_eq!(updated["clusterSpec"]["workerGroupSpec"][0].get("maxReplicas"), None, "{updated}");
+    assert_eq!(updated.get("idleTimeout"), None, "{updated}");
+    assert_eq!(update(&[]).code, 2, "nothing is given");
+    assert_eq!(update(&["--max", "3", "--group", "other"]).code, 2, "there is no such group");
+}
+
+#[tokio::test]
 async fn what_happened_to_a_cluster_is_told_when_it_is_gone_and_its_name_anothers() {
     let home = Home::new();
     let first = home.muster(&[create("fred", "1"), vec!["-o", "json"]].concat()).done().json();

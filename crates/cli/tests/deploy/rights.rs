@@ -1,11 +1,12 @@
 //! Muster with the rights of the chart, and with one less.
 
-use muster_testkit::Operator;
+use muster_testkit::{Operator, eventually};
 use reqwest::Method;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, WAIT, of_framework, of_pods, without};
+use crate::server::PATIENCE;
 
 #[rstest]
 #[case::in_a_namespace(false)]
@@ -108,4 +109,23 @@ async fn whoever_may_not_list_definitions_finds_the_operators_all_the_same() {
     let (status, ready) = harness.server.call(Method::GET, "/readyz", None).await;
     assert_eq!((status, ready), (200, json!({"status": "ready"})));
     harness.delete("fred").await;
+}
+
+#[tokio::test]
+async fn clusters_that_may_not_be_watched_are_a_warning_of_readiness() {
+    let unwatched = |role: &mut Value| {
+        without(role, "list", "rayclusters");
+        without(role, "watch", "rayclusters");
+    };
+    let Some(harness) = Harness::open(false, unwatched).await else { return };
+    let ready = eventually("a warning", PATIENCE, async || {
+        let (status, ready) = harness.server.call(Method::GET, "/readyz", None).await;
+        if status == 200 && ready["warnings"].is_array() { Ok(ready) } else { Err(ready) }
+    })
+    .await;
+    let warning = ready["warnings"][0].as_str().unwrap_or_default();
+    assert!(
+        warning.contains("clusters of flavor kuberay in namespace") && warning.contains("rayclusters"),
+        "{ready}"
+    );
 }

@@ -218,7 +218,13 @@ impl KillScenario {
                 assert!(new.insert(path.clone()), "{at}: {path} was made twice");
             }
             made.append(&mut new);
-            assert_eq!(kinds(&done.written), kinds(&usual.written), "{at}: as if nobody had been killed");
+            let (mut written, usual) = (kinds(&done.written), kinds(&usual.written));
+            if done.killed && *deed == Deed::RestartHead {
+                // The next server may start after the old head is gone and before the operator has created another: it
+                // then asks the operator for one.
+                written.retain(|kind| usual.contains(kind) || !kind.starts_with("PATCH"));
+            }
+            assert_eq!(written, usual, "{at}: the same writes as without a kill");
         }
         self.nothing_is_left(&made).await;
         kills

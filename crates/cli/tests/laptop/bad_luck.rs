@@ -107,7 +107,7 @@ async fn a_head_whose_port_was_taken_meanwhile_waits_for_its_user() {
     let lost = laptop.until("fred", |cluster| state(cluster) == "CRITICAL").await;
     let port = address.rsplit_once(':').unwrap().1;
     assert!(reason(&lost).contains(&format!("port {port}, by which its clients know it")), "{lost}");
-    assert_eq!(laptop.told("fred", "PortInUse").await.len(), 1);
+    assert_eq!(laptop.messages("fred", "PortInUse").await.len(), 1);
     drop(taken);
     let restarted = laptop.restart_head("fred").await;
     assert_eq!(

@@ -139,7 +139,8 @@ async fn a_resize_finishes_whenever_the_server_is_killed_and_a_connected_client_
         let what = format!("{round}: to {size}, killed after {moment:?}: {cluster:#}");
         assert_eq!((state(&cluster), cluster["readyWorkers"].as_i64()), ("ACTIVE", Some(size)), "{what}");
         let nodes = usize::try_from(size).unwrap() + 1;
-        assert_eq!(laptop.traces().processes.len(), 2 * nodes, "{what}");
+        let traces = laptop.traces();
+        assert_eq!(traces.processes.len(), 2 * nodes, "{what}: {traces:#?}");
         let counted = client.run("len(client.scheduler_info(n_workers=-1)['workers'])").await;
         assert_eq!(counted, size.to_string(), "{what}");
         assert_eq!(client.run("sum(client.gather(kept['parts']))").await, "1225", "{what}");

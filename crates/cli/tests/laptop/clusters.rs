@@ -45,11 +45,11 @@ impl Laptop {
         self.post(&format!("/actions/{action}/cancel"), json!({"wait_for": "reached"})).await;
     }
 
-    /// Waits until something is told of a cluster with this word.
-    pub(crate) async fn until_told(&self, name: &str, reason: &str) -> Vec<String> {
+    /// Waits until a cluster has an event with this reason.
+    pub(crate) async fn until_event(&self, name: &str, reason: &str) -> Vec<String> {
         eventually(&format!("{reason} of {name}"), PATIENCE, async || {
-            let told = self.told(name, reason).await;
-            if told.is_empty() { Err(self.words()) } else { Ok(told) }
+            let events = self.messages(name, reason).await;
+            if events.is_empty() { Err(self.words()) } else { Ok(events) }
         })
         .await
     }
@@ -103,11 +103,11 @@ impl Laptop {
         }
     }
 
-    /// What is told of a cluster with this word, oldest first.
-    pub(crate) async fn told(&self, name: &str, reason: &str) -> Vec<String> {
+    /// The messages of a cluster's events with this reason, oldest first.
+    pub(crate) async fn messages(&self, name: &str, reason: &str) -> Vec<String> {
         let events = self.list(name, "events").await;
-        let told = events.iter().filter(|event| event["reason"] == reason);
-        told.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
+        let events = events.iter().filter(|event| event["reason"] == reason);
+        events.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// Looks at a cluster until it is as it should be.
@@ -198,7 +198,7 @@ impl Member {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Waits until its head is told to drain it.
+    /// Waits until its head is asked to drain it.
     pub(crate) async fn until_draining(&self) {
         eventually(&format!("the drain of {}", self.name), PATIENCE, async || {
             let text = std::fs::read(self.folder.join("seat.json")).unwrap_or_default();

@@ -29,7 +29,7 @@ def executing():
     return sorted(name for name, counts in counts.items() if counts.get("executing"))
 "#;
 
-/// A program whose tasks are in the way of whoever shrinks the cluster.
+/// A program whose tasks are in the way of a scale-in.
 struct Job {
     client: Client,
     folder: std::path::PathBuf,
@@ -114,6 +114,31 @@ async fn dask_lets_idle_workers_go_first_and_busy_ones_once_their_tasks_have_end
 }
 
 #[tokio::test]
+async fn a_drain_ends_with_the_server_that_began_it_and_the_next_one_completes_it() {
+    let Some((mut laptop, python)) = Laptop::with_dask().await else { return };
+    let created = laptop.create(&dask("fred", 1)).await;
+    let mut job = Job::connect(&laptop, &python, &created).await;
+    let worker = laptop.workers("fred").await.remove(0);
+    job.occupy(&worker, 0).await;
+    job.until("executing()", &format!("{:?}", names(std::slice::from_ref(&worker))).replace('"', "'")).await;
+    laptop.begin_scale("fred", 0).await;
+    job.until("sorted({worker['status'] for worker in workers().values()})", "['closing_gracefully']").await;
+    laptop.kill().await;
+    // The head and the worker, each under its shim.
+    eventually("the end of the drain", PATIENCE, async || {
+        let left = laptop.traces().processes;
+        if left.len() == 4 { Ok(()) } else { Err(format!("{left:#?}")) }
+    })
+    .await;
+    laptop.start().await;
+    job.open_gate();
+    laptop.until_active("fred", 0).await;
+    assert_eq!(job.executions(), [0], "its task was executed once");
+    drop(job);
+    laptop.delete_without_trace("fred").await;
+}
+
+#[tokio::test]
 async fn a_worker_whose_drain_is_cancelled_does_not_stay_without_work() {
     let Some((laptop, python)) = Laptop::with_dask().await else { return };
     let created = laptop.create(&dask("fred", 2)).await;
@@ -128,8 +153,8 @@ async fn a_worker_whose_drain_is_cancelled_does_not_stay_without_work() {
     laptop.cancel(&scale).await;
 
     // The cluster is to have one worker, so the one that takes no work goes, once its task has ended.
-    let told = laptop.until_told("fred", "NodeLost").await;
-    assert!(told[0].starts_with("its head was told to drain it"), "{told:?}");
+    let events = laptop.until_event("fred", "NodeLost").await;
+    assert!(events[0].starts_with("its head was asked to drain it"), "{events:?}");
     job.open_gate();
     let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
     assert_eq!(healed["status"], "SUCCEEDED", "{healed:#}");
@@ -151,8 +176,8 @@ async fn a_worker_that_its_head_has_lost_is_replaced() {
     let mut client = Client::connect(&python, &created).await;
     let frozen = laptop.workers("fred").await.remove(0);
     freeze(frozen.pid());
-    let told = laptop.until_told("fred", "NodeLost").await;
-    assert_eq!(told, ["it runs, and its head does not count it any more: the head has lost it"]);
+    let events = laptop.until_event("fred", "NodeLost").await;
+    assert_eq!(events, ["it runs, and its head does not count it any more: the head has lost it"]);
     let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
     assert_eq!(healed["status"], "SUCCEEDED", "{healed:#}");
     laptop.until_active("fred", 2).await;

@@ -20,7 +20,7 @@ async fn a_killed_worker_comes_back_three_times_and_then_the_cluster_says_why_no
         assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
         client.computes().await;
     }
-    let told = laptop.told("fred", "NodeLost").await;
+    let told = laptop.messages("fred", "NodeLost").await;
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
     assert!(told[0].contains("its last lines:\n") && told[0].contains("distributed.worker"), "{told:?}");
@@ -82,7 +82,7 @@ async fn what_dies_while_workers_start_is_part_of_what_is_seen() {
         laptop.until_active("fred", u32::try_from(workers).unwrap()).await;
         client.computes().await;
     }
-    let told = laptop.told("fred", "NodeExited").await;
+    let told = laptop.messages("fred", "NodeExited").await;
     assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
     laptop.delete_without_trace("fred").await;
 }
@@ -97,7 +97,7 @@ async fn killed_shims_take_their_nodes_along_and_everything_comes_back() {
     let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
     assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
     assert!(!lives(worker.pid()), "it died with its shim");
-    let told = laptop.told("fred", "NodeLost").await;
+    let told = laptop.messages("fred", "NodeLost").await;
     assert!(told[0].contains("how is unknown (shim lost)"), "{told:?}");
     client.computes().await;
     laptop.traces().kill();
@@ -116,7 +116,7 @@ async fn plain_processes_are_told_when_they_end_and_come_back_when_asked_for() {
     let seen = laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
     let words = reason(&seen);
     assert!(words.contains("below desired_capacity (2)") && words.contains("signal 9 (SIGKILL)"), "{seen}");
-    let told = laptop.told("naps", "NodeLost").await;
+    let told = laptop.messages("naps", "NodeLost").await;
     assert!(told[0].contains("signal 9 (SIGKILL)"), "{told:?}");
     assert_eq!(state(&laptop.scale("naps", 2).await), "ACTIVE");
     kill(laptop.workers("naps").await[1].shim());

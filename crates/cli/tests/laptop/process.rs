@@ -83,7 +83,7 @@ async fn a_command_or_folder_that_does_not_exist_is_named() {
     let worker = laptop.workers("none").await.remove(0);
     assert_eq!(worker.state, "ERROR");
     assert!(worker.reason.contains("no-such-command"), "{worker:?}");
-    assert!(laptop.told("none", "CommandNotFound").await.len() == 2);
+    assert!(laptop.messages("none", "CommandNotFound").await.len() == 2);
     laptop.delete_without_trace("none").await;
     let no_folder = json!({"command": ["sleep", "9"], "working_dir": "/no/such/folder"});
     let failed = laptop.create_in_vain(&processes("nowhere", 1, &no_folder)).await;

@@ -216,10 +216,10 @@ async fn whatever_of_a_node_is_killed_is_seen_and_comes_back_where_it_was() {
     healed(&laptop, "fred", 2).await;
     assert!(!lives(one.pid()) && !lives(other.pid()));
     computes(&mut first).await;
-    let told = laptop.told("fred", "NodeLost").await;
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
-    assert!(told[1].starts_with("it exited with code 1") && told[1].contains("raylet"), "{told:?}");
+    let events = laptop.messages("fred", "NodeLost").await;
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{events:?}");
+    assert!(events[1].starts_with("it exited with code 1") && events[1].contains("raylet"), "{events:?}");
 
     // The head takes its workers along, and all come back at the same address with the same secret.
     let before = laptop.workers("fred").await;
@@ -302,8 +302,8 @@ async fn a_worker_whose_drain_is_cancelled_goes_all_the_same() {
     let scale = laptop.begin_scale("fred", 0).await;
     worker.until_draining().await;
     laptop.cancel(&scale).await;
-    let told = laptop.until_told("fred", "NodeLost").await;
-    assert!(told[0].starts_with("its head was told to drain it"), "{told:?}");
+    let events = laptop.until_event("fred", "NodeLost").await;
+    assert!(events[0].starts_with("its head was asked to drain it"), "{events:?}");
     driver.run("ray.kill(kept['keeper'])").await;
     healed(&laptop, "fred", 1).await;
     assert_eq!(pids(&laptop.workers("fred").await), Vec::<i32>::new());

@@ -31,7 +31,7 @@ async fn a_cluster_whose_machine_was_restarted_waits_for_its_user() {
     reboot(&mut laptop, &nodes).await;
     let lost = laptop.until("fred", |cluster| state(cluster) == "CRITICAL").await;
     assert!(reason(&lost).starts_with("HostRestarted: its machine was restarted"), "{lost}");
-    assert_eq!(laptop.told("fred", "HostRestarted").await, ["its machine was restarted"; 2]);
+    assert_eq!(laptop.messages("fred", "HostRestarted").await, ["its machine was restarted"; 2]);
     let actions = laptop.list("fred", "actions").await;
     let healing = actions.iter().any(|action| action["action"] == "CLUSTER_RECOVER");
     assert!(!healing, "nobody brings it back unasked: {actions:#?}");

@@ -98,7 +98,7 @@ async fn what_is_killed_comes_back_and_the_cluster_goes_once_its_driver_has_gone
     let [executor] = executors(&laptop)[..] else { panic!("one executor") };
     kill(executor);
     driver.computes().await;
-    assert_eq!(laptop.told("fred", "NodeLost").await, Vec::<String>::new(), "that is for Spark to mend");
+    assert_eq!(laptop.messages("fred", "NodeLost").await, Vec::<String>::new(), "that is for Spark to mend");
 
     let worker = laptop.workers("fred").await.remove(0);
     kill(worker.pid());
@@ -114,7 +114,7 @@ async fn what_is_killed_comes_back_and_the_cluster_goes_once_its_driver_has_gone
     assert_eq!(cluster["endpoints"], created["endpoints"]);
     assert!(lives(worker.pid()), "the worker outlives its head");
     driver.computes().await;
-    let told = laptop.told("fred", "NodeLost").await;
+    let told = laptop.messages("fred", "NodeLost").await;
     assert!(told.len() == 2 && told.iter().all(|told| told.contains("signal 9 (SIGKILL)")), "{told:?}");
 
     let limit = json!({"idle_timeout": "2s"});

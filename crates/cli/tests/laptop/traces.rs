@@ -49,7 +49,7 @@ pub(crate) fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
-/// Stops a process, which then does nothing and answers nobody.
+/// Stops a process, which then does nothing and answers no request.
 pub(crate) fn freeze(pid: i32) {
     signal(pid, Signal::STOP);
 }

@@ -87,7 +87,7 @@ async fn a_head_that_dies_while_workers_wait_for_their_turn_is_replaced_at_once(
     let created = laptop.until_ended("fred", "CLUSTER_CREATE", 1).await;
     assert_eq!(created["status"], "SUCCEEDED", "{created}");
     laptop.until_active("fred", 3).await;
-    assert!(laptop.told("fred", "StartTimeout").await.is_empty());
+    assert!(laptop.messages("fred", "StartTimeout").await.is_empty());
     assert_ne!(laptop.head("fred").await.pid(), head);
     laptop.delete_without_trace("fred").await;
 }

@@ -7,6 +7,7 @@ use muster_proto::v1alpha2::{
     WatchClustersRequest, WorkerGroupSpec,
 };
 use reqwest::Method;
+use rstest::rstest;
 use serde_json::json;
 
 use crate::server::{PATIENCE, Server, slow_cluster};
@@ -35,10 +36,13 @@ async fn a_cluster_lives_and_dies_over_http() {
     assert!(history["deletedAt"].is_string(), "{history}");
 }
 
+#[rstest]
+#[case::its_own(|server: &Server| server.grpc.clone())]
+#[case::of_rest(|server: &Server| server.rest.clone())]
 #[tokio::test]
-async fn a_cluster_lives_and_dies_over_grpc() {
+async fn a_cluster_lives_and_dies_over_grpc_on_both_ports(#[case] port: fn(&Server) -> String) {
     let server = Server::dev().await;
-    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let mut clusters = ClusterServiceClient::connect(port(&server)).await.unwrap();
     let group = WorkerGroupSpec { group_name: "small".into(), replicas: 2, ..WorkerGroupSpec::default() };
     let spec = ClusterSpec { worker_group_spec: vec![group], ..ClusterSpec::default() };
     let cluster = Cluster {

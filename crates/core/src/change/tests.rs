@@ -8,7 +8,7 @@ use crate::cluster::WorkerGroup;
 use crate::limits::LimitsChange;
 use crate::recipe::NodeRecipe;
 use crate::resize::Resize;
-use crate::shape::Shape;
+use crate::shape::{Shape, ShapeChange};
 
 /// Inputs that clients and earlier versions stored, by kind: they are read and written back unchanged.
 #[rstest]

@@ -9,10 +9,9 @@ use serde_json::{Map, Value};
 use crate::cluster::WorkerGroup;
 use crate::ids::ProfileId;
 use crate::limits::{LimitsChange, present};
-use crate::quantity::{Cpu, Memory};
 use crate::recipe::NodeRecipe;
 use crate::resize::{MaxSize, Resize};
-use crate::shape::Shape;
+use crate::shape::ShapeChange;
 
 /// Properties that an update changes; what is absent stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -76,12 +75,19 @@ impl ClusterUpdate {
     }
 
     /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
-    /// and neither variables nor the head.
+    /// and neither variables nor the head; those of version 2 only the amounts of a shape.
     pub(super) fn version(&self) -> u32 {
         let Self { labels, annotations, env, head, groups, .. } = self;
         let is_new =
             labels.is_some() || annotations.is_some() || env.is_some() || head.is_some() || groups.is_some();
-        if is_new { 2 } else { 1 }
+        let groups = groups.iter().flatten().map(|group| &group.node);
+        if groups.chain(head).any(|node| node.shape.is_beyond_amounts()) {
+            3
+        } else if is_new {
+            2
+        } else {
+            1
+        }
     }
 
     /// Whether it names anything that nodes are made from, also if that stays as it is.
@@ -165,35 +171,6 @@ impl NodeChange {
         if let Some(args) = args {
             recipe.args.clone_from(args);
         }
-    }
-}
-
-/// A change of a shape; null leaves an amount to the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ShapeChange {
-    /// Cpu.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub cpu: Option<Option<Cpu>>,
-    /// Memory.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub memory: Option<Option<Memory>>,
-    /// Whole accelerators.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub gpu: Option<Option<u32>>,
-}
-
-impl ShapeChange {
-    /// Whether no amount changes.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Changes the amounts of a shape.
-    pub fn apply(self, shape: &mut Shape) {
-        shape.cpu = self.cpu.unwrap_or(shape.cpu);
-        shape.memory = self.memory.unwrap_or(shape.memory);
-        shape.gpu = self.gpu.unwrap_or(shape.gpu);
     }
 }
 

@@ -6,7 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterRecipe, NodeRecipe, SHOWN};
-use crate::change::{ClusterUpdate, NodeChange, ShapeChange};
+use crate::change::{ClusterUpdate, NodeChange};
+use crate::shape::{Shape, UpperLimits};
+use crate::unknown_fields::UnknownFields;
 
 /// The key under which a cluster's spec records that an update changed what was given at its creation.
 const CHANGED: &str = "recipe_changed";
@@ -32,17 +34,13 @@ impl GivenRecipe {
     pub fn stored_in(spec: &Map<String, Value>) -> Self {
         let shown = shown(spec);
         let stored = &shown["clusterSpec"]["headGroupSpec"];
-        let shape = &stored["shape"];
         let head = NodeRecipe {
-            cpu: read(&shape["cpu"]),
-            memory: read(&shape["memory"]),
-            gpu: read(&shape["gpu"]),
             image: read::<Option<String>>(&stored["image"]).filter(|image| !image.is_empty()),
             env: read(&stored["environment"]),
             args: read(&stored["args"]),
             ..NodeRecipe::default()
         };
-        Self { env: read(&shown["envs"]), head }
+        Self { env: read(&shown["envs"]), head: head.with_shape(stored_shape(&stored["shape"])) }
     }
 
     /// Changes what a cluster was given. Everything that the update does not name stays as it is stored.
@@ -58,16 +56,19 @@ impl GivenRecipe {
         }
         if let Some(change) = &update.head {
             change.apply(&mut head);
-            let NodeChange { image, env, args, shape: ShapeChange { cpu, memory, gpu } } = change;
+            let NodeChange { image, env, args, shape } = change;
+            let (before, mut after) = (head.shape(), head.shape());
+            shape.apply(&mut after);
             let fields = [
                 ("image", image.is_some(), json!(head.image)),
                 ("environment", env.is_some(), json!(head.env)),
                 ("args", args.is_some(), json!(head.args)),
-                ("shape/cpu", cpu.is_some(), json!(cpu)),
-                ("shape/memory", memory.is_some(), json!(memory)),
-                ("shape/gpu", gpu.is_some(), json!(gpu)),
             ];
-            for (field, _, value) in fields.into_iter().filter(|(_, named, _)| *named) {
+            let before = shape_fields(before);
+            let of_shape = shape_fields(after).into_iter().filter(|field| !before.contains(field));
+            let named = fields.into_iter().filter(|(_, named, _)| *named);
+            let all = named.map(|(field, _, value)| (field.to_owned(), value)).chain(of_shape);
+            for (field, value) in all {
                 set(shown, &format!("/clusterSpec/headGroupSpec/{field}"), value);
             }
         }
@@ -94,18 +95,17 @@ impl GivenRecipe {
     /// A recipe in which this goes before what is `below`. Everything else is as in `rest`.
     pub fn over(self, below: &ClusterRecipe, rest: ClusterRecipe) -> ClusterRecipe {
         let Self { env, head } = self;
+        let shape = head.shape().or(below.head.shape());
         let over = |below: &BTreeMap<String, String>| below.clone().into_iter().chain(env.clone());
         ClusterRecipe {
             worker: NodeRecipe { env: over(&below.worker.env).collect(), ..rest.worker },
             head: NodeRecipe {
-                cpu: head.cpu.or(below.head.cpu),
-                memory: head.memory.or(below.head.memory),
-                gpu: head.gpu.or(below.head.gpu),
-                image: head.image.or_else(|| below.head.image.clone()),
                 env: over(&below.head.env).chain(head.env).collect(),
                 args: below.head.args.iter().cloned().chain(head.args).collect(),
+                image: head.image.or_else(|| below.head.image.clone()),
                 ..rest.head
-            },
+            }
+            .with_shape(shape),
             ..rest
         }
     }
@@ -114,6 +114,52 @@ impl GivenRecipe {
 /// The part of a spec that the core API shows, in its own format.
 fn shown(spec: &Map<String, Value>) -> &Value {
     spec.get(SHOWN).unwrap_or(&Value::Null)
+}
+
+/// The shape of the head in the format of the core API. A field that cannot be read counts as not given.
+fn stored_shape(stored: &Value) -> Shape {
+    Shape {
+        cpu: read(&stored["cpu"]),
+        memory: read(&stored["memory"]),
+        gpu: read(&stored["gpu"]),
+        limits: UpperLimits {
+            cpu: read(&stored["limits"]["cpu"]),
+            memory: read(&stored["limits"]["memory"]),
+            ..UpperLimits::default()
+        },
+        gpu_resource: read::<Option<String>>(&stored["gpuResource"]).filter(|name| !name.is_empty()),
+        extended_resources: read(&stored["extendedResources"]),
+        tolerations: read(&stored["tolerations"]),
+        selectors: read(&stored["selectors"]),
+        unknown: UnknownFields::default(),
+    }
+}
+
+/// The fields of a shape in the format of the core API; those of a newer version stay as they are stored.
+fn shape_fields(shape: Shape) -> [(String, Value); 9] {
+    let Shape {
+        cpu,
+        memory,
+        gpu,
+        limits,
+        gpu_resource,
+        extended_resources,
+        tolerations,
+        selectors,
+        unknown: _,
+    } = shape;
+    [
+        ("cpu", json!(cpu)),
+        ("memory", json!(memory)),
+        ("gpu", json!(gpu)),
+        ("limits/cpu", json!(limits.cpu)),
+        ("limits/memory", json!(limits.memory)),
+        ("gpuResource", json!(gpu_resource)),
+        ("extendedResources", json!(extended_resources)),
+        ("tolerations", json!(tolerations)),
+        ("selectors", json!(selectors)),
+    ]
+    .map(|(field, value)| (format!("shape/{field}"), value))
 }
 
 fn read<T: DeserializeOwned + Default>(stored: &Value) -> T {

@@ -22,9 +22,28 @@ impl Schema {
         };
         stored.iter().filter_map(unknown).collect()
     }
+
+    /// The path of the first property that this version does not know, in maps and lists below too.
+    pub fn first_unknown(&self, given: &Map<String, Value>) -> Option<String> {
+        given.iter().find_map(|(name, value)| match self.get(name) {
+            None => Some(name.clone()),
+            Some(property) => property.first_unknown(value).map(|below| format!("{name}.{below}")),
+        })
+    }
 }
 
 impl Property {
+    fn first_unknown(&self, value: &Value) -> Option<String> {
+        match (self.kind, value) {
+            (Kind::Map(Some(schema)), Value::Object(map)) => schema.first_unknown(map),
+            (Kind::List(item), Value::Array(items)) => items
+                .iter()
+                .enumerate()
+                .find_map(|(place, value)| Some(format!("{place}.{}", item.first_unknown(value)?))),
+            _ => None,
+        }
+    }
+
     fn known(&self, value: &Value) -> Value {
         match (self.kind, value) {
             (Kind::Map(Some(schema)), Value::Object(map)) => Value::Object(schema.known(map)),

@@ -128,7 +128,14 @@ impl Engine {
             }
             None => {
                 let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
-                let profile = self.context.store.profile(node.profile_id).await?.ok_or_else(missing)?;
+                let profile = match self.context.store.profile(node.profile_id).await? {
+                    None if matches!(change, Change::DeleteNode(_)) => {
+                        let provider = self.provider(&node.instance);
+                        provider.and_then(|provider| orphan::implicit_profile(provider.as_ref(), &node))
+                    }
+                    profile => profile,
+                };
+                let profile = profile.ok_or_else(missing)?;
                 orphan::cluster(&node, &profile, &self.context.config.projects)
             }
         };

@@ -10,6 +10,8 @@ use muster_core::principal::Owner;
 use muster_core::profile::Profile;
 use muster_core::projects::ProjectNamespaces;
 
+use crate::ports::provider::Provider;
+
 /// The id of the virtual cluster of an orphan.
 pub(crate) const fn id(node: NodeId) -> ClusterId {
     ClusterId::from_uuid(*node.as_uuid())
@@ -33,4 +35,11 @@ pub(crate) fn cluster(node: &Node, profile: &Profile, projects: &ProjectNamespac
         updated_at: node.updated_at,
         ..Cluster::new(id(node.id), name, project, instance, profile, node.init_at)
     }
+}
+
+/// What replaces the profile of an orphan whose own is gone: enough to delete the orphan.
+pub(crate) fn implicit_profile(provider: &dyn Provider, node: &Node) -> Option<Profile> {
+    let kind = provider.orphan_type()?;
+    let Node { profile_id, name, project, user, init_at, .. } = node;
+    Some(Profile::implicit(*profile_id, name, kind, project, user, *init_at))
 }

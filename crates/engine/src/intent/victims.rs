@@ -83,6 +83,6 @@ mod tests {
         let order = choose_victims(&members, 4, &[], Timestamp::default(), &load);
         assert_eq!(order, [3, 2, 1, 0].map(|place| nodes[place].id));
         let chosen = choose_victims(&members, 1, &[nodes[0].id], Timestamp::default(), &load);
-        assert_eq!(chosen, [nodes[0].id], "whoever is named goes first");
+        assert_eq!(chosen, [nodes[0].id], "a node that is named goes first");
     }
 }

@@ -23,7 +23,7 @@ use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider, Provider,
-    ProviderError, WorldChange,
+    ProviderError, Unobserved, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -69,6 +69,14 @@ impl Provider for InstrumentedProvider {
 
     fn readiness(&self) -> Result<(), String> {
         self.provider.readiness()
+    }
+
+    fn unobserved(&self) -> Vec<Unobserved> {
+        self.provider.unobserved()
+    }
+
+    fn orphan_type(&self) -> Option<ProfileType> {
+        self.provider.orphan_type()
     }
 
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {

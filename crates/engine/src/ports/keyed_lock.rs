@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// A lock for each key, there only as long as somebody has it or waits for it.
+/// A lock for each key, which exists only while a task holds it or waits for it.
 #[derive(Debug)]
 pub struct KeyedLock<K>(parking_lot::Mutex<HashMap<K, Weak<Mutex<()>>>>);
 
@@ -17,7 +17,7 @@ impl<K> Default for KeyedLock<K> {
 }
 
 impl<K: Eq + Hash> KeyedLock<K> {
-    /// Waits until nobody else has the lock of a key.
+    /// Waits until no other task holds the lock of a key.
     pub async fn lock(&self, key: K) -> OwnedMutexGuard<()> {
         self.of(key).lock_owned().await
     }

@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
-pub use crate::ports::provider::nodes::{Made, NodeProvider, NodeResult};
+pub use crate::ports::provider::nodes::{NodeProvider, NodeResult, ProviderResource};
 pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
     Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,
@@ -114,7 +114,7 @@ impl ProviderError {
         Self { transient: false, reason: reason.to_owned(), message: message.into(), overtaken_by: None }
     }
 
-    /// Somebody with a higher fence was there before: another engine has the action by now, or the database was restored
+    /// A request with a higher fence came before: another engine has the action by now, or the database was restored
     /// from an older copy.
     pub fn overtaken(given: Fence, by: Fence) -> Self {
         let message = format!("fence {} is older than {}, which was there before", given.0, by.0);
@@ -197,6 +197,26 @@ pub enum WorldChange {
     Everything,
 }
 
+/// Clusters that a provider cannot observe at present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unobserved {
+    /// The namespace that they are in; none is every namespace.
+    pub namespace: Option<String>,
+    /// The flavor that they have; none is every flavor.
+    pub flavor: Option<&'static str>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Unobserved {
+    /// Whether a cluster is one of them.
+    pub fn concerns(&self, cluster: &Cluster) -> bool {
+        let is_equal = |own: Option<&str>, of_cluster: &str| own.is_none_or(|own| own == of_cluster);
+        is_equal(self.namespace.as_deref(), &cluster.namespace)
+            && is_equal(self.flavor, cluster.flavor.as_deref().unwrap_or_default())
+    }
+}
+
 /// A place where nodes run: its capabilities and reads. Nothing here writes.
 #[async_trait]
 pub trait Provider: Send + Sync {
@@ -224,6 +244,16 @@ pub trait Provider: Send + Sync {
     /// Whether it has discovered its environment; the error says why not.
     fn readiness(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    /// The clusters that it cannot observe at present, and why.
+    fn unobserved(&self) -> Vec<Unobserved> {
+        Vec::new()
+    }
+
+    /// The type of the nodes here that may be in no cluster; none if there are no such nodes.
+    fn orphan_type(&self) -> Option<ProfileType> {
+        None
     }
 
     /// The flavor of a new cluster of a type where the request names none.

@@ -318,8 +318,8 @@ impl Delegated {
 /// Observes the object and its members.
 async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
     run.world.begin_observation();
-    // Members are recognised by their identities: the provider does not need the rows.
-    let observed = run.control.call_provider(run.provider.observe(run.subject.as_target(), &[])).await?;
+    let nodes = run.subject.nodes.as_slice();
+    let observed = run.control.call_provider(run.provider.observe(run.subject.as_target(), nodes)).await?;
     Ok(observed.map(|observed| mirror_events::ignore_other_objects(&run.subject.cluster, observed)))
 }
 

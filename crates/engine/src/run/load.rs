@@ -51,7 +51,9 @@ impl Subject {
             (Some(id), _) | (None, Target::Cluster(id)) => {
                 Rows::cluster(store, id, action, taken_over, claimed).await?
             }
-            (None, Target::Node(node)) => Rows::orphan(store, &context.config.projects, node).await?,
+            (None, Target::Node(node)) => {
+                Rows::orphan(store, &context.config.projects, provider, action.kind, node).await?
+            }
             (None, Target::Unknown(_)) => return Err(unknown_target(action)),
         };
         let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
@@ -110,13 +112,23 @@ impl Rows {
         Ok(Self { cluster, stored: true, profile, profiles, nodes, bindings, target })
     }
 
-    async fn orphan(store: &Store, projects: &ProjectNamespaces, id: NodeId) -> Result<Self, Stop> {
+    async fn orphan(
+        store: &Store,
+        projects: &ProjectNamespaces,
+        provider: &dyn Provider,
+        kind: ActionKind,
+        id: NodeId,
+    ) -> Result<Self, Stop> {
         let node = store.node(id).await?.ok_or_else(|| gone("node"))?;
         if let Some(cluster) = node.cluster_id {
             let why = format!("node {id} has joined cluster {cluster} meanwhile: ask again");
             return Err(Stop::Failed(why));
         }
-        let profile = store.profile(node.profile_id).await?.ok_or_else(|| gone("profile"))?;
+        let profile = match store.profile(node.profile_id).await? {
+            None if deletes(kind) => orphan::implicit_profile(provider, &node),
+            profile => profile,
+        };
+        let profile = profile.ok_or_else(|| gone("profile"))?;
         Ok(Self {
             cluster: orphan::cluster(&node, &profile, projects),
             stored: false,

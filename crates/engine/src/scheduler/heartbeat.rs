@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::StoreError;
 use muster_store::commands::{Heartbeat, Register, Renewal, ServeInstances};
+use tokio::task::JoinHandle;
 
 use crate::context::Context;
 use crate::lease::Lease;
@@ -39,6 +40,7 @@ pub(crate) async fn run(context: Arc<Context>) {
     let period: Duration = context.config.heartbeat.into();
     // A lease that could not be registered at the start is registered by the first round.
     let mut wait = if context.lease().is_registered() { period } else { RETRY_AFTER };
+    let mut serving: Option<JoinHandle<()>> = None;
     loop {
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
@@ -55,10 +57,19 @@ pub(crate) async fn run(context: Arc<Context>) {
         if let Some(expiry) = next_expiry.map(Duration::from).filter(|expiry| *expiry < period) {
             tokio::spawn(claim_at(Arc::clone(&context), expiry + AFTER_EXPIRY));
         }
-        let served = ServeInstances { instances: context.instances() };
-        if let Err(error) = context.store.serve_instances(served).await {
-            tracing::warn!(%error, "cannot record which instances are served");
+        // By the connections of all other work, which may all be in use: the next renewal does not wait for one.
+        if serving.as_ref().is_none_or(JoinHandle::is_finished) {
+            let context = Arc::clone(&context);
+            serving = Some(tokio::spawn(async move { serve_instances(&context).await }));
         }
+    }
+}
+
+/// Records which instances this engine serves.
+async fn serve_instances(context: &Context) {
+    let served = ServeInstances { instances: context.instances() };
+    if let Err(error) = context.store.serve_instances(served).await {
+        tracing::warn!(%error, "cannot record which instances are served");
     }
 }
 

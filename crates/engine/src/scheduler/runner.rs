@@ -18,6 +18,10 @@ use crate::run::{ActionRun, Slot, Stop};
 use crate::scheduler::finish::{end_without_work, finish};
 use crate::scheduler::requeue::{requeue, requeue_above};
 
+/// How far a database that was restored from an older copy can be behind. A higher fence was not drawn by a database, and
+/// is not believed: users who may edit an object could otherwise use up the fences of all.
+const MOST_BEHIND: i64 = 1 << 40;
+
 /// Delay before an action is retried after a database failure.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -112,6 +116,14 @@ async fn attempt(
             run.flush().await?;
             let why = format!("it did not run for the moment: {why}");
             Ok(requeue(context, run.control.ticket(), &run.action, &why).await?)
+        }
+        Err(Stop::Overtaken(by)) if by.0 - run.action.fence.0 > MOST_BEHIND => {
+            let reason = format!(
+                "fence {} was met, which no state of this database can have drawn: Muster did not write it; remove the \
+                 annotation that has it, or what is left of the node",
+                by.0
+            );
+            finish(&mut run, ActionStatus::Failed, &reason).await
         }
         Err(Stop::Overtaken(by)) => {
             run.flush().await?;

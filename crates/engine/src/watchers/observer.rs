@@ -320,9 +320,7 @@ async fn observe_cluster(
     };
     let nodes = context.store.members(id).await?;
     let target = ClusterTarget { cluster: &cluster, profile: &profile };
-    // Members of an operator are recognised by their identities: the provider does not need the rows.
-    let known = if delegated { &[] } else { nodes.as_slice() };
-    let observation = context.stopping.run_until_cancelled(provider.observe(target, known));
+    let observation = context.stopping.run_until_cancelled(provider.observe(target, &nodes));
     // Unknown changes nothing: the last known state stays.
     let Some(Ok(observed)) = observation.await else { return Ok(ObserveOutcome::Pending) };
     let duty = duty(provider);

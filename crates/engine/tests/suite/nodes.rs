@@ -114,6 +114,15 @@ async fn an_orphan_that_dies_is_seen_and_not_brought_back_unasked(harness: Harne
 }
 
 #[database_test]
+async fn an_orphan_whose_profile_is_gone_can_be_deleted(harness: Harness) {
+    let node = orphan(&harness).await;
+    harness.fresh.execute(&format!("DELETE FROM profiles WHERE id = '{}'", node.profile_id)).await;
+    let deleted = changed(&harness, ActionKind::NodeDelete, &node, json!({})).await;
+    assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
+    assert!(harness.provider.running().is_empty(), "it is stopped");
+}
+
+#[database_test]
 async fn a_node_that_is_made_in_a_cluster_gets_its_place_and_name_there(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     let (action, stored) = asked(&harness, Some(&cluster)).await;

@@ -1,10 +1,12 @@
 //! A database that was restored from an older copy: what it describes has met higher fences than it has drawn.
 
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::{ActionKind, ActionStatus, Fence};
 use muster_core::ids::ClusterId;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::Dialect;
 use muster_store::reads::EventQuery;
 use muster_testkit::database_test;
+use muster_testkit::fake::Verb;
 use serde_json::json;
 
 use crate::delegated;
@@ -46,6 +48,19 @@ async fn single_nodes_are_started_and_stopped_again(harness: Harness) {
     let delete = harness.ended(delete).await;
     assert_eq!(delete.status, ActionStatus::Succeeded, "{}", delete.status_reason);
     assert!(harness.provider.running().is_empty());
+}
+
+#[database_test]
+async fn a_fence_that_no_database_drew_fails_its_action_and_concerns_no_other(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let forged = ProviderError::overtaken(Fence(1), Fence(i64::MAX - 1000));
+    harness.provider.fail_next(Verb::Start, forged);
+    let resize = harness.resized(&cluster, 2).await;
+    assert_eq!(resize.status, ActionStatus::Failed);
+    assert!(resize.status_reason.contains("which no state of this database can have drawn"), "{resize:?}");
+    assert_eq!(reported(&harness, cluster.id).await, 0);
+    let (_, created) = harness.created(1).await;
+    assert_eq!(created.status, ActionStatus::Succeeded, "{}", created.status_reason);
 }
 
 #[database_test(delegated::open)]

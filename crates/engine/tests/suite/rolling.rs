@@ -23,7 +23,11 @@ pub(crate) async fn recipe(harness: &Harness, cluster: &Cluster) -> ProfileId {
     let id = ProfileId::from_uuid(Uuid::now_v7());
     let profile =
         muster_core::profile::Profile { id, kind: cluster.profile_type.clone(), ..sample::profile() };
-    harness.store().insert_profile(InsertProfile { profile }).await.expect("a new profile");
+    harness
+        .store()
+        .insert_profile(InsertProfile { profile, events: Vec::new() })
+        .await
+        .expect("a new profile");
     id
 }
 
@@ -179,7 +183,11 @@ async fn a_cluster_that_could_not_follow_a_profile_keeps_its_own_and_can_be_dele
         kind: "fake.other-1.0".parse().unwrap(),
         ..sample::profile()
     };
-    harness.store().insert_profile(InsertProfile { profile: other.clone() }).await.unwrap();
+    harness
+        .store()
+        .insert_profile(InsertProfile { profile: other.clone(), events: Vec::new() })
+        .await
+        .unwrap();
     for only in [false, true] {
         let inputs = json!({"profile_id": other.id, "profile_only": only});
         let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;

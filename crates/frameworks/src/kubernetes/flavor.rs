@@ -8,9 +8,9 @@ use muster_core::principal::Owner;
 use muster_core::recipe::ClusterRecipe;
 use serde_json::Value;
 
-use super::container::ContainerChange;
 use super::metadata::USER;
 use super::object::{Kind, Manifest, Watched};
+use super::pod_change::PodChange;
 use super::words::Words;
 use crate::endpoints::Endpoints;
 
@@ -90,8 +90,8 @@ pub struct Step {
 pub enum Deed {
     /// Operations of a JSON patch. Those that only `test` come first.
     Patch(Vec<Value>),
-    /// Containers that a changed recipe makes differently; which operations that takes is decided on the object as it is.
-    Containers(Vec<ContainerChange>),
+    /// Pods that a changed recipe makes differently; which operations that takes is decided on the object as it is.
+    Pods(Vec<PodChange>),
     /// A merge patch that is written only if the object is as it was seen, for what may not be there at all yet.
     Overlay(Value),
     /// A merge patch of something that nobody else has a say in.

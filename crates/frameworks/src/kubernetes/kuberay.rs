@@ -10,12 +10,12 @@ use muster_core::principal::Owner;
 use muster_core::recipe::NodeRecipe;
 use serde_json::{Value, json};
 
-use super::container::ContainerChange;
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
 use super::metadata::USER;
 use super::object::{Kind, Manifest, Part, Watched};
 use super::patch::{add, replaced_entries, test};
 use super::pod::{self, Container};
+use super::pod_change::PodChange;
 use super::words::{GroupWords, Words};
 use crate::endpoints::Endpoints;
 
@@ -288,7 +288,7 @@ fn template(container: &Value, node: &NodeRecipe) -> Value {
         metadata["labels"] = json!(node.pod.labels);
     }
     let spec = pod::furnished(json!({"containers": [container]}), node);
-    json!({"metadata": metadata, "spec": pod::placed(spec, &node.shape())})
+    json!({"metadata": metadata, "spec": spec})
 }
 
 /// What a head is made from.
@@ -375,33 +375,31 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
 #[derive(Default)]
 struct Remade {
     tests: Vec<Value>,
-    containers: Vec<ContainerChange>,
+    pods: Vec<PodChange>,
     parameters: Vec<Value>,
 }
 
 impl Remade {
     /// Adds what differs in the head or in a group; whether anything does.
     fn add(&mut self, path: &str, before: &Value, after: &Value) -> bool {
-        let container = |made: &Value| made["template"]["spec"]["containers"][0].clone();
-        let spec = format!("{path}/template/spec");
-        let change = ContainerChange::new(spec, container(before), container(after));
+        let pod = |made: &Value| made["template"]["spec"].clone();
+        let change = PodChange::new(format!("{path}/template/spec"), pod(before), pod(after));
         let parameters = replaced_entries(
             &format!("{path}/rayStartParams"),
             &before["rayStartParams"],
             &after["rayStartParams"],
         );
         let differs = change.is_some() || !parameters.is_empty();
-        self.containers.extend(change);
+        self.pods.extend(change);
         self.parameters.extend(parameters);
         differs
     }
 
     fn steps(self, cluster: &str) -> Vec<Step> {
-        let Self { tests, containers, parameters } = self;
+        let Self { tests, pods, parameters } = self;
         let operations = tests.into_iter().chain(parameters).collect();
-        let containers =
-            Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Containers(containers) };
-        vec![patch(cluster, operations), containers]
+        let pods = Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Pods(pods) };
+        vec![patch(cluster, operations), pods]
     }
 }
 

@@ -7,9 +7,6 @@ use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use serde_json::{Map, Value, json};
 
-/// The resource that accelerators are asked for by.
-pub(super) const GPU: &str = "nvidia.com/gpu";
-
 /// What a node is given that nobody gave anything: enough for each framework to start.
 const CPU: Cpu = Cpu::from_millis(1000);
 const MEMORY: Memory = Memory::from_bytes(2 << 30);
@@ -44,15 +41,28 @@ impl Container<'_> {
     }
 }
 
-/// What a container asks for and may take: the same, so that nothing is taken from it later.
+/// What a container requests and may use: the same unless its shape has other limits, so that nothing is taken from it
+/// later.
 pub(super) fn resources(shape: &Shape) -> Value {
-    let mut amounts = Map::new();
-    amounts.insert("cpu".to_owned(), shape.cpu.unwrap_or(CPU).to_string().into());
-    amounts.insert("memory".to_owned(), memory(shape).to_string().into());
-    if let Some(gpu) = shape.gpu.filter(|gpu| *gpu > 0) {
-        amounts.insert(GPU.to_owned(), gpu.to_string().into());
-    }
-    json!({"limits": amounts, "requests": amounts})
+    let cpu = shape.cpu.unwrap_or(CPU);
+    let memory = memory(shape);
+    let gpu = shape.gpu.map(|gpu| (shape.gpu_resource(), gpu));
+    let extended = shape.extended_resources.iter().map(|(name, amount)| (name.as_str(), *amount));
+    let others: Map<String, Value> = extended
+        .chain(gpu)
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(name, amount)| (name.to_owned(), amount.to_string().into()))
+        .collect();
+    let amounts = |cpu: Cpu, memory: Memory| {
+        let mut amounts = others.clone();
+        amounts.insert("cpu".to_owned(), cpu.to_string().into());
+        amounts.insert("memory".to_owned(), memory.to_string().into());
+        amounts
+    };
+    json!({
+        "limits": amounts(shape.limits.cpu.unwrap_or(cpu).max(cpu), shape.limits.memory.unwrap_or(memory).max(memory)),
+        "requests": amounts(cpu, memory),
+    })
 }
 
 /// The memory that a node is given.
@@ -83,17 +93,16 @@ pub(super) fn port(name: &str, number: u16) -> Value {
     json!({"name": name, "containerPort": number})
 }
 
-/// Labels that the machine below must have, as a pod's spec asks for them.
-pub(super) fn placed(mut spec: Value, shape: &Shape) -> Value {
-    if !shape.selectors.is_empty() {
-        spec["nodeSelector"] = json!(shape.selectors);
-    }
-    spec
-}
-
-/// A pod as its node's recipe has it: its account, what is mounted into its only container, how its image is pulled.
+/// A pod as its node's recipe has it: where it may run, its account, what is mounted into its only container, how its
+/// image is pulled.
 pub(super) fn furnished(mut spec: Value, node: &NodeRecipe) -> Value {
     let pod = &node.pod;
+    if !node.selectors.is_empty() {
+        spec["nodeSelector"] = json!(node.selectors);
+    }
+    if !node.tolerations.is_empty() {
+        spec["tolerations"] = json!(node.tolerations);
+    }
     if let Some(account) = &pod.service_account {
         spec["serviceAccountName"] = account.clone().into();
     }

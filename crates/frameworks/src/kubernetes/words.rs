@@ -1,7 +1,7 @@
 //! What objects say, as far as anybody here wants to know it: all else is forgotten as soon as it is read.
 
 use muster_core::quantity::{Cpu, Memory};
-use muster_core::shape::Shape;
+use muster_core::shape::{GPU_RESOURCE, Shape};
 use serde_json::Value;
 
 /// What an object says of the cluster that it belongs to.
@@ -111,7 +111,7 @@ fn shape(resources: &Value) -> Shape {
     Shape {
         cpu: amount("cpu").and_then(|cpu| serde_json::from_value::<Cpu>(cpu).ok()),
         memory: amount("memory").and_then(|memory| serde_json::from_value::<Memory>(memory).ok()),
-        gpu: amount(super::pod::GPU).and_then(|gpu| whole(&gpu)),
+        gpu: amount(GPU_RESOURCE).and_then(|gpu| whole(&gpu)),
         ..Shape::default()
     }
 }

@@ -32,7 +32,7 @@ impl Operated {
     }
 
     /// Makes an object, and takes in what that is answered with. A request that was sent is not taken back when this is
-    /// dropped: whoever finds nothing waits for it.
+    /// dropped: a reader that finds nothing waits for it.
     pub(super) async fn make(
         &self,
         stand: &Stand,

@@ -80,7 +80,7 @@ impl Operated {
                     stand.take(kind, &patched);
                 }
                 // Decided above.
-                Deed::Containers(_) => {}
+                Deed::Pods(_) => {}
                 Deed::Overlay(body) => {
                     let patched = self.writer.overlay(seen()?, body, call.fence, last).await?;
                     stand.take(kind, &patched);
@@ -102,7 +102,7 @@ impl Operated {
     async fn decide_containers(&self, stand: &Stand, steps: Vec<Step>) -> Result<Vec<Step>, ProviderError> {
         let mut decided = Vec::with_capacity(steps.len());
         for Step { kind, name, deed } in steps {
-            let Deed::Containers(changes) = deed else {
+            let Deed::Pods(changes) = deed else {
                 decided.push(Step { kind, name, deed });
                 continue;
             };

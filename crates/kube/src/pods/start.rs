@@ -57,7 +57,7 @@ impl Pods {
         let (writer, creations, table) =
             (self.writer.clone(), Arc::clone(&self.creations), Arc::clone(&self.table));
         let (manifest, node, fence) = (recipe.manifest(node, namespace), node.id, call.fence);
-        // A request that was sent is not taken back: whoever finds no pod waits for it.
+        // A request that was sent is not taken back: a reader that finds no pod waits for it.
         detached(async move {
             let _held = creations.lock(node).await;
             let pod = writer.make_node(manifest, node, fence).await?;

@@ -111,6 +111,12 @@ struct State {
     moment: u64,
 }
 
+/// Whether a node's pod can be in a namespace: it is created in `home`, or was where its row says.
+fn is_own_namespace(node: &Node, home: &str, namespace: &str) -> bool {
+    let of_row = node.physical_id.as_deref().and_then(|identity| identity.split('/').next());
+    namespace == home || Some(namespace) == of_row
+}
+
 impl State {
     /// The pod of a node that the watch lists. Anyone who may create pods in a watched namespace can label one with any
     /// node: only pods in the node's own namespace count, and first the one that its row names.
@@ -118,7 +124,7 @@ impl State {
         let mut identity = node.physical_id.as_deref().unwrap_or_default().splitn(3, '/');
         let (namespace, name, uid) = (identity.next(), identity.next(), identity.next());
         let places = self.by_node.get(&node.id).into_iter().flatten();
-        let own = places.filter(|(place, _)| place == home || Some(place.as_str()) == namespace);
+        let own = places.filter(|(place, _)| is_own_namespace(node, home, place));
         let mut pods = own.filter_map(|place| self.pods.get(place)).peekable();
         let first = pods.peek().copied();
         let known = pods.find(|pod| Some(pod.facts.uid.as_str()) == uid);
@@ -137,7 +143,8 @@ impl State {
         if let Some(pod) = self.listed(node, home) {
             return Lookup::Known(Some(Box::new(pod.clone())));
         }
-        let unlisted = self.unlisted.get(&node.id);
+        let own = |unlisted: &&UnlistedPod| is_own_namespace(node, home, &unlisted.pod.namespace);
+        let unlisted = self.unlisted.get(&node.id).filter(own);
         if let Some((at, pod)) = unlisted.and_then(|unlisted| unlisted.read.as_ref())
             && at.elapsed() < READ_AGAIN_AFTER
         {
@@ -239,14 +246,15 @@ impl Table {
         self.state.lock().marked_with(node, fences).cloned().collect()
     }
 
-    /// Why nodes do not work yet whose pods are there.
-    pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+    /// Why nodes do not work yet whose pods are there, in the namespace where they are created.
+    pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>, home: &str) -> HashMap<NodeId, String> {
         let state = self.state.lock();
-        let told = |id: &NodeId| {
-            let pod = state.pods.get(state.by_node.get(id)?.first()?)?;
+        let reason = |id: &NodeId| {
+            let place = state.by_node.get(id)?.iter().find(|(namespace, _)| namespace == home)?;
+            let pod = state.pods.get(place)?;
             (!pod.facts.reason.is_empty()).then(|| (*id, pod.facts.reason.clone()))
         };
-        nodes.iter().filter_map(told).collect()
+        nodes.iter().filter_map(reason).collect()
     }
 
     /// Hears of changes from now on.

@@ -7,10 +7,9 @@ use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{NodeRole, Observation};
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_frameworks::kubernetes::{Part, Words};
 
-use super::{Arrival, Of, Told};
+use super::{Arrival, Cached, Of};
 use crate::facts::{ObjectFacts, PodFacts};
 use crate::fences::Fences;
 
@@ -18,10 +17,10 @@ use crate::fences::Fences;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Site {
     /// While it is there the cluster is.
-    pub(crate) root: Option<Told<ObjectFacts>>,
+    pub(crate) root: Option<Cached<ObjectFacts>>,
     /// What else says how it should be, by kind and name.
-    more: BTreeMap<(&'static str, String), Told<ObjectFacts>>,
-    pods: BTreeMap<String, Told<PodFacts>>,
+    more: BTreeMap<(&'static str, String), Cached<ObjectFacts>>,
+    pods: BTreeMap<String, Cached<PodFacts>>,
     /// Which cluster it is, also when its root is gone and its pods are not.
     pub(super) cluster: Option<ClusterId>,
     /// Since when its operator has been asked for something and has shown no sign of acting on it.
@@ -36,7 +35,7 @@ impl Site {
 
     /// Everything that says how the cluster should be, the root first.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectFacts> {
-        self.root.iter().chain(self.more.values()).map(|told| &told.value)
+        self.root.iter().chain(self.more.values()).map(|cached| &cached.value)
     }
 
     /// What they all say, the root's words first.
@@ -48,6 +47,11 @@ impl Site {
     pub(crate) fn fence(&self, fences: &Fences) -> Fence {
         let written = self.objects().filter_map(|object| fences.read(object.fence.as_ref()));
         written.max().unwrap_or(Fence(0))
+    }
+
+    /// Rises whenever anyone changes what one of them specifies.
+    pub(crate) fn generation(&self) -> u64 {
+        self.objects().map(|object| u64::try_from(object.generation).unwrap_or_default()).sum()
     }
 
     /// The object of a kind and name.
@@ -62,7 +66,7 @@ impl Site {
 
     /// Its pods, by name.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &PodFacts> {
-        self.pods.values().map(|told| &told.value)
+        self.pods.values().map(|cached| &cached.value)
     }
 
     /// Those that count: one that has ended is not a member any more where another is made in its place.
@@ -88,7 +92,7 @@ impl Site {
 
     /// A pod by its name.
     pub(crate) fn pod(&self, name: &str) -> Option<&PodFacts> {
-        self.pods.get(name).map(|told| &told.value)
+        self.pods.get(name).map(|cached| &cached.value)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,18 +109,19 @@ impl Site {
         let changed = match &mut self.root {
             Some(root) => root.take(facts, arrival, object_version),
             none => {
-                *none = Some(Told { value: facts, moment: arrival.moment });
+                *none = Some(Cached { value: facts, moment: arrival.moment });
                 true
             }
         };
-        self.note_sign(changed, before.is_some_and(|before| generation > before));
+        let asked = before.is_some_and(|before| generation > before);
+        self.note_sign(changed, asked.then_some(arrival.at));
         changed
     }
 
-    /// Something was changed: what is asked of the operator, or by what it does about that.
-    fn note_sign(&mut self, changed: bool, asked: bool) {
+    /// Something was changed: the operator was asked for something at that time, or does something about it.
+    fn note_sign(&mut self, changed: bool, asked_at: Option<Timestamp>) {
         if changed {
-            self.unanswered_since = asked.then(|| SystemClock.now());
+            self.unanswered_since = asked_at;
         }
     }
 
@@ -135,22 +140,24 @@ impl Site {
 
     pub(super) fn take_more(&mut self, facts: ObjectFacts, arrival: Arrival) -> bool {
         let key = (facts.kind.kind, facts.name.clone());
-        let (generation, before) = (facts.generation, self.more.get(&key).map(|told| told.value.generation));
+        let (generation, before) =
+            (facts.generation, self.more.get(&key).map(|cached| cached.value.generation));
         let changed = renewed(self.more.entry(key), facts, arrival, object_version);
-        self.note_sign(changed, before.is_some_and(|before| generation > before));
+        let asked = before.is_some_and(|before| generation > before);
+        self.note_sign(changed, asked.then_some(arrival.at));
         changed
     }
 
     /// An object that its operator makes.
     pub(super) fn take_made(&mut self, facts: ObjectFacts, arrival: Arrival) -> bool {
         let changed = self.take_more(facts, arrival);
-        self.note_sign(changed, false);
+        self.note_sign(changed, None);
         changed
     }
 
     pub(super) fn take_pod(&mut self, facts: PodFacts, arrival: Arrival) -> bool {
-        let is_new = self.pods.get(&facts.name).is_none_or(|told| told.value.uid != facts.uid);
-        self.note_sign(is_new, false);
+        let is_new = self.pods.get(&facts.name).is_none_or(|cached| cached.value.uid != facts.uid);
+        self.note_sign(is_new, None);
         renewed(self.pods.entry(facts.name.clone()), facts, arrival, pod_version)
     }
 
@@ -158,26 +165,26 @@ impl Site {
         if self.root.as_ref().is_some_and(|root| root.value.uid == facts.uid) {
             self.root = None;
         }
-        self.more.retain(|_, told| told.value.uid != facts.uid);
+        self.more.retain(|_, cached| cached.value.uid != facts.uid);
     }
 
     pub(super) fn drop_pod(&mut self, facts: &PodFacts) {
         // Another one may have its name by now.
-        if self.pods.get(&facts.name).is_some_and(|told| told.value.uid == facts.uid) {
+        if self.pods.get(&facts.name).is_some_and(|cached| cached.value.uid == facts.uid) {
             self.pods.remove(&facts.name);
-            self.note_sign(true, false);
+            self.note_sign(true, None);
         }
     }
 
-    /// What a watch has not told of since that moment is not there.
+    /// What a watch has not reported since that moment is not there.
     pub(super) fn forget(&mut self, of: Of, begun: u64) {
         match of {
-            Of::Pods => self.pods.retain(|_, told| told.moment >= begun),
+            Of::Pods => self.pods.retain(|_, cached| cached.moment >= begun),
             Of::Objects(watched) if watched.part == Part::Root => {
-                self.root = self.root.take().filter(|told| told.moment >= begun);
+                self.root = self.root.take().filter(|cached| cached.moment >= begun);
             }
             Of::Objects(watched) => {
-                self.more.retain(|(kind, _), told| *kind != watched.kind.kind || told.moment >= begun);
+                self.more.retain(|(kind, _), cached| *kind != watched.kind.kind || cached.moment >= begun);
             }
         }
     }
@@ -192,14 +199,14 @@ fn pod_version(facts: &PodFacts) -> (&str, &str) {
 }
 
 fn renewed<K: Ord, T: PartialEq>(
-    entry: Entry<'_, K, Told<T>>,
+    entry: Entry<'_, K, Cached<T>>,
     value: T,
     arrival: Arrival,
     version: impl Fn(&T) -> (&str, &str),
 ) -> bool {
     match entry {
         Entry::Vacant(vacant) => {
-            vacant.insert(Told { value, moment: arrival.moment });
+            vacant.insert(Cached { value, moment: arrival.moment });
             true
         }
         Entry::Occupied(mut occupied) => occupied.get_mut().take(value, arrival, version),

@@ -60,7 +60,7 @@ fn an_operator_that_shows_no_sign_after_a_change_is_noticed() {
         root
     };
     let now = || SystemClock.now().after(TimeSpan::from_secs(40));
-    let unanswered = || sites.look(&key()).expect("all was told").unanswered_for(now()).is_some();
+    let unanswered = || sites.look(&key()).expect("the watch is in sync").unanswered_for(now()).is_some();
     sites.take_object(None, watched, &at(1, 1, "ready"), true);
     assert!(!unanswered(), "nothing was asked since it was made");
     sites.take_object(None, watched, &at(2, 2, "ready"), true);
@@ -91,7 +91,7 @@ fn an_operator_knows_pods_once_its_status_counts_them() {
         root["status"]["availableWorkerReplicas"] = workers.into();
         root
     };
-    let is_known = || sites.look(&key()).expect("all was told").is_known_to_operator();
+    let is_known = || sites.look(&key()).expect("the watch is in sync").is_known_to_operator();
     sites.take_object(None, watched, &counting(1, None), true);
     assert!(is_known(), "there is none");
     sites.take_pod(None, worker("w"), true);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use muster_core::action::{Action, ActionKind, Milestone, OnConflict};
+use muster_core::change::{Change, Delete};
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, Framework, WorkerGroup};
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
@@ -157,6 +158,18 @@ impl Harness {
         let change =
             ChangeRequest { change: read_change(kind, &inputs), cluster, node, on_conflict, timeout: None };
         Box::pin(self.engine.submit(change, caller())).await.unwrap().action.id
+    }
+
+    /// Submits the deletion of a cluster, which cancels what runs.
+    pub(crate) async fn submit_preempting_delete(&self, id: ClusterId) -> ActionId {
+        let change = ChangeRequest {
+            change: Change::DeleteCluster(Delete::default()),
+            cluster: self.cluster(id).await,
+            node: None,
+            on_conflict: OnConflict::Preempt,
+            timeout: None,
+        };
+        Box::pin(self.engine.submit(change, caller())).await.expect("it is accepted").action.id
     }
 
     pub(crate) async fn try_submit(

@@ -1,21 +1,19 @@
-//! Requests that arrive late: when their action is cancelled already, or when nobody knows of it any more.
+//! Requests that arrive late: when their action is cancelled already, or when no action knows of it any more.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
-use muster_core::action::{ActionStatus, Milestone, OnConflict};
-use muster_core::change::{Change, Delete};
+use muster_core::action::{ActionStatus, Milestone};
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::NodeId;
 use muster_core::profile::Profile;
 use muster_core::time::TimeSpan;
-use muster_engine::ChangeRequest;
-use muster_engine::ports::provider::{Made, Provider as _};
+use muster_engine::ports::provider::{Provider as _, ProviderResource};
 use muster_testkit::Operator;
 use rstest::rstest;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::harness::{Harness, caller};
+use crate::harness::Harness;
 use crate::pods::{of_pods, pods};
 
 fn of_ray(harness: &Harness, workers: u32) -> (Cluster, Profile) {
@@ -37,14 +35,7 @@ async fn what_is_created_late_is_deleted_with_its_cluster(
     gate.hold_writes();
     harness.try_create(&new).await.unwrap();
     gate.write_came().await;
-    let change = ChangeRequest {
-        change: Change::DeleteCluster(Delete::default()),
-        cluster: harness.cluster(new.0.id).await,
-        node: None,
-        on_conflict: OnConflict::Preempt,
-        timeout: None,
-    };
-    let delete = harness.engine.submit(change, caller()).await.unwrap().action.id;
+    let delete = harness.submit_preempting_delete(new.0.id).await;
     // It must not end while the request is on its way.
     let early = harness.engine.wait(delete, Milestone::Reached, TimeSpan::from_secs(2)).await.unwrap();
     gate.release_writes();
@@ -60,7 +51,7 @@ async fn what_is_created_late_is_deleted_with_its_cluster(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_this_database_are_listed_and_removed_as_strays() {
+async fn pods_of_this_database_are_listed_and_removed_as_leftovers() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(harness) = Harness::on(kubernetes).await else { return };
     let database = harness.fresh.store.database_id().await.unwrap();
@@ -78,10 +69,14 @@ async fn pods_of_this_database_are_listed_and_removed_as_strays() {
     }
     let provider = std::sync::Arc::new(harness.replica(harness.kubernetes.kubeconfig()).await);
     let nodes = std::sync::Arc::clone(&provider).node_provider().unwrap();
-    let listed = async || nodes.list_made().await.ok().filter(|made| made.contains(&Made::Node(own)));
+    let listed =
+        async || nodes.list_resources().await.ok().filter(|made| made.contains(&ProviderResource::Node(own)));
     let made = harness.until("the pod is listed", listed).await;
-    assert!(!made.contains(&Made::Node(other)), "what another database made is not a stray of this one");
-    nodes.remove_stray(Made::Node(own)).await.unwrap();
+    assert!(
+        !made.contains(&ProviderResource::Node(other)),
+        "what another database made is not a leftover of this one"
+    );
+    nodes.remove_leftover(ProviderResource::Node(own)).await.unwrap();
     let gone = async || (pods(&harness).await == ["other"]).then_some(());
     harness.until("the pod is gone", gone).await;
 }

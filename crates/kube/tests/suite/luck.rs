@@ -257,15 +257,7 @@ async fn a_cluster_that_is_deleted_while_it_is_made_leaves_nothing_for_the_next_
     for workers in [2, 1, 3, 1] {
         let new = harness.ask_for(Framework::Dask, workers);
         harness.try_create(&new).await.unwrap();
-        let change = ChangeRequest {
-            change: Change::DeleteCluster(Delete::default()),
-            cluster: harness.cluster(new.0.id).await,
-            node: None,
-
-            on_conflict: OnConflict::Preempt,
-            timeout: None,
-        };
-        let deleted = harness.engine.submit(change, caller()).await.unwrap().action.id;
+        let deleted = harness.submit_preempting_delete(new.0.id).await;
         let deleted = harness.ended(deleted).await;
         assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     }

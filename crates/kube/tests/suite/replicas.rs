@@ -1,11 +1,15 @@
 //! A replica whose watches are late does not take what it sees for how things are.
 
+use kube::api::{DeleteParams, Patch, PatchParams};
 use muster_core::action::ActionStatus;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::node::NodeRole;
-use muster_engine::ports::provider::{ClusterTarget, ObjectState, Observed, Provider as _, ProviderError};
+use muster_engine::ports::provider::{
+    ClusterTarget, MemberId, ObjectState, Observed, ObservedMember, Provider as _, ProviderError,
+};
 use muster_kube::Kubernetes;
 use muster_testkit::Operator;
+use serde_json::json;
 
 use crate::harness::Harness;
 
@@ -13,7 +17,8 @@ use crate::harness::Harness;
 async fn seen(harness: &Harness, replica: &Kubernetes, cluster: &Cluster) -> Result<Observed, ProviderError> {
     let cluster = harness.cluster(cluster.id).await;
     let profile = harness.fresh.store.profiles_of(&[cluster.profile_id]).await.unwrap().remove(0);
-    replica.observe(ClusterTarget { cluster: &cluster, profile: &profile }, &[]).await
+    let nodes = harness.fresh.store.members(cluster.id).await.unwrap();
+    replica.observe(ClusterTarget { cluster: &cluster, profile: &profile }, &nodes).await
 }
 
 /// How many workers the object asks for, and how many pods there are for them; none if there is no object.
@@ -41,6 +46,49 @@ async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_size_that_others_wrote_and_another_replica_observed_counts_although_the_watches_are_silent() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let gate = harness.kubernetes.gate().await;
+    let replica = harness.replica(&gate.kubeconfig()).await;
+    let sees_one =
+        async || seen(&harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
+    harness.until("the replica sees one worker", sees_one).await;
+
+    gate.hold_watches();
+    let size = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(size).unwrap());
+    let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
+    objects.patch("fred", &PatchParams::default(), &patch).await.unwrap();
+    let is_recorded = async || (harness.cluster(cluster.id).await.groups[0].desired == 2).then_some(());
+    harness.until("the size is recorded", is_recorded).await;
+    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    assert_eq!(workers(&observed).map(|(desired, _)| desired), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_another_replica_observed_is_there_although_the_watches_are_silent() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let gate = harness.kubernetes.gate().await;
+    let replica = harness.replica(&gate.kubeconfig()).await;
+    harness.until("the replica sees", async || seen(&harness, &replica, &cluster).await.ok()).await;
+
+    gate.hold_watches();
+    let worker = async || {
+        let nodes = harness.fresh.store.members(cluster.id).await.unwrap();
+        nodes.iter().find(|node| node.role == NodeRole::Worker && node.physical_id.is_some()).cloned()
+    };
+    let old = harness.until("a worker", worker).await;
+    harness.objects(["", "v1", "Pod"]).delete(&old.name, &DeleteParams::default()).await.unwrap();
+    let replaced = async || worker().await.filter(|node| MemberId::of(node) != MemberId::of(&old));
+    let new = harness.until("another pod is recorded", replaced).await;
+    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    let is_new = |member: &ObservedMember| Some(&member.id) == MemberId::of(&new).as_ref();
+    assert!(observed.members.iter().any(is_new), "{:?}", observed.members);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_another_replica_made_is_there_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let first = harness.created(Framework::Ray, 0).await;
@@ -65,7 +113,7 @@ async fn what_is_really_gone_is_gone() {
     let row = harness.cluster(cluster.id).await;
     let profile = harness.fresh.store.profiles_of(&[row.profile_id]).await.unwrap().remove(0);
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
-    objects.delete("fred", &kube::api::DeleteParams::default()).await.unwrap();
+    objects.delete("fred", &DeleteParams::default()).await.unwrap();
     let gone = async || objects.get_opt("fred").await.unwrap().is_none().then_some(());
     harness.until("the object is gone", gone).await;
     // A replica that has just started saw no deletion.

@@ -1,4 +1,4 @@
-//! Workers whose process runs and that their head gives no work: it has lost them, or was told to drain them.
+//! Workers whose process runs and that their head gives no work: it has lost them, or was asked to drain them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const MISSES: u32 = 2;
 /// Why a worker that runs is lost.
 pub(super) const NOT_COUNTED: &str = "it runs, and its head does not count it any more: the head has lost it";
 pub(super) const DRAINED: &str =
-    "its head was told to drain it, and gives it no more work, though its removal was interrupted";
+    "its head was asked to drain it, and gives it no more work, though its removal was interrupted";
 
 /// What heads say of workers that run.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Census {
         self.clusters.lock().remove(&cluster);
     }
 
-    /// Forgets what was said of a node, which is started anew.
+    /// Forgets what was said of a node, which is started again.
     pub(super) fn forget(&self, node: NodeId) {
         self.missed.lock().remove(&node);
     }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
-use muster_engine::ports::provider::Made;
+use muster_engine::ports::provider::ProviderResource;
 use serde::de::DeserializeOwned;
 
 use crate::files;
@@ -82,7 +82,7 @@ impl Places {
     }
 
     /// All that was made with this database.
-    pub(super) fn made_with(&self, database: &str) -> io::Result<Vec<Made>> {
+    pub(super) fn resources_of(&self, database: &str) -> io::Result<Vec<ProviderResource>> {
         let mut made = Vec::new();
         for folder in NodeFolder::all(&self.root)? {
             if read(&folder.path().join(DATABASE)).is_none_or(|noted: String| noted != database) {
@@ -91,7 +91,11 @@ impl Places {
             let node = folder.node();
             let is_single = NodeFolder::new(folder.path(), node).path().is_dir();
             let cluster = ClusterId::from_uuid(*node.as_uuid());
-            made.push(if is_single { Made::Node(node) } else { Made::Cluster(cluster) });
+            made.push(if is_single {
+                ProviderResource::Node(node)
+            } else {
+                ProviderResource::Cluster(cluster)
+            });
         }
         Ok(made)
     }
@@ -167,9 +171,9 @@ mod tests {
             }
         }
         NodeFolder::new(&places.own(node), node).make().unwrap();
-        let mut made = places.made_with("ours").unwrap();
-        made.sort_by_key(|made| matches!(made, Made::Node(_)));
-        assert_eq!(made, [Made::Cluster(cluster), Made::Node(node)]);
+        let mut made = places.resources_of("ours").unwrap();
+        made.sort_by_key(|made| matches!(made, ProviderResource::Node(_)));
+        assert_eq!(made, [ProviderResource::Cluster(cluster), ProviderResource::Node(node)]);
     }
 
     #[rstest]

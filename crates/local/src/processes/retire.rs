@@ -85,7 +85,7 @@ impl Inner {
         Ok(gone.into_iter().map(|(id, worker)| (id, framework.leaving(&worker, seconds()))).collect())
     }
 
-    /// Records that workers are drained, before they are: whoever keeps one of them knows then that it has to be replaced.
+    /// Records that workers are drained, before they are: if one of them is kept after all, it is then known that it has to be replaced.
     fn mark_draining(&self, cluster: ClusterId, nodes: &[NodeId]) -> Result<(), ProviderError> {
         for node in nodes {
             let folder = self.places.node(cluster, *node);
@@ -161,18 +161,23 @@ fn seconds() -> u32 {
     u32::try_from(RETIRE_WITHIN.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Runs a program of a framework to its end, and gives what it wrote.
+/// Runs a program of a framework to its end, and gives what it wrote. The program ends when its standard input is
+/// closed, also because this server was killed: the next server would not know of it.
 async fn run(python: &Path, Launch { command, environment }: &Launch) -> Result<Vec<u8>, RetireError> {
     let [program, arguments @ ..] = command.as_slice() else {
         return Err(RetireError::Program("there is no command".to_owned()));
     };
     let mut process = Command::new(program);
     process.args(arguments).env_clear().envs(launch::in_venv(python)).envs(environment);
-    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let within = RETIRE_WITHIN + RUN_LONGER;
     let late = |_| RetireError::Program(format!("{program} did not end within {} s", within.as_secs()));
-    let ended = tokio::time::timeout(within, process.output()).await.map_err(late)?;
-    let ended = ended.map_err(|error| RetireError::Program(format!("{program}: {error}")))?;
+    let failed = |error| RetireError::Program(format!("{program}: {error}"));
+    let mut running = process.spawn().map_err(failed)?;
+    let input = running.stdin.take();
+    let ended =
+        tokio::time::timeout(within, running.wait_with_output()).await.map_err(late)?.map_err(failed)?;
+    drop(input);
     if ended.status.success() {
         return Ok(ended.stdout);
     }

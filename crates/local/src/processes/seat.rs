@@ -19,7 +19,7 @@ use crate::shim::NodeFolder;
 pub(super) struct Seat {
     pub(super) name: String,
     pub(super) works: bool,
-    /// Whether its head was told to drain it, and gives it no more work.
+    /// Whether its head was asked to drain it, and gives it no more work.
     #[serde(default)]
     pub(super) draining: bool,
     /// The accelerators that it was given.

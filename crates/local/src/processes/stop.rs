@@ -8,7 +8,9 @@ use futures::{Stream, StreamExt as _};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
-use muster_engine::ports::provider::{ClusterTarget, FencedCall, Made, NodeResult, ProviderError};
+use muster_engine::ports::provider::{
+    ClusterTarget, FencedCall, NodeResult, ProviderError, ProviderResource,
+};
 use muster_frameworks::Leaving;
 
 use super::kind::Kind;
@@ -18,9 +20,6 @@ use crate::shim::{Found, NodeFolder, RemoveError, Stop, StopError};
 
 /// How long whatever is found at the deletion of a cluster may take to end.
 const CLEAR_WITHIN: Duration = Duration::from_secs(5);
-
-/// A fence above all others.
-const HIGHEST: Fence = Fence(i64::MAX);
 
 /// The name of a cluster whose row is gone.
 const UNKNOWN: &str = "unknown";
@@ -117,23 +116,29 @@ impl Inner {
     }
 
     pub(super) async fn clear(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        self.clear_folder(call.cluster.id, &call.cluster.name, call.fence).await
+        self.clear_folder(call.cluster.id, &call.cluster.name, Some(call.fence)).await
     }
 
-    /// Ends and removes what has no row. Its fence is of no use: whoever might have a higher one has no row either.
-    pub(super) async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
-        match stray {
-            Made::Cluster(id) => self.clear_folder(id, UNKNOWN, HIGHEST).await,
-            Made::Node(id) => {
+    /// Ends and removes what has no row, with the highest fence that it has seen: an action with a higher one has no row
+    /// either.
+    pub(super) async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
+        match leftover {
+            ProviderResource::Cluster(id) => self.clear_folder(id, UNKNOWN, None).await,
+            ProviderResource::Node(id) => {
                 let (own, cluster) = (self.places.own(id), ClusterId::from_uuid(*id.as_uuid()));
-                self.clear_node(NodeFolder::new(&own, id), cluster, UNKNOWN, HIGHEST).await?;
+                self.clear_node(NodeFolder::new(&own, id), cluster, UNKNOWN, None).await?;
                 files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error))
             }
         }
     }
 
     /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
-    async fn clear_folder(&self, id: ClusterId, name: &str, fence: Fence) -> Result<(), ProviderError> {
+    async fn clear_folder(
+        &self,
+        id: ClusterId,
+        name: &str,
+        fence: Option<Fence>,
+    ) -> Result<(), ProviderError> {
         self.census.exclude(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
         let folders = self.places.nodes(id).map_err(disk)?;
@@ -154,8 +159,10 @@ impl Inner {
         folder: NodeFolder,
         cluster: ClusterId,
         name: &str,
-        fence: Fence,
+        fence: Option<Fence>,
     ) -> Result<(), ProviderError> {
+        let highest = || folder.highest_generation().map_err(|error| on_disk("the node's folder", &error));
+        let fence = fence.map_or_else(highest, Ok)?;
         let stopped = self.shims.stop(&folder, fence, Stop::within(CLEAR_WITHIN)).await;
         stopped.map_err(|error| not_stopped(&error))?;
         // What a shim that was killed left where sockets are is known only as long as there is a folder.

@@ -5,9 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 
 use super::launch::Launch;
+use super::lock;
 use super::state::State;
 use crate::files;
 
@@ -90,6 +92,11 @@ impl NodeFolder {
 
     fn state(&self) -> PathBuf {
         self.path.join("state.json")
+    }
+
+    /// The highest generation that the node has seen.
+    pub(crate) fn highest_generation(&self) -> io::Result<Fence> {
+        lock::highest(self)
     }
 
     pub(super) fn lock(&self) -> PathBuf {

@@ -22,8 +22,8 @@ fn group(group: &Value) -> Value {
     "'cluster.cluster_spec.workerGroupSpec[1].replcas' is not known: did you mean 'replicas'?"
 )]
 #[case(
-    group(&json!({"shape": {"resources": {"memory": "2Gi"}}})),
-    "'cluster.cluster_spec.workerGroupSpec[1].shape.resources' is not known: known are cpu, memory, gpu, name"
+    group(&json!({"shape": {"colour": {"memory": "2Gi"}}})),
+    "'cluster.cluster_spec.workerGroupSpec[1].shape.colour' is not known: known are cpu, memory, gpu, name"
 )]
 #[case(
     json!({"environment": "STAGEING"}),

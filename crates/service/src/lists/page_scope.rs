@@ -133,6 +133,8 @@ impl PageScope {
             top_level,
             kinds,
             statuses,
+            // Of the clustering API, which has no page tokens.
+            parents_wait: _,
             sort: _,
             after: _,
             marker: _,

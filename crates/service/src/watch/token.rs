@@ -19,17 +19,17 @@ impl Tokens {
     }
 
     pub(super) fn write(&self, signer: &TokenSigner, position: Position) -> String {
-        let Position { change, cluster, heard } = position;
+        let Position { change, cluster, known_until } = position;
         let cluster = cluster.map_or_else(|| NONE.to_owned(), |id| id.to_string());
-        signer.sign(&self.purpose, format!("{change} {cluster} {heard}").as_bytes())
+        signer.sign(&self.purpose, format!("{change} {cluster} {known_until}").as_bytes())
     }
 
     pub(super) fn read(&self, signer: &TokenSigner, token: &str) -> Option<Position> {
         let carried = String::from_utf8(signer.verify(&self.purpose, token)?).ok()?;
         let mut parts = carried.split(' ');
-        let (change, cluster, heard) = (parts.next()?, parts.next()?, parts.next()?);
+        let (change, cluster, known_until) = (parts.next()?, parts.next()?, parts.next()?);
         let cluster = if cluster == NONE { None } else { Some(cluster.parse().ok()?) };
-        Some(Position { change: change.parse().ok()?, cluster, heard: heard.parse().ok()? })
+        Some(Position { change: change.parse().ok()?, cluster, known_until: known_until.parse().ok()? })
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
     fn a_token_is_good_for_a_watch_with_the_same_filters() {
         let (signer, tokens) = (TokenSigner::new("k"), Tokens::of(&ClusterQuery::default()));
         let id = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        for position in [Position::at(7), Position { change: 9, cluster: Some(id), heard: 7 }] {
+        for position in [Position::at(7), Position { change: 9, cluster: Some(id), known_until: 7 }] {
             assert_eq!(tokens.read(&signer, &tokens.write(&signer, position)), Some(position));
         }
         let other = ClusterQuery { user: Some("ann".to_owned()), ..ClusterQuery::default() };

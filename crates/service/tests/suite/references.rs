@@ -5,7 +5,7 @@ use muster_core::ids::ProfileId;
 use muster_core::principal::{Door, Principal, Role};
 use muster_core::profile::Profile;
 use muster_core::sample;
-use muster_service::{Caller, ErrorKind, NewNode};
+use muster_service::{Caller, ErrorKind, NewNode, Writer};
 use muster_testkit::fake::{FAKE_NODE, Fake};
 use serde_json::{Map, json};
 use uuid::Uuid;
@@ -27,11 +27,12 @@ async fn changes(harness: &Harness) -> Vec<(&'static str, Change)> {
         project: "other".to_owned(),
         ..sample::profile()
     };
-    service.create_profile(profile.clone()).await.expect("a profile");
+    let writer = Writer { principal: other().principal, door: Door::Clustering, request_id: String::new() };
+    service.create_profile(&writer, profile.clone()).await.expect("a profile");
     let spec = json!({"type": "senlin.policy.deletion", "version": "1.1", "properties": {}});
     let spec = spec.as_object().cloned().unwrap_or_default();
     let policy = service.build_policy(&other().principal, "p", &spec).expect("a policy");
-    service.create_policy(policy.clone()).await.expect("a policy");
+    service.create_policy(&writer, policy.clone()).await.expect("a policy");
     let new = NewNode {
         name: "n".to_owned(),
         profile: profile.clone(),

@@ -261,7 +261,18 @@ impl Accept {
             [ActionStatus::Succeeded, ActionStatus::Failed, ActionStatus::Cancelled]
                 .map(ActionStatus::as_str);
         let rows = tx.rows(actions::select(&rest), args![id, succeeded, failed, cancelled]).await?;
-        let open: Vec<Action> = rows.iter().map(actions::read).collect::<Result<_, _>>()?;
+        let mut open = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match actions::read(row) {
+                Ok(action) => open.push(action),
+                // It cannot be run either, and must not keep its cluster from being deleted.
+                Err(error) if self.on_conflict == OnConflict::Preempt => {
+                    tracing::error!(%error, "ended an action whose row cannot be read, for another one");
+                    super::signal::end_unreadable(tx, row.parse(0)?, self.action.created_at).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let at_work = self.at_work(tx, &open).await?;
         // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'. A
         // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it. What an

@@ -1,13 +1,14 @@
 //! Writing profiles.
 
 use futures::future::BoxFuture;
+use muster_core::event::Event;
 use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::StoreError;
-use crate::rows::profiles;
+use crate::rows::{events, profiles};
 use crate::transaction::{Command, Transaction};
 use crate::value::{args, json};
 
@@ -16,13 +17,18 @@ use crate::value::{args, json};
 pub struct InsertProfile {
     /// The profile.
     pub profile: Profile,
+    /// Its events.
+    pub events: Vec<Event>,
 }
 
 impl Command for InsertProfile {
     type Output = ();
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
-        Box::pin(profiles::insert(tx, &self.profile))
+        Box::pin(async move {
+            profiles::insert(tx, &self.profile).await?;
+            events::insert(tx, &self.events).await
+        })
     }
 }
 
@@ -37,6 +43,8 @@ pub struct UpdateProfile {
     pub metadata: Map<String, Value>,
     /// Now.
     pub now: Timestamp,
+    /// Its events.
+    pub events: Vec<Event>,
 }
 
 impl Command for UpdateProfile {
@@ -47,7 +55,7 @@ impl Command for UpdateProfile {
         Box::pin(async move {
             tx.execute(UPDATE, args![self.id.to_string(), &self.name, json(&self.metadata), self.now])
                 .await?;
-            Ok(())
+            events::insert(tx, &self.events).await
         })
     }
 }
@@ -57,6 +65,8 @@ impl Command for UpdateProfile {
 pub struct DeleteProfile {
     /// The profile.
     pub id: ProfileId,
+    /// Its events, if it is removed.
+    pub events: Vec<Event>,
 }
 
 impl Command for DeleteProfile {
@@ -75,7 +85,11 @@ impl Command for DeleteProfile {
             if tx.row(hold, args![self.id.to_string()]).await?.is_none() {
                 return Ok(false);
             }
-            Ok(tx.execute(DELETE, args![self.id.to_string()]).await? > 0)
+            let removed = tx.execute(DELETE, args![self.id.to_string()]).await? > 0;
+            if removed {
+                events::insert(tx, &self.events).await?;
+            }
+            Ok(removed)
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Writing receivers.
 
 use futures::future::BoxFuture;
+use muster_core::event::Event;
 use muster_core::ids::ReceiverId;
 use muster_core::receiver::Receiver;
 
 use crate::error::StoreError;
-use crate::rows::receivers;
+use crate::rows::{events, receivers};
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
@@ -14,13 +15,18 @@ use crate::value::args;
 pub struct PutReceiver {
     /// The receiver.
     pub receiver: Receiver,
+    /// Its events.
+    pub events: Vec<Event>,
 }
 
 impl Command for PutReceiver {
     type Output = ();
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
-        Box::pin(receivers::put(tx, &self.receiver))
+        Box::pin(async move {
+            receivers::put(tx, &self.receiver).await?;
+            events::insert(tx, &self.events).await
+        })
     }
 }
 
@@ -29,6 +35,8 @@ impl Command for PutReceiver {
 pub struct DeleteReceiver {
     /// The receiver.
     pub id: ReceiverId,
+    /// Its events, if it is removed.
+    pub events: Vec<Event>,
 }
 
 impl Command for DeleteReceiver {
@@ -36,7 +44,9 @@ impl Command for DeleteReceiver {
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
         Box::pin(async move {
-            tx.execute("DELETE FROM receivers WHERE id = $1", args![self.id.to_string()]).await?;
+            if tx.execute("DELETE FROM receivers WHERE id = $1", args![self.id.to_string()]).await? > 0 {
+                events::insert(tx, &self.events).await?;
+            }
             Ok(())
         })
     }

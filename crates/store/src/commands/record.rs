@@ -15,7 +15,7 @@ use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes};
 use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
-use crate::value::{Value, args, json};
+use crate::value::{IntoValue as _, Value, args, json};
 
 /// Proof that an action is this engine's: without the latest fence nothing is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,8 +172,8 @@ impl Record {
             assign("outputs", json(outputs));
         }
         if let Some(End { status, reason }) = &self.end {
-            assign("status", Value::Text(Some(status.as_str().to_owned())));
-            assign("status_reason", Value::Text(Some(reason.clone())));
+            assign("status", status.as_str().into_value());
+            assign("status_reason", reason.into_value());
             set.push("ended_at = $5".to_owned());
         }
         if self.applied {

@@ -123,6 +123,21 @@ pub(super) async fn preempt(
     if action.status.is_final() { Ok(()) } else { cancel(tx, &action, now).await }
 }
 
+/// Ends an action whose row cannot be read, with its locks. No engine runs it: it cannot be read there either.
+pub(super) async fn end_unreadable(
+    tx: &mut Transaction<'_>,
+    id: ActionId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    const END: &str = "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4, owner = NULL \
+                       WHERE id = $1";
+    let reason = "The action was cancelled. Its row cannot be read.";
+    tx.execute(END, args![id.to_string(), ActionStatus::Cancelled.as_str(), reason, now]).await?;
+    tx.execute("DELETE FROM locks WHERE action_id = $1", args![id.to_string()]).await?;
+    tx.touch(Touched::Action(id));
+    Ok(())
+}
+
 /// Ends what has not begun; tells what has.
 async fn cancel(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const END: &str =

@@ -93,6 +93,8 @@ pub struct ActionQuery {
     pub kinds: Vec<ActionKind>,
     /// In one of these states.
     pub statuses: Vec<ActionStatus>,
+    /// Running actions with open parts count as waiting.
+    pub parents_wait: bool,
     /// The order; ids break ties.
     pub sort: Vec<(ActionSort, Direction)>,
     /// Behind this.
@@ -126,6 +128,11 @@ pub struct Edges {
     /// Some of its parts have not ended.
     pub waits: bool,
 }
+
+/// The state of an action where running actions with open parts count as waiting.
+const SHOWN_STATUS: &str = "CASE WHEN a.status = 'RUNNING' \
+     AND EXISTS (SELECT 1 FROM actions part WHERE part.parent_id = a.id AND part.ended_at IS NULL) \
+     THEN 'WAITING' ELSE a.status END";
 
 listed!(Action, ActionSort, "actions a", "a.id", actions);
 
@@ -204,7 +211,8 @@ impl Store {
         filter.any_of("a.target", query.targets.iter());
         filter.any_of(name(dialect), query.names.iter());
         filter.any_of("a.kind", query.kinds.iter().map(|kind| kind.as_str()));
-        filter.any_of("a.status", query.statuses.iter().map(|status| status.as_str()));
+        let status = if query.parents_wait { SHOWN_STATUS } else { "a.status" };
+        filter.any_of(status, query.statuses.iter().map(|status| status.as_str()));
         let selection = Selection {
             after: query.after.as_ref(),
             with_total: query.with_total,

@@ -17,18 +17,18 @@ pub(crate) const FORGOTTEN: &str = "forgotten";
 /// How far somebody has followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
-    /// Everything up to this change has been told;
+    /// Everything up to this change has been reported;
     pub change: i64,
     /// of this change itself only clusters up to this one, if one is named.
     pub cluster: Option<ClusterId>,
-    /// Clusters that came with this change or an earlier one have been heard of.
-    pub heard: i64,
+    /// Clusters that came with this change or an earlier one are known.
+    pub known_until: i64,
 }
 
 impl Position {
-    /// Everything up to this change has been told.
+    /// Everything up to this change has been reported.
     pub const fn at(change: i64) -> Self {
-        Self { change, cluster: None, heard: change }
+        Self { change, cluster: None, known_until: change }
     }
 }
 
@@ -39,14 +39,14 @@ pub struct Reach {
     pub oldest: i64,
     /// Up to this change everything is known: whoever follows from there misses nothing.
     pub newest: i64,
-    /// No higher change can have been told: whoever followed further did so before the database was set back.
+    /// No higher change can have been delivered: a watch that followed further did so before the database was set back.
     pub last: i64,
 }
 
 /// Whose changes, from where, how many at once.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangesQuery<'q> {
-    /// What has been told.
+    /// What has been reported.
     pub after: Position,
     /// Of this project only.
     pub project: Option<&'q str>,
@@ -63,7 +63,7 @@ pub struct Changed {
     pub cluster: Cluster,
     /// The change that it came with.
     pub born: i64,
-    /// How far somebody has followed who was told of it and of all before it.
+    /// How far a reader has followed that has read it and all before it.
     pub position: Position,
 }
 
@@ -100,9 +100,10 @@ async fn changes(
     let ChangesQuery { after, project, namespace, limit } = query;
     let upto = reach(tx, drawn).await?.newest.max(after.change);
     let mut filter = Filter::default();
-    let (from, to, heard) = (filter.place(after.change), filter.place(upto), filter.place(after.heard));
-    // One that came within the horizon is told even if it has changed beyond that since: later it would seem known.
-    filter.add(format!("(c.change <= {to} OR c.born > {heard} AND c.born <= {to})"));
+    let (from, to, known_until) =
+        (filter.place(after.change), filter.place(upto), filter.place(after.known_until));
+    // One that came within the horizon is reported even if it has changed beyond that since: later it would seem known.
+    filter.add(format!("(c.change <= {to} OR c.born > {known_until} AND c.born <= {to})"));
     match after.cluster {
         Some(id) => {
             let id = filter.place(id.to_string());
@@ -129,28 +130,29 @@ async fn changes(
     rows.truncate(limit);
     let mut found = rows.iter().map(clusters::read).collect::<Result<Vec<_>, _>>()?;
     clusters::attach_groups(tx, &mut found).await?;
-    let mut told = Vec::with_capacity(found.len());
+    let mut changes = Vec::with_capacity(found.len());
     for (cluster, row) in found.into_iter().zip(&rows) {
         let (change, born) = (row.int(clusters::COLUMNS.len())?, row.int(clusters::COLUMNS.len() + 1)?);
         let cluster_of = (change <= upto).then_some(cluster.id);
-        let position = Position { change: change.min(upto), cluster: cluster_of, heard: after.heard };
-        told.push(Changed { cluster, born, position });
+        let position =
+            Position { change: change.min(upto), cluster: cluster_of, known_until: after.known_until };
+        changes.push(Changed { cluster, born, position });
     }
     // What lies beyond the horizon stays there for the next time.
-    let rest = told.last().map(|changed| changed.position).filter(|last| more && last.cluster.is_some());
+    let rest = changes.last().map(|changed| changed.position).filter(|last| more && last.cluster.is_some());
     if rest.is_none() {
-        note_heard(&mut told, after.heard, upto);
+        note_known(&mut changes, after.known_until, upto);
     }
-    Ok(Changes { clusters: told, position: rest.unwrap_or(Position::at(upto)), more: rest.is_some() })
+    Ok(Changes { clusters: changes, position: rest.unwrap_or(Position::at(upto)), more: rest.is_some() })
 }
 
-/// When all is known that there is, it is known of which new clusters somebody has not heard who stops half-way.
-fn note_heard(told: &mut [Changed], before: i64, upto: i64) {
-    let mut heard = upto;
-    for changed in told.iter_mut().rev() {
-        changed.position.heard = heard;
+/// Records with each change which new clusters are known to a reader that stops there: those of later changes are not.
+fn note_known(changes: &mut [Changed], before: i64, upto: i64) {
+    let mut known_until = upto;
+    for changed in changes.iter_mut().rev() {
+        changed.position.known_until = known_until;
         if changed.born > before {
-            heard = heard.min(changed.born - 1);
+            known_until = known_until.min(changed.born - 1);
         }
     }
 }

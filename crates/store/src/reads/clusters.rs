@@ -107,29 +107,15 @@ impl Store {
 
     /// Those of these clusters that are not deleted.
     pub async fn living_clusters(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
-        if ids.is_empty() {
-            return Ok(HashSet::new());
-        }
-        self.read(async |tx| {
-            let (these, ids) = tx.dialect().any_of("id", "$1", ids);
-            let sql = format!("SELECT id FROM clusters WHERE {these} AND deleted_at IS NULL");
-            tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()
+        self.existing(ids, "id", |these| {
+            format!("SELECT id FROM clusters WHERE {these} AND deleted_at IS NULL")
         })
         .await
     }
 
     /// Those of these clusters that an action has.
     pub async fn held(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
-        if ids.is_empty() {
-            return Ok(HashSet::new());
-        }
-        self.read(async |tx| {
-            let (these, ids) = tx.dialect().any_of("target", "$1", ids);
-            let rows =
-                tx.rows(format!("SELECT DISTINCT target FROM locks WHERE {these}"), args![ids]).await?;
-            rows.iter().map(|row| row.parse(0)).collect()
-        })
-        .await
+        self.existing(ids, "target", |these| format!("SELECT DISTINCT target FROM locks WHERE {these}")).await
     }
 
     /// The clusters of this name in a namespace; doors where names are unique find one at most.

@@ -62,15 +62,7 @@ listed!(Node, NodeSort, "nodes", "id", nodes);
 impl Store {
     /// Those of these nodes that have a row.
     pub async fn existing_nodes(&self, ids: &[NodeId]) -> Result<HashSet<NodeId>, StoreError> {
-        if ids.is_empty() {
-            return Ok(HashSet::new());
-        }
-        self.read(async |tx| {
-            let (these, ids) = tx.dialect().any_of("id", "$1", ids);
-            let sql = format!("SELECT id FROM nodes WHERE {these}");
-            tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()
-        })
-        .await
+        self.existing(ids, "id", |these| format!("SELECT id FROM nodes WHERE {these}")).await
     }
 
     /// The node of this id.

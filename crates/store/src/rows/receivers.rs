@@ -26,7 +26,7 @@ pub(crate) const COLUMNS: &[&str] = &[
 ];
 
 /// What a change of a receiver writes.
-const CHANGING: &[&str] = &["name", "action", "params", "updated_at"];
+const CHANGING: &[&str] = &["name", "principal", "user_id", "action", "params", "updated_at"];
 
 pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {
     Ok(Receiver {

@@ -209,7 +209,7 @@ async fn a_request_refers_to_profiles_that_exist(harness: Harness) {
     let refused = harness.store.accept(accept.clone()).await.expect_err("no profile");
     assert!(matches!(refused, StoreError::NotFound { kind: "profile", .. }), "{refused}");
     assert_eq!(harness.store.cluster(cluster).await.unwrap(), None, "nothing is left of it");
-    harness.store.insert_profile(InsertProfile { profile }).await.expect("a profile");
+    harness.store.insert_profile(InsertProfile { profile, events: Vec::new() }).await.expect("a profile");
     harness.store.accept(accept).await.expect("accepted");
 }
 
@@ -218,12 +218,15 @@ async fn a_profile_that_an_open_action_refers_to_is_in_use(harness: Harness) {
     harness.create(1).await;
     let profile = Profile { id: ProfileId::from_uuid(Uuid::from_u128(77)), ..sample::profile() };
     let store = &harness.store;
-    store.insert_profile(InsertProfile { profile: profile.clone() }).await.expect("a profile");
+    store
+        .insert_profile(InsertProfile { profile: profile.clone(), events: Vec::new() })
+        .await
+        .expect("a profile");
     let id = harness::cluster(1).id;
     let mut update = request(2, ActionKind::ClusterUpdate, id, OnConflict::Queue);
     update.action.inputs = json!({"profile_id": profile.id, "profile_only": true});
     store.accept(update).await.expect("accepted");
-    let delete = || store.delete_profile(DeleteProfile { id: profile.id });
+    let delete = || store.delete_profile(DeleteProfile { id: profile.id, events: Vec::new() });
     assert!(!delete().await.unwrap(), "the update is about to use it");
     let cancel = Signal {
         id: harness::action_id(2),

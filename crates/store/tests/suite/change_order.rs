@@ -12,39 +12,35 @@ use crate::lists::deleted;
 use crate::raw::RawDatabase;
 use crate::versions::version_1;
 
-/// What a new watch is told that begins at a position, at once.
-async fn told(store: &Store, after: Position) -> Vec<Changed> {
+/// The changes that a new watch gets at once when it begins at a position.
+async fn changes_after(store: &Store, after: Position) -> Vec<Changed> {
     store.clusters_changed(everything(after, 10)).await.expect("the store answers").clusters
 }
 
-/// A transaction of another program that has written and stays open.
-async fn leave_open(session: &mut PgConnection) {
+/// A watch gets a change at once, though a transaction of this session has written and stays open.
+async fn is_not_delayed_by(harness: &Harness, mut session: PgConnection) {
     for sql in ["CREATE TABLE theirs (id BIGINT)", "BEGIN", "INSERT INTO theirs VALUES (1)"] {
         session.execute(sql).await.expect("the statement runs");
     }
+    let start = newest(&harness.store).await;
+    harness.create(1).await;
+    assert_eq!(names(&changes_after(&harness.store, start).await), ["c1"]);
+    session.close().await.expect("the session ends");
 }
 
 #[tokio::test]
 async fn an_open_transaction_in_another_database_delays_nothing() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let other = muster_testkit::postgres().await.expect("there is one").database().await;
-    let mut session = PgConnection::connect(other.url()).await.unwrap();
-    leave_open(&mut session).await;
-    let start = newest(&harness.store).await;
-    harness.create(1).await;
-    assert_eq!(names(&told(&harness.store, start).await), ["c1"]);
-    session.close().await.unwrap();
+    let session = PgConnection::connect(other.url()).await.unwrap();
+    is_not_delayed_by(&harness, session).await;
 }
 
 #[tokio::test]
 async fn an_open_transaction_of_another_program_delays_nothing() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
-    let mut session = harness.session().await;
-    leave_open(&mut session).await;
-    let start = newest(&harness.store).await;
-    harness.create(1).await;
-    assert_eq!(names(&told(&harness.store, start).await), ["c1"]);
-    session.close().await.unwrap();
+    let session = harness.session().await;
+    is_not_delayed_by(&harness, session).await;
 }
 
 #[tokio::test]
@@ -65,15 +61,11 @@ async fn a_change_that_is_overtaken_by_a_later_one_is_told_once_it_commits() {
     let (accepted, (changes, begun_meanwhile)) = futures::join!(first, second);
     accepted.unwrap();
     let mut seen = changes.clusters;
-    seen.extend(told(&other, changes.position).await);
+    seen.extend(changes_after(&other, changes.position).await);
     let seen: BTreeSet<&str> = names(&seen).into_iter().collect();
     assert_eq!(seen, BTreeSet::from(["c1", "c2"]));
-    let late = told(&other, begun_meanwhile).await;
-    assert!(
-        names(&late).contains(&"c1"),
-        "a watch that began meanwhile never hears of it: {:?}",
-        names(&late)
-    );
+    let late = changes_after(&other, begun_meanwhile).await;
+    assert!(names(&late).contains(&"c1"), "a watch that began meanwhile never gets it: {:?}", names(&late));
 }
 
 #[tokio::test]
@@ -85,7 +77,7 @@ async fn a_change_that_is_undone_delays_nothing() {
     again.cluster.as_mut().expect("a cluster").cluster.name = "c1".to_owned();
     harness.store.accept(again).await.unwrap_err();
     harness.create(3).await;
-    assert_eq!(names(&told(&harness.store, start).await), ["c1", "c3"]);
+    assert_eq!(names(&changes_after(&harness.store, start).await), ["c1", "c3"]);
 }
 
 #[tokio::test]
@@ -117,9 +109,9 @@ async fn changes_go_on_above_those_of_an_earlier_server() {
     let reach = store.reach_of_changes().await.unwrap();
     assert!((reach.oldest..=reach.last).contains(&known.change), "{known:?} cannot be resumed: {reach:?}");
     store.accept(creation(1)).await.unwrap();
-    let told = told(&store, known).await;
-    assert_eq!(names(&told), ["c1"]);
-    assert!(told[0].born > known.heard, "it seems to be known already");
+    let changes = changes_after(&store, known).await;
+    assert_eq!(names(&changes), ["c1"]);
+    assert!(changes[0].born > known.known_until, "it seems to be known already");
 }
 
 async fn highest_change(database: &RawDatabase) -> i64 {
@@ -140,11 +132,17 @@ async fn a_watch_goes_on_where_the_database_was_dumped_and_restored() {
     let reach = store.reach_of_changes().await.unwrap();
     assert!((reach.oldest..=reach.last).contains(&position.change), "{position:?}, {reach:?}");
     store.accept(creation(3)).await.unwrap();
-    let told = told(&store, position).await;
+    let changes = changes_after(&store, position).await;
     let gone = |changed: &Changed| {
         changed.cluster.id == harness::cluster(1).id && changed.cluster.deleted_at.is_some()
     };
-    assert!(told.iter().any(|changed| gone(changed) && changed.born <= position.heard), "{:?}", names(&told));
-    assert!(told.iter().any(|changed| changed.cluster.name == "c3" && changed.born > position.heard));
+    assert!(
+        changes.iter().any(|changed| gone(changed) && changed.born <= position.known_until),
+        "{:?}",
+        names(&changes)
+    );
+    assert!(
+        changes.iter().any(|changed| changed.cluster.name == "c3" && changed.born > position.known_until)
+    );
     store.close().await;
 }

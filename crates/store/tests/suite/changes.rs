@@ -53,13 +53,15 @@ async fn whoever_follows_changes_sees_each_and_the_deletion_too(harness: Harness
     harness.create(2).await;
     let (changed, upto) = follow(&harness.store, start, 10, |changed| changed.len() == 2).await;
     assert_eq!(names(&changed), ["c1", "c2"]);
-    assert!(changed.iter().all(|changed| changed.born > start.heard && changed.born <= upto.heard));
+    assert!(
+        changed.iter().all(|changed| changed.born > start.known_until && changed.born <= upto.known_until)
+    );
     assert_eq!(harness.store.clusters_changed(everything(upto, 10)).await.unwrap().clusters, []);
     deleted(&harness, 1).await;
     let is_gone = |cluster: &Cluster| cluster.name == "c1" && cluster.deleted_at.is_some();
     let gone = |changed: &[Changed]| changed.iter().any(|changed| is_gone(&changed.cluster));
     let (changed, _) = follow(&harness.store, upto, 10, gone).await;
-    assert!(changed.iter().all(|changed| changed.born <= upto.heard), "it seems to be new");
+    assert!(changed.iter().all(|changed| changed.born <= upto.known_until), "it seems to be new");
 }
 
 #[database_test]

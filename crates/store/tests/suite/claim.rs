@@ -154,6 +154,31 @@ async fn one_project_does_not_take_all_slots(harness: Harness) {
 }
 
 #[database_test]
+async fn a_project_whose_actions_wait_for_locks_leaves_its_share_to_others(harness: Harness) {
+    let store = &harness.store;
+    let of_other = |mut accept: Accept| {
+        accept.action.principal.project = "other".to_owned();
+        if let Some(new) = &mut accept.cluster {
+            new.cluster.project = "other".to_owned();
+        }
+        accept
+    };
+    store.accept(of_other(creation(1))).await.unwrap();
+    // Another engine runs it, so that this one has none of that project.
+    let busy = living(store, 8).await;
+    assert_eq!(claimed_ids(store, claim(busy)).await, [1]);
+    let queued = request(2, ActionKind::ClusterCheck, harness::cluster(1).id, OnConflict::Queue);
+    store.accept(of_other(queued)).await.unwrap();
+    for number in 3..=8 {
+        harness.create(number).await;
+    }
+    let engine = living(store, 9).await;
+    assert_eq!(claimed_ids(store, Claim { limit: 3, ..claim(engine) }).await.len(), 3);
+    let rest = claimed_ids(store, Claim { limit: 3, ..claim(engine) }).await;
+    assert_eq!(rest.len(), 3, "the other project has the fewest, and cannot use what it is given");
+}
+
+#[database_test]
 async fn only_known_kinds_versions_and_instances_are_claimed(harness: Harness) {
     let store = &harness.store;
     let mut newer = creation(1);
@@ -267,28 +292,18 @@ async fn deaths_of_engines_are_counted_until_the_action_commits_something(harnes
 #[database_test]
 async fn an_action_whose_row_cannot_be_read_is_set_aside_and_the_others_are_claimed(harness: Harness) {
     let store = &harness.store;
-    for (number, column) in [(1, "inputs"), (2, "principal"), (3, "data")] {
-        let action = harness.create(number).await.id;
-        harness.execute(&format!("UPDATE actions SET {column} = 'x' WHERE id = '{action}'")).await;
-    }
-    let whole = harness.create(4).await;
+    let broken = harness.create(1).await.id;
+    harness.execute(&format!("UPDATE actions SET principal = 'x' WHERE id = '{broken}'")).await;
+    let whole = harness.create(2).await;
     let engine = living(store, 9).await;
-    assert_eq!(claimed_ids(store, claim(engine)).await, [4]);
+    assert_eq!(claimed_ids(store, claim(engine)).await, [2]);
     let listed = store.actions(&ActionQuery::default()).await.unwrap();
     assert_eq!(listed.items.iter().map(|action| action.id).collect::<Vec<_>>(), [whole.id]);
-    for number in 1..=3 {
-        let action = action_id(number);
-        harness
-            .execute(&format!(
-                "UPDATE actions SET inputs = '{{}}', principal = (SELECT principal FROM actions WHERE id = '{}'), \
-                 data = '{{}}' WHERE id = '{action}'",
-                whole.id
-            ))
-            .await;
-        let row = store.action(action).await.unwrap().unwrap();
-        assert!(row.status_reason.contains("cannot be read"), "{}", row.status_reason);
-        assert!(row.not_before.is_some(), "it is left alone for a while");
-    }
+    let principal = format!("(SELECT principal FROM actions WHERE id = '{}')", whole.id);
+    harness.execute(&format!("UPDATE actions SET principal = {principal} WHERE id = '{broken}'")).await;
+    let row = store.action(broken).await.unwrap().unwrap();
+    assert!(row.status_reason.contains("cannot be read"), "{}", row.status_reason);
+    assert!(row.not_before.is_some(), "it is left alone for a while");
     assert_eq!(claimed_ids(store, claim(engine)).await, [0_u128; 0], "not before that");
 }
 

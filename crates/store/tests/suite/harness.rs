@@ -55,7 +55,7 @@ impl Harness {
         );
         self.execute(&sql).await;
         let mut session = self.session().await;
-        session.execute("SELECT pg_advisory_lock(1)").await.expect("a lock that nobody has");
+        session.execute("SELECT pg_advisory_lock(1)").await.expect("a free lock");
         session
     }
 

@@ -171,10 +171,10 @@ async fn an_action_of_an_unknown_status_is_told_and_not_ended(kind: Kind) {
         (SignalKind::Resume, None),
         (SignalKind::Cancel, Some(Control::Cancel)),
     ] {
-        let told = store
+        let read = store
             .signal(Signal { id, kind, now: harness::now(1_800_000_000_000_000), request: None })
             .await
             .unwrap();
-        assert_eq!((told.status, told.control, told.ended_at), (postponed, control, None), "{kind:?}");
+        assert_eq!((read.status, read.control, read.ended_at), (postponed, control, None), "{kind:?}");
     }
 }

@@ -64,13 +64,13 @@ async fn commits_that_are_made_at_once_are_all_announced() {
     let (replica, mut commits) = listening(&harness).await;
     futures::future::join_all((1..=60).map(|number| harness.create(number))).await;
     let mut missing: HashSet<Touched> = (1..=60).map(|number| Touched::Action(action_id(number))).collect();
-    let heard = async {
+    let notified = async {
         while !missing.is_empty() {
             missing.remove(&commits.recv().await.expect("a store that tells"));
         }
     };
-    let heard = tokio::time::timeout(PATIENCE, heard).await;
-    assert!(heard.is_ok(), "never told of {missing:?}");
+    let notified = tokio::time::timeout(PATIENCE, notified).await;
+    assert!(notified.is_ok(), "no notice of {missing:?}");
     replica.close().await;
 }
 

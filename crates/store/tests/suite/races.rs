@@ -5,7 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::Node;
 use muster_core::sample;
 use muster_store::commands::{
-    Accept, Accepted, DeleteProfile, InsertProfile, RequestKey, Signal, SignalKind,
+    Accept, Accepted, DeleteProfile, End, InsertProfile, Record, RequestKey, Signal, SignalKind,
 };
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
@@ -119,6 +119,10 @@ async fn what_a_workload_prints_can_always_be_stored(harness: Harness) {
     store.record(writes).await.unwrap();
     let stored = store.members(harness::cluster(1).id).await.unwrap();
     assert_eq!(stored[0].status_reason, "a\u{fffd}b");
+    let end = Some(End { status: ActionStatus::Failed, reason: "c\0d".to_owned() });
+    store.record(Record { end, ..record(&claimed) }).await.unwrap();
+    let ended = store.action(claimed.action.id).await.unwrap().unwrap();
+    assert_eq!((ended.status, ended.status_reason.as_str()), (ActionStatus::Failed, "c\u{fffd}d"));
 }
 
 /// The creation of a cluster from a profile that is stored already.
@@ -127,8 +131,8 @@ async fn creation_from_a_profile(store: &Store, number: u128) -> (Accept, Delete
     let new = accept.cluster.as_mut().expect("a cluster");
     let profile = new.profile.take().expect("a profile");
     let id = profile.id;
-    store.insert_profile(InsertProfile { profile }).await.expect("a profile is stored");
-    (accept, DeleteProfile { id })
+    store.insert_profile(InsertProfile { profile, events: Vec::new() }).await.expect("a profile is stored");
+    (accept, DeleteProfile { id, events: Vec::new() })
 }
 
 /// Exactly one of the two is done: a cluster without its profile could not even be deleted.

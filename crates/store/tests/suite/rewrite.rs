@@ -79,7 +79,10 @@ pub(crate) async fn rewrite(store: &Store, ticket: Ticket) {
     let Everything { profiles, policies, clusters, nodes, bindings, receivers, actions, events } =
         Everything::read(store).await;
     for Profile { id, name, metadata, .. } in profiles {
-        store.update_profile(UpdateProfile { id, name, metadata, now }).await.expect("a profile is written");
+        store
+            .update_profile(UpdateProfile { id, name, metadata, now, events: Vec::new() })
+            .await
+            .expect("a profile is written");
     }
     for Policy { id, name, .. } in policies {
         let renamed = store.rename_policy(RenamePolicy { id, name, now, events: Vec::new() }).await;
@@ -90,7 +93,10 @@ pub(crate) async fn rewrite(store: &Store, ticket: Ticket) {
         store.record(write).await.expect("a cluster is written");
     }
     for receiver in receivers {
-        store.put_receiver(PutReceiver { receiver }).await.expect("a receiver is written");
+        store
+            .put_receiver(PutReceiver { receiver, events: Vec::new() })
+            .await
+            .expect("a receiver is written");
     }
     let copy = |action: Action| Action { id: ActionId::from_uuid(copied(action.id.as_uuid())), ..action };
     let copy_event = |event: Event| Event { id: EventId::from_uuid(copied(event.id.as_uuid())), ..event };

@@ -9,7 +9,9 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Observation};
 use muster_core::placement::Placement;
-use muster_engine::ports::provider::{ClusterTarget, FencedCall, Made, Observed, ProviderError, WorldChange};
+use muster_engine::ports::provider::{
+    ClusterTarget, FencedCall, Observed, ProviderError, ProviderResource, WorldChange,
+};
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
@@ -187,16 +189,16 @@ impl World {
     }
 
     /// Starts something that no row tells of.
-    pub fn start_stray(&self, node: NodeId) {
+    pub fn start_leftover(&self, node: NodeId) {
         let cluster = ClusterId::from_uuid(*node.as_uuid());
-        let stray = Running { cluster, physical_id: "stray".to_owned(), place: Placement::default() };
-        self.state.lock().running.insert(node, stray);
+        let leftover = Running { cluster, physical_id: "leftover".to_owned(), place: Placement::default() };
+        self.state.lock().running.insert(node, leftover);
     }
 
-    pub(super) fn remove(&self, stray: Made) {
-        self.state.lock().running.retain(|node, running| match stray {
-            Made::Cluster(cluster) => running.cluster != cluster,
-            Made::Node(id) => *node != id,
+    pub(super) fn remove(&self, leftover: ProviderResource) {
+        self.state.lock().running.retain(|node, running| match leftover {
+            ProviderResource::Cluster(cluster) => running.cluster != cluster,
+            ProviderResource::Node(id) => *node != id,
         });
     }
 

@@ -121,10 +121,11 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
 mod tests {
     use std::collections::BTreeMap;
 
-    use muster_core::change::{MapChange, NodeChange, ShapeChange};
+    use muster_core::change::{MapChange, NodeChange};
     use muster_core::cluster::{Framework, WorkerGroup};
     use muster_core::recipe::NodeRecipe;
     use muster_core::sample;
+    use muster_core::shape::ShapeChange;
     use rstest::rstest;
 
     use super::super::super::create;

@@ -8,23 +8,33 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::change::{MapChange, NodeChange, ShapeChange};
-use muster_core::shape::{InvalidShape, Shape};
+use muster_core::change::{MapChange, NodeChange};
+use muster_core::shape::{InvalidShape, ShapeChange};
 use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::{FieldMask, snake_case};
 
-use super::super::create;
 use super::super::find::optional;
+use super::super::shapes;
 use crate::error::ApiError;
 
 /// A field whose keys can be named one by one.
 const ENVIRONMENT: &str = "environment";
 
-/// A field whose amounts can be named one by one.
+/// A field whose parts can be named one by one.
 const SHAPE: &str = "shape";
 
-/// The amounts of a shape.
-const AMOUNTS: &[&str] = &["cpu", "memory", "gpu", "name"];
+/// The parts of a shape.
+const SHAPE_PARTS: &[&str] = &[
+    "cpu",
+    "memory",
+    "gpu",
+    "name",
+    "limits",
+    "gpu_resource",
+    "extended_resources",
+    "tolerations",
+    "selectors",
+];
 
 /// Fields whose parts are keys of users, which are left as they are.
 const MAPS: &[&str] = &["labels", "annotations", "envs", ENVIRONMENT];
@@ -99,7 +109,7 @@ impl<'m> Fields<'m> {
         for (field, part) in below.iter().copied().filter(|rest| !is_place(rest)).map(split) {
             let has_part = match field {
                 ENVIRONMENT => true,
-                SHAPE => AMOUNTS.contains(&part),
+                SHAPE => SHAPE_PARTS.contains(&part),
                 _ => false,
             };
             if !(field.is_empty() || updatable.contains(&field)) || !(part.is_empty() || has_part) {
@@ -159,17 +169,24 @@ impl<'m> Fields<'m> {
         })
     }
 
-    /// The change of a shape: amounts that are named one by one leave the others as they are.
+    /// The change of a shape: parts that are named one by one leave the others as they are.
     fn shape_change(&self, given: Option<&wire::Shape>) -> Result<ShapeChange, InvalidShape> {
-        let parts = self.parts(SHAPE);
+        // A body in JSON names what is below them too.
+        let parts: Vec<&str> = self.parts(SHAPE).into_iter().map(|part| split(part).0).collect();
         let whole = parts.contains(&"") || parts.contains(&"name");
         let of_given = |is_given: bool| self.is_whole() && self.given.is_none() && is_given;
         let named = |amount: &str, is_given: bool| whole || parts.contains(&amount) || of_given(is_given);
-        let Shape { cpu, memory, gpu, .. } = create::shape(given)?;
+        let shape = shapes::read(given)?;
+        let extended = named("extended_resources", !shape.extended_resources.is_empty());
         Ok(ShapeChange {
-            cpu: named("cpu", cpu.is_some()).then_some(cpu),
-            memory: named("memory", memory.is_some()).then_some(memory),
-            gpu: named("gpu", gpu.is_some()).then_some(gpu),
+            cpu: named("cpu", shape.cpu.is_some()).then_some(shape.cpu),
+            memory: named("memory", shape.memory.is_some()).then_some(shape.memory),
+            gpu: named("gpu", shape.gpu.is_some()).then_some(shape.gpu),
+            limits: named("limits", !shape.limits.is_empty()).then_some(shape.limits),
+            gpu_resource: named("gpu_resource", shape.gpu_resource.is_some()).then_some(shape.gpu_resource),
+            extended_resources: extended.then_some(shape.extended_resources),
+            tolerations: named("tolerations", !shape.tolerations.is_empty()).then_some(shape.tolerations),
+            selectors: named("selectors", !shape.selectors.is_empty()).then_some(shape.selectors),
         })
     }
 }

@@ -30,8 +30,8 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// What is closed unless somebody opens it: this machine, whoever is on the same wire, addresses at which clouds answer
-/// with credentials, nobody, and everybody.
+/// What is closed unless the configuration opens it: this machine, the local network segment, addresses at which clouds answer
+/// with credentials, and the unspecified, multicast and broadcast addresses.
 const CLOSED: [&str; 12] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
@@ -62,6 +62,11 @@ impl Rule {
         let closed =
             if dev { Vec::new() } else { CLOSED.iter().filter_map(|text| text.parse().ok()).collect() };
         Self { allowed: allowed.to_vec(), denied: denied.to_vec(), closed }
+    }
+
+    /// Closes these addresses too.
+    pub(in crate::serve) fn close(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.closed.extend(addresses.into_iter().map(|address| Network(meant(address).into())));
     }
 
     /// Whether the server may connect to an address.
@@ -159,6 +164,22 @@ mod tests {
         #[case] open: bool,
     ) {
         assert_eq!(allows(allowed, denied, false, address), open);
+    }
+
+    #[rstest]
+    #[case("", "10.0.0.7", false)]
+    #[case("", "::ffff:10.0.0.7", false)]
+    #[case("", "10.0.0.8", true)]
+    #[case("10.0.0.0/8", "10.0.0.7", false)]
+    #[case("10.0.0.7", "10.0.0.7", true)]
+    fn an_address_that_is_closed_needs_to_be_allowed_by_itself(
+        #[case] allowed: &str,
+        #[case] address: &str,
+        #[case] open: bool,
+    ) {
+        let mut rule = Rule::new(&networks(allowed), &[], false);
+        rule.close(["::ffff:10.0.0.7".parse().expect("an address")]);
+        assert_eq!(rule.allows(address.parse().expect("an address")), open);
     }
 
     #[test]

@@ -102,6 +102,8 @@ fn record_observation(
         Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
     let absent = observation == Observation::Absent;
+    // Those are not brought back unless a user asks for it.
+    let ended_with_machine = observation == Observation::HostRestarted;
     let Some(node) = subject.nodes.get_mut(id) else { return };
     let worked = node.was_working();
     if !(status == NodeStatus::Active && node.status == NodeStatus::Warning) {
@@ -115,7 +117,39 @@ fn record_observation(
     // The status reason is always the same; an event says why, once.
     if let Some(why) = why.filter(|_| worked) {
         // The observer heals what it finds lost; what is recorded here, it would not find.
-        node.set_healing_due(heals);
+        node.set_healing_due(heals && !ended_with_machine);
         journal.report_node(node, Level::Warn, reason::NODE_LOST, &why, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_core::action::ActionKind;
+    use muster_core::node::Node;
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::ports::provider::Membership;
+    use crate::run::sample::subject;
+
+    #[rstest]
+    #[case::lost(Observation::Absent, true)]
+    #[case::ended_with_its_machine(Observation::HostRestarted, false)]
+    fn a_loss_that_a_check_finds_is_healed_unless_the_machine_was_restarted(
+        #[case] observation: Observation,
+        #[case] heals: bool,
+    ) {
+        let node = Node { status: NodeStatus::Active, ..sample::node(1) };
+        let id = node.id;
+        let mut subject = subject(vec![node], Membership::Individual);
+        let action = sample::action(1, ActionKind::ClusterCheck, subject.cluster.id);
+        let observed = Observed { nodes: [(id, observation)].into(), ..Observed::default() };
+        let mut journal = Journal::new(Arc::new(action));
+        record_observation(&mut subject, &mut journal, id, &observed, Timestamp::from_micros(1));
+        let node = subject.nodes.get(id).expect("the node");
+        assert_eq!((node.status, node.is_healing_due()), (NodeStatus::Error, heals));
     }
 }

@@ -12,7 +12,9 @@ use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
 use super::timer::Timers;
-use crate::ports::provider::{FencedCall, Made, NodeProvider, NodeResult, ProviderError, UpdateOutcome};
+use crate::ports::provider::{
+    ClusterTarget, FencedCall, NodeProvider, NodeResult, ProviderError, ProviderResource, UpdateOutcome,
+};
 
 /// A node provider whose calls are logged and counted.
 pub(super) struct InstrumentedNodes {
@@ -38,8 +40,8 @@ impl NodeProvider for InstrumentedNodes {
         self.timers.batch("stop_nodes", call.cluster, count, self.nodes.stop_nodes(call, nodes))
     }
 
-    fn obstacles(&self, kind: &ProfileType, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        self.nodes.obstacles(kind, starting)
+    fn obstacles(&self, target: ClusterTarget<'_>, starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.nodes.obstacles(target, starting)
     }
 
     async fn update_node(
@@ -78,12 +80,12 @@ impl NodeProvider for InstrumentedNodes {
         timer.end(self.nodes.clear_cluster(call).await)
     }
 
-    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
-        self.nodes.list_made().await
+    async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
+        self.nodes.list_resources().await
     }
 
-    async fn remove_stray(&self, stray: Made) -> Result<(), ProviderError> {
-        self.nodes.remove_stray(stray).await
+    async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
+        self.nodes.remove_leftover(leftover).await
     }
 
     async fn adopt(&self, kind: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {

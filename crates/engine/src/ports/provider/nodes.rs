@@ -11,7 +11,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
-use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
+use crate::ports::provider::{ClusterTarget, FencedCall, ProviderError, UpdateOutcome};
 
 /// The result of one node of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +31,14 @@ impl NodeResult {
 
 /// Something that was made for a cluster or for a single node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Made {
+pub enum ProviderResource {
     /// What a cluster has beside its nodes, with all of them.
     Cluster(ClusterId),
     /// A node.
     Node(NodeId),
 }
 
-impl Made {
+impl ProviderResource {
     pub(crate) fn cluster(&self) -> Option<ClusterId> {
         match self {
             Self::Cluster(id) => Some(*id),
@@ -64,7 +64,7 @@ pub trait NodeProvider: Send + Sync {
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
     /// Why nodes that are being started do not work yet, where that is known without a request.
-    fn obstacles(&self, _: &ProfileType, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+    fn obstacles(&self, _: ClusterTarget<'_>, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         HashMap::new()
     }
 
@@ -109,12 +109,12 @@ pub trait NodeProvider: Send + Sync {
     }
 
     /// What was made here with this database, as far as it is still there: also what has no row any more.
-    async fn list_made(&self) -> Result<Vec<Made>, ProviderError> {
+    async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
         Ok(Vec::new())
     }
 
     /// Ends and removes what has no row, whatever its fence.
-    async fn remove_stray(&self, _: Made) -> Result<(), ProviderError> {
+    async fn remove_leftover(&self, _: ProviderResource) -> Result<(), ProviderError> {
         Ok(())
     }
 

@@ -82,6 +82,8 @@ pub struct ObjectSpec {
     pub identity: String,
     /// The fence of Muster's last write to it; zero if there was none.
     pub fence: Fence,
+    /// Rises whenever anyone changes what the object specifies.
+    pub generation: u64,
     /// Its groups of workers.
     pub groups: Vec<ObservedGroup>,
     /// It was deleted and is not gone yet.

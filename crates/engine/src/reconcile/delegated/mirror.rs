@@ -105,6 +105,7 @@ impl Mirror {
         let ours = spec.fence > known.fence;
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
+        known.object_generation = spec.generation;
         let autoscaled = spec.groups.iter().filter(|group| group.autoscaled);
         known.autoscaled = autoscaled.map(|group| group.name.clone()).collect();
         if spec.unfinished {

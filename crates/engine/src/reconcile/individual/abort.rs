@@ -53,12 +53,12 @@ async fn stop_unfinished_of(run: &mut ActionRun, profile: &Profile, unfinished: 
     let Ok(nodes) = run.node_provider() else { return };
     let cluster = run.subject.cluster.clone();
     let call = FencedCall { cluster: &cluster, profile, fence: run.action.fence };
-    let observed =
-        match tokio::time::timeout(TIME_LIMIT, run.provider.observe(call.target(), &unfinished)).await {
-            Ok(Ok(observed)) => observed,
-            Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
-            Err(_) => return tracing::warn!("no answer about what the action leaves"),
-        };
+    let observing = tokio::time::timeout(TIME_LIMIT, run.provider.observe(call.target(), &unfinished));
+    let observed = match run.control.yield_slot_while(observing).await {
+        Ok(Ok(observed)) => observed,
+        Ok(Err(error)) => return tracing::warn!(%error, "cannot observe what the action leaves"),
+        Err(_) => return tracing::warn!("no answer about what the action leaves"),
+    };
     let (now, mut starting) = (run.now(), Vec::new());
     for node in unfinished {
         match observed.of(node.id) {
@@ -76,7 +76,7 @@ async fn stop_unfinished_of(run: &mut ActionRun, profile: &Profile, unfinished: 
         }
         std::future::ready(())
     });
-    if tokio::time::timeout(TIME_LIMIT, ended).await.is_err() {
+    if run.control.yield_slot_while(tokio::time::timeout(TIME_LIMIT, ended)).await.is_err() {
         tracing::warn!("what does not run yet was not ended in time");
     }
 }

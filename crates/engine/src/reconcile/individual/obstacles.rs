@@ -23,7 +23,7 @@ pub(crate) async fn flush_with_obstacles(
     starting: &HashSet<NodeId>,
     known: &mut Obstacles,
 ) -> Result<(), Stop> {
-    let reasons = run.node_provider()?.obstacles(&run.subject.profile.kind, starting);
+    let reasons = run.node_provider()?.obstacles(run.subject.as_target(), starting);
     if reasons.is_empty() && known.reported.is_empty() {
         return run.flush().await;
     }

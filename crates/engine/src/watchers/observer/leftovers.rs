@@ -18,7 +18,7 @@ use crate::watchers::observer::{ObserveOutcome, duty};
 /// unreachable server, was retried by the action itself.
 const RETRY_AFTER: TimeSpan = TimeSpan::from_secs(600);
 
-/// How long after its cluster's deletion an object counts as restored by somebody.
+/// How long after its cluster's deletion an object counts as restored from a backup.
 const RESTORED_AFTER: TimeSpan = TimeSpan::from_secs(3600);
 
 /// Submits the deletion of an object whose cluster is history, if Muster created and deleted that cluster. What others
@@ -65,7 +65,7 @@ pub(crate) async fn collect(
     Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
-/// Whether somebody restored it from a backup: it was made long after its cluster was deleted, when no engine could still
+/// Whether it was restored from a backup: it was made long after its cluster was deleted, when no engine could still
 /// be about to write it.
 fn is_restored(created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
     created.zip(deleted).is_some_and(|(created, deleted)| created > deleted.after(RESTORED_AFTER))

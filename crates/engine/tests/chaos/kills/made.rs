@@ -67,7 +67,7 @@ pub(super) async fn recipe(harness: &Harness, kind: &str) -> ProfileId {
     let id = ProfileId::from_uuid(muster_engine::new_id());
     let profile = Profile { id, kind: kind.parse().expect("a type"), ..sample::profile() };
     let store = harness.store().await;
-    store.insert_profile(InsertProfile { profile }).await.expect("a new profile");
+    store.insert_profile(InsertProfile { profile, events: Vec::new() }).await.expect("a new profile");
     store.close().await;
     id
 }

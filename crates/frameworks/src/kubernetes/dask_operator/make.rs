@@ -1,7 +1,6 @@
 //! The objects of a new Dask cluster: its operator makes all but the root.
 
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_core::shape::Shape;
 use serde_json::{Value, json};
 
 use super::{CLUSTER, CLUSTER_NAME};
@@ -32,12 +31,12 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
             // Its operator would ask the scheduler, and do nothing else for minutes if that does not answer.
             "idleTimeout": 0,
             "scheduler": {
-                "spec": pod_spec(&scheduler(recipe), &head, &Shape::default()),
+                "spec": scheduler(recipe),
                 "service": service(&cluster.object_name, head.pod.service_type.as_deref()),
             },
             "worker": {
                 "replicas": group.desired,
-                "spec": pod_spec(&worker(recipe, &workers), &workers, &group.shape),
+                "spec": worker(recipe, &workers),
             },
         },
     });
@@ -45,11 +44,11 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
 }
 
 /// Without the variables that Kubernetes adds for every Service: those of a cluster called `dask` would be settings.
-fn pod_spec(container: &Value, node: &NodeRecipe, shape: &Shape) -> Value {
-    let spec = json!({"containers": [container], "enableServiceLinks": false});
-    pod::placed(pod::furnished(spec, node), shape)
+fn pod_spec(container: &Value, node: &NodeRecipe) -> Value {
+    pod::furnished(json!({"containers": [container], "enableServiceLinks": false}), node)
 }
 
+/// The spec of a scheduler's pod.
 pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
     let node = recipe.head();
     let container = Container {
@@ -64,10 +63,10 @@ pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
     let health = json!({"port": "http-dashboard", "path": "/health"});
     container["readinessProbe"] = json!({"httpGet": health, "periodSeconds": 1, "timeoutSeconds": 300});
     container["livenessProbe"] = json!({"httpGet": health, "initialDelaySeconds": 15, "periodSeconds": 20});
-    container
+    pod_spec(&container, &node)
 }
 
-/// How many threads and how much memory it has, it finds out by what its container is given.
+/// The spec of a worker's pod. How many threads and how much memory it has, it finds out by what its container is given.
 pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe) -> Value {
     let container = Container {
         name: "worker",
@@ -82,7 +81,7 @@ pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe) -> Value {
     container["args"] = arguments(&own, node);
     let health = json!({"port": "http-dashboard", "path": "/health"});
     container["readinessProbe"] = json!({"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 300});
-    container
+    pod_spec(&container, node)
 }
 
 fn arguments(own: &[&str], node: &NodeRecipe) -> Value {

@@ -268,7 +268,7 @@ fn another_recipe_is_written_to_the_group_and_to_the_root() {
     let spec = json!({"containers": [container]});
     let object = json!({"spec": {"worker": {"spec": spec}, "scheduler": {"spec": spec}}});
     let operations = |step: &Step| -> Vec<Value> {
-        let Deed::Containers(changes) = &step.deed else { panic!("containers: {step:?}") };
+        let Deed::Pods(changes) = &step.deed else { panic!("containers: {step:?}") };
         changes.iter().flat_map(|change| change.operations(&object)).collect()
     };
     let image = |part: &str| json!({"op": "add", "path": format!("/spec/{part}/spec/containers/0/image"), "value": "mine:2"});

@@ -8,11 +8,11 @@
 use serde_json::{Value, json};
 
 use super::{AUTOSCALER, CLUSTER, WORKER_GROUP, make};
-use crate::kubernetes::container::ContainerChange;
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step, Victim};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::{DEPLOYMENT, Kind};
 use crate::kubernetes::patch::add;
+use crate::kubernetes::pod_change::PodChange;
 use crate::kubernetes::words::Words;
 
 pub(super) fn resize(words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
@@ -68,11 +68,10 @@ pub(super) fn remake(before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Res
     let worker = |Plan { cluster, recipe }: Plan<'_>| {
         make::worker(recipe, &recipe.workers(cluster.group(&group.name)))
     };
-    let workers = ContainerChange::new("/spec/worker/spec", worker(before), worker(after));
+    let workers = PodChange::new("/spec/worker/spec", worker(before), worker(after));
     let scheduler = |plan: Plan<'_>| make::scheduler(plan.recipe);
-    let scheduler = ContainerChange::new("/spec/scheduler/spec", scheduler(before), scheduler(after));
-    let step =
-        |kind, name: &str, changes| Step { kind, name: name.to_owned(), deed: Deed::Containers(changes) };
+    let scheduler = PodChange::new("/spec/scheduler/spec", scheduler(before), scheduler(after));
+    let step = |kind, name: &str, changes| Step { kind, name: name.to_owned(), deed: Deed::Pods(changes) };
     // What the root says of workers counts when its operator recreates the group.
     let root = scheduler.into_iter().chain(workers.clone()).collect();
     let workers = workers.into_iter().collect();

@@ -2,10 +2,10 @@
 
 use muster_core::cluster::DEFAULT_GROUP;
 use muster_core::quantity::{Cpu, Memory};
+use muster_core::shape::GPU_RESOURCE;
 use serde_json::Value;
 
 use super::image;
-use crate::kubernetes::pod::GPU;
 use crate::kubernetes::words::{GroupWords, NodeWords, Words, has_status, text, whole};
 
 pub(super) fn words(head: &str, object: &Value) -> Words {
@@ -56,7 +56,7 @@ fn refused(key: &str, resources: &Value) -> Option<String> {
     };
     let crossed =
         |name: &&str| amount("limits", name).zip(amount("requests", name)).is_some_and(|(l, r)| l < r);
-    let name = ["cpu", "memory", GPU].into_iter().find(crossed)?;
+    let name = ["cpu", "memory", GPU_RESOURCE].into_iter().find(crossed)?;
     Some(format!(
         "{key} has a lower limit of {name} than it requests, and Domino's operator does nothing until that is changed"
     ))

@@ -1,14 +1,13 @@
 //! What is written to an object of Domino's operator: always one merge patch, because parts of it may not be there yet.
 
 use muster_core::recipe::NodeRecipe;
-use muster_core::shape::Shape;
+use muster_core::shape::{GPU_RESOURCE, Shape};
 use serde_json::{Map, Value, json};
 
 use super::image;
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::Kind;
-use crate::kubernetes::pod::GPU;
 use crate::kubernetes::words::{GroupWords, NodeWords, Words};
 
 pub(super) fn resize(
@@ -79,9 +78,8 @@ pub(super) fn remake(
     let mut spec = Map::new();
     spec.extend(resources(&masters, &present.head).map(|node| (head.to_owned(), node)));
     if let Some(mut node) = resources(&workers, &workers_now.made_from) {
-        let Shape { selectors, .. } = &group.shape;
-        if !selectors.is_empty() {
-            node["nodeSelector"] = json!(selectors);
+        if !workers.selectors.is_empty() {
+            node["nodeSelector"] = json!(workers.selectors);
         }
         spec.insert("worker".to_owned(), node);
     }
@@ -133,7 +131,7 @@ fn resources(node: &NodeRecipe, now: &NodeWords) -> Option<Value> {
     }
     let gpu = wanted.gpu.filter(|gpu| *gpu > 0).map_or(Value::Null, |gpu| gpu.to_string().into());
     for side in [&mut requests, &mut limits] {
-        side.insert(GPU.to_owned(), gpu.clone());
+        side.insert(GPU_RESOURCE.to_owned(), gpu.clone());
     }
     Some(json!({"resources": {"requests": requests, "limits": limits}}))
 }

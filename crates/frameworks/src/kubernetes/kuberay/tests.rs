@@ -199,8 +199,7 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     let cluster = cluster();
     let plan = |recipe| Plan { cluster: &cluster, recipe };
     let steps = KubeRay.remake(plan(&old), plan(&new), &[&words]).expect("it is possible");
-    let [Step { deed: Deed::Patch(patch), .. }, Step { deed: Deed::Containers(containers), .. }] =
-        steps.as_slice()
+    let [Step { deed: Deed::Patch(patch), .. }, Step { deed: Deed::Pods(containers), .. }] = steps.as_slice()
     else {
         panic!("a patch and containers: {steps:?}")
     };

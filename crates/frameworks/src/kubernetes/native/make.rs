@@ -2,7 +2,6 @@
 
 use muster_core::cluster::WorkerGroup;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
-use muster_core::shape::Shape;
 use serde_json::{Value, json};
 
 use super::{CLUSTER, CONFIG, MASTER, TYPE, WEB_UI, WORKER};
@@ -35,7 +34,7 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
         return Err(format!("'{name}' cannot be the name of a Service, which begins with a letter"));
     }
     let master = master(recipe, name);
-    let config = config(group.desired, master["image"].as_str().unwrap_or_default());
+    let config = config(group.desired, master["containers"][0]["image"].as_str().unwrap_or_default());
     let ui = format!("{name}-ui");
     Ok(vec![
         Manifest {
@@ -56,14 +55,14 @@ pub(super) fn config(workers: u32, image: &str) -> String {
     config.to_string()
 }
 
-fn master_spec(plan: Plan<'_>, container: &Value) -> Value {
+fn master_spec(plan: Plan<'_>, pod: &Value) -> Value {
     let (labels, node) = (labels(&plan.cluster.object_name, MASTER), plan.recipe.head());
     json!({
         "replicas": 1,
         // Two at once would each have half of the workers.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": labels},
-        "template": {"metadata": pod_metadata(&labels, &node), "spec": pod_spec(container, &node, &Shape::default())},
+        "template": {"metadata": pod_metadata(&labels, &node), "spec": pod},
     })
 }
 
@@ -71,7 +70,7 @@ fn worker_spec(plan: Plan<'_>, group: &WorkerGroup) -> Value {
     let Plan { cluster, recipe } = plan;
     let labels = labels(&cluster.object_name, WORKER);
     let node = recipe.workers(Some(group));
-    let mut spec = pod_spec(&worker(recipe, &node, &cluster.object_name), &node, &group.shape);
+    let mut spec = worker(recipe, &node, &cluster.object_name);
     spec["terminationGracePeriodSeconds"] = GRACE.into();
     json!({
         "replicas": group.desired,
@@ -82,9 +81,8 @@ fn worker_spec(plan: Plan<'_>, group: &WorkerGroup) -> Value {
 
 /// Without the variables that Kubernetes adds for every Service: those of a cluster called `spark-master` would be
 /// settings.
-fn pod_spec(container: &Value, node: &NodeRecipe, shape: &Shape) -> Value {
-    let spec = json!({"containers": [container], "enableServiceLinks": false});
-    pod::placed(pod::furnished(spec, node), shape)
+fn pod_spec(container: &Value, node: &NodeRecipe) -> Value {
+    pod::furnished(json!({"containers": [container], "enableServiceLinks": false}), node)
 }
 
 /// What people wrote on a pod, and what it is chosen by.
@@ -100,6 +98,7 @@ fn pod_metadata(chosen_by: &Value, node: &NodeRecipe) -> Value {
     metadata
 }
 
+/// The spec of the master's pod.
 pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
     let node = recipe.head();
     let arguments = ["--host", "$(POD_IP)", "--port", "7077", "--webui-port", "8080"];
@@ -109,9 +108,10 @@ pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
     let mut container = container(recipe, &node, MASTER, environment, ports);
     run(&mut container, "master.Master", &arguments, &node);
     probe(&mut container, "spark-webui");
-    container
+    pod_spec(&container, &node)
 }
 
+/// The spec of a worker's pod.
 pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -> Value {
     let address = format!("spark://{cluster}:7077");
     let (cores, memory) = (pod::cores(&node.shape()).to_string(), format!("{}m", for_executors(node)));
@@ -128,7 +128,7 @@ pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -
     run(&mut container, "worker.Worker", &arguments, node);
     probe(&mut container, "spark-webui");
     container["lifecycle"] = json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", LET_GO]}}});
-    container
+    pod_spec(&container, node)
 }
 
 fn container(

@@ -255,7 +255,7 @@ fn another_recipe_is_written_to_both() {
     let steps = Native.remake(plan(&old), plan(&recipe), &[&root, &workers]).expect("it is possible");
     let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names, ["fred-w", "fred-m"]);
-    let Deed::Containers(changes) = &steps[0].deed else { panic!("containers") };
+    let Deed::Pods(changes) = &steps[0].deed else { panic!("containers") };
     let operations: Vec<Value> = changes.iter().flat_map(|change| change.operations(&json!({}))).collect();
     let path = "/spec/template/spec/containers/0";
     assert_eq!(operations[0], json!({"op": "add", "path": format!("{path}/image"), "value": "mine:2"}));

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{CONFIG, make};
-use crate::kubernetes::container::ContainerChange;
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step, Victim};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::{DEPLOYMENT, POD};
 use crate::kubernetes::patch::add;
+use crate::kubernetes::pod_change::PodChange;
 use crate::kubernetes::words::Words;
 
 /// What makes a pod the first to go, other than not being ready.
@@ -56,17 +56,14 @@ pub(super) fn remake(
     let workers = workers(words, &group.name)?;
     let root = words.first().ok_or_else(|| "there is no Deployment of the master".to_owned())?;
     let changed = |made: &dyn Fn(Plan<'_>) -> Value| {
-        ContainerChange::new("/spec/template/spec", made(before), made(after)).into_iter().collect()
+        PodChange::new("/spec/template/spec", made(before), made(after)).into_iter().collect()
     };
     let worker = |Plan { cluster, recipe }: Plan<'_>| {
         make::worker(recipe, &recipe.workers(cluster.group(&group.name)), name)
     };
     let master = |plan: Plan<'_>| make::master(plan.recipe, name);
-    let step = |name: &str, changes| Step {
-        kind: &DEPLOYMENT,
-        name: name.to_owned(),
-        deed: Deed::Containers(changes),
-    };
+    let step =
+        |name: &str, changes| Step { kind: &DEPLOYMENT, name: name.to_owned(), deed: Deed::Pods(changes) };
     Ok(vec![step(&workers.object, changed(&worker)), step(&root.object, changed(&master))])
 }
 

@@ -8,7 +8,7 @@ use muster_core::action::Fence;
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::shim::lock::Refused;
 use crate::shim::wire::{Answer, Request, Status};
@@ -17,8 +17,8 @@ use crate::sys::{self, Pidfd};
 /// How long a shim may take to answer. It has nothing else to do; one that takes longer is stopped, or stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often, and how soon, a shim that was asked to listen again is called.
-const CALLS: u32 = 100;
+/// How long a shim that was asked to listen again may take, and how often it is called meanwhile.
+const LISTENS_WITHIN: Duration = Duration::from_millis(2500);
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// Why a shim did not do what it was asked for.
@@ -60,27 +60,32 @@ pub(super) async fn ask(
     request: &Request,
     given: Fence,
 ) -> Result<Status, CommandError> {
-    let answered = timeout(PATIENCE, async {
-        tokio::select! {
-            // An answer that is there counts more than the end that came after it.
-            biased;
-            answer = exchange(process, socket, request) => answer,
-            Ok(()) = process.ended() => Err(io::ErrorKind::UnexpectedEof.into()),
+    let answered = async {
+        // Connecting has a limit of its own: a shim that does not listen is not one that does not answer.
+        let stream = connect(process, socket).await?;
+        match timeout(PATIENCE, exchange(stream, request)).await {
+            Ok(answer) => answer.map(Some),
+            Err(_) => Ok(None),
         }
-    });
-    match answered.await {
-        Ok(Ok(Answer::Status(status))) => Ok(*status),
-        Ok(Ok(Answer::Refused { highest })) => Err(Refused { given, highest }.into()),
-        Ok(Ok(Answer::Failed { message })) => Err(CommandError::Failed(message)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Err(CommandError::Gone),
-        Ok(Err(error)) if is_missing(&error) => Err(CommandError::Deaf { shim, socket: socket.to_owned() }),
-        Ok(Err(error)) => Err(CommandError::Io(error)),
-        Err(_) => Err(CommandError::Silent { shim }),
+    };
+    let answered = tokio::select! {
+        // An answer that is there counts more than the end that came after it.
+        biased;
+        answer = answered => answer,
+        Ok(()) = process.ended() => Err(io::ErrorKind::UnexpectedEof.into()),
+    };
+    match answered {
+        Ok(Some(Answer::Status(status))) => Ok(*status),
+        Ok(Some(Answer::Refused { highest })) => Err(Refused { given, highest }.into()),
+        Ok(Some(Answer::Failed { message })) => Err(CommandError::Failed(message)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(CommandError::Gone),
+        Err(error) if is_missing(&error) => Err(CommandError::Deaf { shim, socket: socket.to_owned() }),
+        Err(error) => Err(CommandError::Io(error)),
+        Ok(None) => Err(CommandError::Silent { shim }),
     }
 }
 
-async fn exchange(process: &Pidfd, socket: &Path, request: &Request) -> io::Result<Answer> {
-    let stream = connect(process, socket).await?;
+async fn exchange(stream: UnixStream, request: &Request) -> io::Result<Answer> {
     let peer = stream.peer_cred()?;
     if peer.uid() != sys::user() {
         return Err(io::Error::other(format!("it belongs to user {}, not to us", peer.uid())));
@@ -112,7 +117,8 @@ async fn connect(process: &Pidfd, socket: &Path) -> io::Result<UnixStream> {
         connected => return connected,
     };
     process.signal(Signal::HUP)?;
-    for _ in 0..CALLS {
+    let asked = Instant::now();
+    while asked.elapsed() < LISTENS_WITHIN {
         tokio::time::sleep(BETWEEN).await;
         last = match UnixStream::connect(socket).await {
             Err(error) if is_missing(&error) => error,

@@ -22,19 +22,35 @@ impl Claim {
         limit: usize,
     ) -> Result<Vec<Action>, StoreError> {
         let mut chosen = Vec::new();
-        for (project, share) in shares(&self.projects(tx).await?, limit) {
-            let (rest, arguments) = self.choose_waiting(of_actions(tx), &project, share);
-            let rows = tx.rows(actions::select(&rest), arguments).await?;
-            chosen.extend(self.readable(tx, rows).await?);
+        let mut projects = self.projects(tx).await?;
+        let mut left = limit;
+        // What a project has no use for, because its actions wait for locks, goes to the others.
+        while left > 0 {
+            let shares = shares(&projects, left);
+            let sharing = projects.iter_mut().zip(shares).filter(|(_, share)| *share > 0);
+            for (project, share) in sharing {
+                let (rest, arguments) =
+                    self.choose_waiting(of_actions(tx), &project.name, share, project.chosen);
+                let rows = tx.rows(actions::select(&rest), arguments).await?;
+                project.is_exhausted = rows.len() < share;
+                project.chosen += rows.len();
+                left -= rows.len();
+                chosen.extend(self.readable(tx, rows).await?);
+            }
+            let before = projects.len();
+            projects.retain(|project| !project.is_exhausted);
+            if projects.is_empty() || projects.len() == before {
+                break;
+            }
         }
         Ok(chosen)
     }
 
     /// The projects that have READY actions, and how many of this engine's actions each has: those with the fewest first.
-    async fn projects(&self, tx: &mut Transaction<'_>) -> Result<Vec<(String, usize)>, StoreError> {
+    async fn projects(&self, tx: &mut Transaction<'_>) -> Result<Vec<Project>, StoreError> {
         let (sql, arguments) = self.choose_projects();
         let rows = tx.rows(sql, arguments).await?;
-        rows.iter().map(|row| Ok((row.text(0)?, row.number(1)?))).collect()
+        rows.iter().map(|row| Ok(Project::new(row.text(0)?, row.number(1)?))).collect()
     }
 
     fn choose_projects(&self) -> (String, Vec<Value>) {
@@ -51,7 +67,7 @@ impl Claim {
         (sql, arguments)
     }
 
-    fn choose_waiting(&self, lock: &str, project: &str, limit: usize) -> (String, Vec<Value>) {
+    fn choose_waiting(&self, lock: &str, project: &str, limit: usize, offset: usize) -> (String, Vec<Value>) {
         let mut arguments = args![ActionStatus::Ready.as_str(), self.now];
         let filter = self.filter(&mut arguments);
         arguments.push(Value::Text(Some(project.to_owned())));
@@ -67,7 +83,7 @@ impl Claim {
              AND (a.started_at IS NOT NULL OR a.target = a.cluster_id OR NOT EXISTS (SELECT 1 FROM actions e \
              WHERE e.target = a.cluster_id AND e.status = $1 AND e.parent_id IS NULL AND (e.not_before IS NULL OR e.not_before <= $2) \
              AND (e.created_at, e.id) < (a.created_at, a.id))) \
-             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit}{lock}",
+             ORDER BY a.priority DESC, a.created_at, a.id LIMIT {limit} OFFSET {offset}{lock}",
         );
         (rest, arguments)
     }
@@ -101,21 +117,38 @@ impl Claim {
     }
 }
 
-/// How many actions each project may have claimed now, so that in the end all have equally many that run.
-fn shares(projects: &[(String, usize)], limit: usize) -> Vec<(String, usize)> {
-    let mut shares: Vec<(String, usize, usize)> =
-        projects.iter().map(|(project, running)| (project.clone(), *running, 0)).collect();
+/// A project that has READY actions.
+struct Project {
+    name: String,
+    /// How many of its actions this engine runs.
+    running: usize,
+    /// How many of its actions were chosen in this claim.
+    chosen: usize,
+    /// Whether no other action of it can be claimed.
+    is_exhausted: bool,
+}
+
+impl Project {
+    const fn new(name: String, running: usize) -> Self {
+        Self { name, running, chosen: 0, is_exhausted: false }
+    }
+}
+
+/// How many actions each of the projects may have claimed now, so that in the end all have equally many that run.
+fn shares(projects: &[Project], limit: usize) -> Vec<usize> {
     // A project alone has no one to share with.
-    if let [(_, _, share)] = shares.as_mut_slice() {
-        *share = limit;
-    } else {
-        for _ in 0..limit {
-            if let Some((_, running, share)) = shares.iter_mut().min_by_key(|(_, running, _)| *running) {
-                (*running, *share) = (*running + 1, *share + 1);
-            }
+    if projects.len() == 1 {
+        return vec![limit];
+    }
+    let mut shares = vec![0; projects.len()];
+    for _ in 0..limit {
+        let all = projects.iter().zip(&mut shares);
+        let least = all.min_by_key(|(project, share)| project.running + project.chosen + **share);
+        if let Some((_, share)) = least {
+            *share += 1;
         }
     }
-    shares.into_iter().map(|(project, _, share)| (project, share)).filter(|(_, share)| *share > 0).collect()
+    shares
 }
 
 pub(super) fn of_actions(tx: &Transaction<'_>) -> &'static str {
@@ -149,7 +182,7 @@ mod tests {
         };
         let choices = [
             ("actions_running", claim.choose_abandoned("", 1)),
-            ("actions_open", claim.choose_waiting("", "demo", 10)),
+            ("actions_open", claim.choose_waiting("", "demo", 10, 0)),
         ];
         let choices = choices.map(|(index, (rest, arguments))| (index, actions::select(&rest), arguments));
         let (projects, arguments) = claim.choose_projects();
@@ -170,8 +203,8 @@ mod tests {
 
     #[test]
     fn slots_are_shared_between_projects_that_have_work() {
-        let projects = |counts: &[(&str, usize)]| -> Vec<(String, usize)> {
-            counts.iter().map(|(project, running)| ((*project).to_owned(), *running)).collect()
+        let projects = |counts: &[(&str, usize)]| -> Vec<Project> {
+            counts.iter().map(|(project, running)| Project::new((*project).to_owned(), *running)).collect()
         };
         let cases: [(Counts, usize, Counts); 5] = [
             (&[], 5, &[]),
@@ -181,7 +214,12 @@ mod tests {
             (&[("b", 0), ("a", 2)], 4, &[("b", 3), ("a", 1)]),
         ];
         for (having, limit, expected) in cases {
-            assert_eq!(shares(&projects(having), limit), projects(expected), "{having:?}");
+            let shared = having.iter().zip(shares(&projects(having), limit));
+            let shared: Vec<(&str, usize)> = shared
+                .map(|((project, _), share)| (*project, share))
+                .filter(|(_, share)| *share > 0)
+                .collect();
+            assert_eq!(shared, expected, "{having:?}");
         }
     }
 }

@@ -11,18 +11,18 @@ use crate::harness::{self, Kind, setup};
 #[database_test]
 async fn a_node_without_a_row_is_removed_in_time(kind: Kind) {
     let config = Config {
-        stray_period: TimeSpan::from_millis(20),
-        stray_grace: TimeSpan::from_millis(100),
+        leftover_period: TimeSpan::from_millis(20),
+        leftover_grace: TimeSpan::from_millis(100),
         ..Config::default()
     };
     let Some(harness) = setup().config(config).open(kind).await else { return };
     let (cluster, _) = harness.created(2).await;
     let own = harness.provider.running();
-    let stray = NodeId::from_uuid(Uuid::now_v7());
-    harness.provider.start_stray(stray);
-    eventually("the stray is gone", harness::PATIENCE, async || {
+    let leftover = NodeId::from_uuid(Uuid::now_v7());
+    harness.provider.start_leftover(leftover);
+    eventually("the leftover is gone", harness::PATIENCE, async || {
         let running = harness.provider.running();
-        if running.contains(&stray) { Err(format!("{running:?}")) } else { Ok(()) }
+        if running.contains(&leftover) { Err(format!("{running:?}")) } else { Ok(()) }
     })
     .await;
     assert_eq!(harness.provider.running(), own, "nodes with a row stay");
@@ -31,12 +31,12 @@ async fn a_node_without_a_row_is_removed_in_time(kind: Kind) {
 
 #[database_test]
 async fn a_node_without_a_row_is_left_alone_for_a_while(kind: Kind) {
-    let config = Config { stray_period: TimeSpan::from_millis(1), ..Config::default() };
+    let config = Config { leftover_period: TimeSpan::from_millis(1), ..Config::default() };
     let Some(harness) = setup().config(config).open(kind).await else { return };
-    let stray = NodeId::from_uuid(Uuid::now_v7());
-    harness.provider.start_stray(stray);
+    let leftover = NodeId::from_uuid(Uuid::now_v7());
+    harness.provider.start_leftover(leftover);
     // Many rounds go by.
     let (cluster, _) = harness.created(2).await;
     harness.resized(&cluster, 5).await;
-    assert!(harness.provider.running().contains(&stray));
+    assert!(harness.provider.running().contains(&leftover));
 }

@@ -1,7 +1,10 @@
 //! A cluster as it is, as recent as what is known to have been written.
 
+use std::collections::HashSet;
+
 use muster_core::cluster::Cluster;
-use muster_engine::ports::provider::ProviderError;
+use muster_core::node::Node;
+use muster_engine::ports::provider::{MemberId, ProviderError};
 
 use super::Operated;
 use super::stand::Stand;
@@ -11,35 +14,45 @@ use crate::plain::PlainObject;
 use crate::sites::{Of, Site};
 
 impl Operated {
-    /// What the watches tell of a cluster. Where its row says that more was acknowledged, the watches may be behind,
-    /// since another replica wrote that: then everything is listed first.
-    pub(super) async fn look(&self, stand: &Stand, cluster: &Cluster) -> Result<Site, ProviderError> {
+    /// What the watches report of a cluster. Where its rows are of a later state, the watches are stale: another replica
+    /// wrote or observed that state. Then everything is listed first.
+    pub(super) async fn current_site(
+        &self,
+        stand: &Stand,
+        cluster: &Cluster,
+        nodes: &[Node],
+    ) -> Result<Site, ProviderError> {
         let mut site = stand.look()?;
         if site.root.is_none() {
             // It may be on its way, sent by an action that was cancelled.
             drop(self.creations.lock(stand.key.clone()).await);
             site = stand.look()?;
         }
-        if !self.may_be_behind(stand, &site, cluster) {
+        if !self.is_stale(stand, &site, cluster) && unreported_losses(stand, &site, nodes).is_empty() {
             return Ok(site);
         }
-        self.list(stand).await?;
+        self.list_namespace(stand).await?;
         let site = stand.look()?;
         let identity = site.root.as_ref().map(|root| &root.value.uid);
         if let Some(known) = cluster.observed.object.as_ref().filter(|known| Some(*known) != identity) {
             stand.sites.bury(&stand.key, known);
         }
+        for pod in unreported_losses(stand, &site, nodes) {
+            stand.sites.bury(&stand.key, &pod);
+        }
         Ok(site)
     }
 
-    fn may_be_behind(&self, stand: &Stand, site: &Site, cluster: &Cluster) -> bool {
+    fn is_stale(&self, stand: &Stand, site: &Site, cluster: &Cluster) -> bool {
         let known = &cluster.observed;
         let is_gone = known.object.as_ref().is_some_and(|uid| stand.sites.is_gone(uid));
-        !is_gone && site.fence(&self.writer.fences) < known.fence
+        let is_older =
+            || site.fence(&self.writer.fences) < known.fence || site.generation() < known.object_generation;
+        !is_gone && is_older()
     }
 
     /// Takes in everything of the flavor that is in the namespace.
-    async fn list(&self, stand: &Stand) -> Result<(), ProviderError> {
+    async fn list_namespace(&self, stand: &Stand) -> Result<(), ProviderError> {
         let (sites, namespace) = (&stand.sites, stand.key.namespace.as_str());
         for &of in sites.kinds() {
             let begun = sites.begin();
@@ -61,4 +74,11 @@ impl Operated {
         }
         Ok(())
     }
+}
+
+/// The UIDs of the nodes' pods that are not there although no watch has reported their end.
+fn unreported_losses(stand: &Stand, site: &Site, nodes: &[Node]) -> Vec<String> {
+    let present: HashSet<&str> = site.uids().collect();
+    let known = nodes.iter().filter_map(MemberId::of).map(|member| member.uid);
+    known.filter(|uid| !present.contains(uid.as_str()) && !stand.sites.is_gone(uid)).collect()
 }

@@ -7,28 +7,53 @@ use super::patch::add;
 /// What of a container is written as a whole: a list of arguments has no names to tell others' entries by.
 const WHOLE: [&str; 3] = ["image", "command", "args"];
 
-/// The first container of a pod's spec in an object, as a recipe made it before and as it makes it now.
+/// Where a pod may run.
+const SELECTOR: &str = "nodeSelector";
+const TOLERATIONS: &str = "tolerations";
+
+/// A pod's spec in an object, as a recipe made it before and as it makes it now: its first container, and where it may
+/// run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ContainerChange {
+pub struct PodChange {
     /// The path of the pod's spec in the object.
     spec: String,
     before: Value,
     after: Value,
 }
 
-impl ContainerChange {
-    /// A change of image, command, arguments, amounts or variables; none if the recipes make the same of these.
+impl PodChange {
+    /// A change of image, command, arguments, amounts, variables, selectors or tolerations; none if the recipes make the
+    /// same of these.
     pub(super) fn new(spec: impl Into<String>, before: Value, after: Value) -> Option<Self> {
-        let mut keys = WHOLE.iter().chain(&["resources", "env"]);
-        let differs = keys.any(|key| before[*key] != after[*key]);
+        let differs = {
+            let (one, other) = (container(&before), container(&after));
+            let mut keys = WHOLE.iter().chain(&["resources", "env"]);
+            keys.any(|key| one[*key] != other[*key])
+                || [SELECTOR, TOLERATIONS].iter().any(|key| before[*key] != after[*key])
+        };
         differs.then(|| Self { spec: spec.into(), before, after })
     }
 
-    /// The operations of a JSON patch for an object as it is at present: whatever its container has beside stays.
+    /// The operations of a JSON patch for an object as it is at present: whatever its pod has beside stays.
     pub fn operations(&self, object: &Value) -> Vec<Value> {
         let Self { spec, before, after } = self;
-        let path = format!("{spec}/containers/0");
-        let present = object.pointer(&path).unwrap_or(&Value::Null);
+        let present = object.pointer(spec).unwrap_or(&Value::Null);
+        let changed = |key: &str, value: Option<Value>| {
+            let value = value.filter(|value| present[key] != *value)?;
+            Some(add(&format!("{spec}/{key}"), &value))
+        };
+        let selector = changed_entries(&present[SELECTOR], &before[SELECTOR], &after[SELECTOR]);
+        let tolerations =
+            changed_tolerations(&present[TOLERATIONS], &before[TOLERATIONS], &after[TOLERATIONS]);
+        let mut operations = self.container_operations(container(present));
+        operations.extend(changed(SELECTOR, selector));
+        operations.extend(changed(TOLERATIONS, tolerations));
+        operations
+    }
+
+    fn container_operations(&self, present: &Value) -> Vec<Value> {
+        let (before, after) = (container(&self.before), container(&self.after));
+        let path = format!("{}/containers/0", self.spec);
         let whole = WHOLE.map(|key| {
             // What is empty is not made at all, but may be there.
             let value = if after[key].is_null() { json!([]) } else { after[key].clone() };
@@ -46,6 +71,40 @@ impl ContainerChange {
     }
 }
 
+/// The container that the recipe is about.
+fn container(spec: &Value) -> &Value {
+    &spec["containers"][0]
+}
+
+/// A map with the entries that differ; none if none does.
+fn changed_entries(present: &Value, before: &Value, after: &Value) -> Option<Value> {
+    if before == after {
+        return None;
+    }
+    let (before, after) = (object(before), object(after));
+    let mut entries = object(present);
+    entries.retain(|key, _| after.contains_key(key) || !before.contains_key(key));
+    entries.extend(after.into_iter().filter(|(key, value)| before.get(key) != Some(value)));
+    Some(Value::Object(entries))
+}
+
+/// The tolerations with those that differ; none if none does.
+fn changed_tolerations(present: &Value, before: &Value, after: &Value) -> Option<Value> {
+    if before == after {
+        return None;
+    }
+    let (before, after) = (list(before), list(after));
+    let is_gone = |toleration: &Value| before.contains(toleration) && !after.contains(toleration);
+    let mut all: Vec<Value> =
+        list(present).iter().filter(|toleration| !is_gone(toleration)).cloned().collect();
+    for toleration in after {
+        if !all.contains(toleration) {
+            all.push(toleration.clone());
+        }
+    }
+    Some(json!(all))
+}
+
 /// Requests and limits with the amounts that differ; none if no amount does.
 fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
@@ -53,14 +112,11 @@ fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<V
     }
     let mut resources = present.as_object().cloned().unwrap_or_default();
     for section in ["requests", "limits"] {
-        let (before, after) = (object(&before[section]), object(&after[section]));
-        let mut amounts = resources.get(section).map(object).unwrap_or_default();
-        amounts.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
-        amounts.extend(after.into_iter().filter(|(name, amount)| before.get(name) != Some(amount)));
-        if amounts.is_empty() {
-            resources.remove(section);
-        } else {
-            resources.insert(section.to_owned(), Value::Object(amounts));
+        let amounts = resources.get(section).unwrap_or(&Value::Null);
+        match changed_entries(amounts, &before[section], &after[section]) {
+            Some(Value::Object(empty)) if empty.is_empty() => drop(resources.remove(section)),
+            Some(amounts) => drop(resources.insert(section.to_owned(), amounts)),
+            None => {}
         }
     }
     Some(Value::Object(resources))
@@ -105,7 +161,8 @@ mod tests {
     const SPEC: &str = "/spec/head";
 
     fn patched(present: &Value, before: &Value, after: &Value) -> Value {
-        let change = ContainerChange::new(SPEC, before.clone(), after.clone()).expect("a change");
+        let spec = |container: &Value| json!({"containers": [container]});
+        let change = PodChange::new(SPEC, spec(before), spec(after)).expect("a change");
         let mut container = present.clone();
         let object = json!({"spec": {"head": {"containers": [present]}}});
         for operation in change.operations(&object) {
@@ -154,11 +211,27 @@ mod tests {
 
     #[test]
     fn nothing_is_written_that_is_so_already() {
-        let (before, after) = (json!({"image": "a"}), json!({"image": "b"}));
-        let change = ContainerChange::new(SPEC, before.clone(), after.clone()).expect("a change");
-        let object = |image: &str| json!({"spec": {"head": {"containers": [{"image": image}]}}});
+        let spec = |image: &str| json!({"containers": [{"image": image}]});
+        let (before, after) = (spec("a"), spec("b"));
+        let change = PodChange::new(SPEC, before.clone(), after.clone()).expect("a change");
+        let object = |image: &str| json!({"spec": {"head": spec(image)}});
         assert_eq!(change.operations(&object("b")), Vec::<Value>::new());
         assert_eq!(change.operations(&object("c")), [add("/spec/head/containers/0/image", &json!("b"))]);
-        assert_eq!(ContainerChange::new(SPEC, before.clone(), before), None);
+        assert_eq!(PodChange::new(SPEC, before.clone(), before), None);
+    }
+
+    #[test]
+    fn selectors_and_tolerations_that_others_added_stay() {
+        let toleration = |key: &str| json!({"key": key, "operator": "Exists"});
+        let spec =
+            |zone: &str, key: &str| json!({"nodeSelector": {"zone": zone}, "tolerations": [toleration(key)]});
+        let change = PodChange::new(SPEC, spec("a", "old"), spec("b", "new")).expect("a change");
+        let present = json!({
+            "nodeSelector": {"zone": "a", "disk": "ssd"}, "tolerations": [toleration("theirs"), toleration("old")],
+        });
+        let operations = change.operations(&json!({"spec": {"head": present}}));
+        let selector = add("/spec/head/nodeSelector", &json!({"zone": "b", "disk": "ssd"}));
+        let tolerations = add("/spec/head/tolerations", &json!([toleration("theirs"), toleration("new")]));
+        assert_eq!(operations, [selector, tolerations]);
     }
 }

@@ -1,4 +1,4 @@
-//! Strays: nodes without a row, which no action can remove.
+//! Leftovers: nodes without a row, which no action can remove.
 //!
 //! A request to create a pod may arrive after the action that sent it was taken over and the cluster deleted; a database
 //! that is restored from an older copy does not know what was made since.
@@ -11,70 +11,73 @@ use muster_store::StoreError;
 use muster_store::commands::TakeDuty;
 
 use crate::context::Context;
-use crate::ports::provider::{Made, NodeProvider, Provider};
+use crate::ports::provider::{NodeProvider, Provider, ProviderResource};
 use crate::watchers::observer::duty;
 
-/// Removes the strays of one provider for as long as the engine runs.
+/// Removes the leftovers of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let Some(nodes) = Arc::clone(&provider).node_provider() else {
         return context.stopping.cancelled().await;
     };
-    let mut strays = Strays::default();
+    let mut leftovers = LeftoverNodes::default();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(context.config.stray_period.into()) => {}
+            () = tokio::time::sleep(context.config.leftover_period.into()) => {}
             () = context.stopping.cancelled() => return,
         }
         let duty = TakeDuty { name: duty(&provider), engine: context.lease().id };
         match context.store.take_duty(duty).await {
-            Ok(true) => strays.remove_old(&context, nodes.as_ref()).await,
-            Ok(false) => strays.first_seen.clear(),
+            Ok(true) => leftovers.remove_old(&context, nodes.as_ref()).await,
+            Ok(false) => leftovers.first_seen.clear(),
             Err(error) => tracing::warn!(%error, "cannot look for nodes without a row"),
         }
     }
 }
 
-/// The strays of a provider.
+/// The leftovers of a provider.
 #[derive(Default)]
-struct Strays {
-    first_seen: HashMap<Made, Timestamp>,
+struct LeftoverNodes {
+    first_seen: HashMap<ProviderResource, Timestamp>,
 }
 
-impl Strays {
+impl LeftoverNodes {
     /// Removes what has had no row for long enough. Rows are written before nodes are made, so none comes later.
     async fn remove_old(&mut self, context: &Context, nodes: &dyn NodeProvider) {
-        let made = match nodes.list_made().await {
+        let made = match nodes.list_resources().await {
             Ok(made) => made,
             Err(error) => return tracing::debug!(%error, "cannot list what was made"),
         };
-        let strays = match without_row(context, made).await {
-            Ok(strays) => strays,
+        let leftovers = match without_row(context, made).await {
+            Ok(leftovers) => leftovers,
             Err(error) => return tracing::warn!(%error, "cannot tell which nodes have a row"),
         };
         let now = context.clock.now();
         let before = std::mem::take(&mut self.first_seen);
-        for stray in strays {
-            let since = before.get(&stray).copied().unwrap_or(now);
-            self.first_seen.insert(stray, since);
-            if now.since(since) < context.config.stray_grace {
+        for leftover in leftovers {
+            let since = before.get(&leftover).copied().unwrap_or(now);
+            self.first_seen.insert(leftover, since);
+            if now.since(since) < context.config.leftover_grace {
                 continue;
             }
-            match nodes.remove_stray(stray).await {
-                Ok(()) => tracing::warn!(?stray, "removed what has no row"),
-                Err(error) => tracing::warn!(?stray, %error, "cannot remove what has no row"),
+            match nodes.remove_leftover(leftover).await {
+                Ok(()) => tracing::warn!(?leftover, "removed what has no row"),
+                Err(error) => tracing::warn!(?leftover, %error, "cannot remove what has no row"),
             }
         }
     }
 }
 
-async fn without_row(context: &Context, made: Vec<Made>) -> Result<Vec<Made>, StoreError> {
-    let clusters: Vec<_> = made.iter().filter_map(Made::cluster).collect();
-    let nodes: Vec<_> = made.iter().filter_map(Made::node).collect();
+async fn without_row(
+    context: &Context,
+    made: Vec<ProviderResource>,
+) -> Result<Vec<ProviderResource>, StoreError> {
+    let clusters: Vec<_> = made.iter().filter_map(ProviderResource::cluster).collect();
+    let nodes: Vec<_> = made.iter().filter_map(ProviderResource::node).collect();
     let clusters = context.store.living_clusters(&clusters).await?;
     let nodes = context.store.existing_nodes(&nodes).await?;
-    let has_row = |made: &Made| match made {
-        Made::Cluster(id) => clusters.contains(id),
-        Made::Node(id) => nodes.contains(id),
+    let has_row = |made: &ProviderResource| match made {
+        ProviderResource::Cluster(id) => clusters.contains(id),
+        ProviderResource::Node(id) => nodes.contains(id),
     };
     Ok(made.into_iter().filter(|made| !has_row(made)).collect())
 }

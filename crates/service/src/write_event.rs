@@ -1,0 +1,84 @@
+//! Events of writes that are no actions: profiles, policies and receivers are written at once, and say who wrote them.
+
+use muster_core::event::{Event, Level, ObjectKind};
+use muster_core::ids::EventId;
+use muster_core::principal::{Door, Principal};
+use muster_engine::new_id;
+use serde_json::Map;
+
+use crate::service::Service;
+
+/// Who writes, through which API and in which request.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    /// The authenticated caller.
+    pub principal: Principal,
+    /// The API.
+    pub door: Door,
+    /// The id of the request, as it is in the access log; empty if it has none.
+    pub request_id: String,
+}
+
+/// What was done to an object that is written at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Created,
+    Updated,
+    Deleted,
+}
+
+impl Written {
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Created => "Created",
+            Self::Updated => "Updated",
+            Self::Deleted => "Deleted",
+        }
+    }
+
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// An object that is written at once.
+pub(crate) struct Object<'o> {
+    /// `Profile`, `Policy` or `Receiver`.
+    pub(crate) kind: &'static str,
+    pub(crate) id: String,
+    pub(crate) name: &'o str,
+    pub(crate) project: &'o str,
+}
+
+impl Service {
+    /// The event of a write.
+    pub(crate) fn write_event(&self, writer: &Writer, written: Written, object: &Object<'_>) -> Event {
+        let Writer { principal, door, request_id } = writer;
+        let Object { kind, id, name, project } = object;
+        let mut data = Map::new();
+        if !request_id.is_empty() {
+            data.insert("request_id".to_owned(), request_id.clone().into());
+        }
+        Event {
+            id: EventId::from_uuid(new_id()),
+            at: self.now(),
+            level: Level::Info,
+            object_kind: ObjectKind::Other,
+            object_id: id.clone(),
+            object_name: (*name).to_owned(),
+            cluster_id: None,
+            action_id: None,
+            reason: format!("{kind}{}", written.reason()),
+            phase: String::new(),
+            message: format!("{kind} '{name}' was {} by {}.", written.verb(), principal.name),
+            user: principal.id.clone(),
+            project: (*project).to_owned(),
+            door: *door,
+            data,
+        }
+    }
+}
