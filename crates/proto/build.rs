@@ -11,15 +11,17 @@ mod rules;
 #[path = "build/write.rs"]
 mod write;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
+    "kuberay/config.proto",
     "muster/v1alpha2/action.proto",
     "muster/v1alpha2/admin.proto",
     "muster/v1alpha2/cluster_service.proto",
+    "muster/v1alpha2/compute_template.proto",
     "muster/v1alpha2/error.proto",
     "muster/v1alpha2/framework.proto",
     "muster/v1alpha2/node.proto",
 ];
-const PACKAGE: &str = ".muster";
+const PACKAGES: [&str; 2] = [".muster", ".proto"];
 const WELL_KNOWN: (&str, &str) = (".google.protobuf", "crate::wkt");
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ignore_unknown_fields()
         .ignore_unknown_enum_variants()
         .use_integers_for_enums()
-        .build(&[PACKAGE])?;
+        .build(&PACKAGES)?;
     write_rest(&encoded, &out)
 }
 

@@ -3,6 +3,7 @@
 mod actions;
 mod admin;
 mod clusters;
+mod compute_templates;
 mod convert;
 mod create;
 mod find;
@@ -16,15 +17,18 @@ mod recipe;
 mod shapes;
 mod sizes;
 mod update;
+mod v1_compute_templates;
 mod watch;
 
 use std::sync::Arc;
 
 use muster_core::time::Timestamp;
-use muster_proto::rest::Endpoint;
+use muster_proto::rest::{self, Endpoint};
+use muster_proto::v1;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
+use muster_proto::v1alpha2::compute_template_service_server::ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use muster_service::Service;
 use muster_service::ports::frameworks::Frameworks;
@@ -82,17 +86,21 @@ impl CoreApi {
     pub fn grpc(&self) -> tonic::service::Routes {
         tonic::service::Routes::new(ClusterServiceServer::new(self.clone()))
             .add_service(ActionServiceServer::new(self.clone()))
+            .add_service(ComputeTemplateServiceServer::new(self.clone()))
             .add_service(FrameworkServiceServer::new(self.clone()))
+            .add_service(v1::compute_template_service_server::ComputeTemplateServiceServer::new(self.clone()))
             .add_service(AdminServiceServer::new(self.clone()))
     }
 
     /// The services for REST.
     pub fn rest(&self) -> Vec<Endpoint> {
         let service = Arc::new(self.clone());
-        let mut endpoints = muster_proto::rest::cluster_service(&service);
-        endpoints.extend(muster_proto::rest::action_service(&service));
-        endpoints.extend(muster_proto::rest::framework_service(&service));
-        endpoints.extend(muster_proto::rest::admin_service(&service));
+        let mut endpoints = rest::v1alpha2::cluster_service(&service);
+        endpoints.extend(rest::v1alpha2::action_service(&service));
+        endpoints.extend(rest::v1alpha2::compute_template_service(&service));
+        endpoints.extend(rest::v1alpha2::framework_service(&service));
+        endpoints.extend(rest::v1alpha2::admin_service(&service));
+        endpoints.extend(rest::v1::compute_template_service(&service));
         endpoints
     }
 }

@@ -13,6 +13,7 @@ use muster_proto::v1alpha2::InfoResponse;
 use muster_proto::v1alpha2::action_service_client::ActionServiceClient;
 use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use muster_proto::v1alpha2::compute_template_service_client::ComputeTemplateServiceClient;
 use muster_proto::v1alpha2::framework_service_client::FrameworkServiceClient;
 use tokio::time::{Instant, sleep};
 use tonic::service::interceptor::InterceptedService;
@@ -159,6 +160,11 @@ impl Client {
 
     pub(crate) fn actions(&self) -> ActionServiceClient<Service> {
         ActionServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+            .max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn templates(&self) -> ComputeTemplateServiceClient<Service> {
+        ComputeTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
             .max_decoding_message_size(LARGEST_ANSWER)
     }
 

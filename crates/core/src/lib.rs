@@ -8,6 +8,7 @@ pub mod candidates;
 pub mod capacity;
 pub mod change;
 pub mod cluster;
+pub mod compute_template;
 pub mod event;
 pub mod ids;
 pub mod limits;

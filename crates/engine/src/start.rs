@@ -18,7 +18,7 @@ use crate::ports::webhook::Webhooks;
 use crate::scheduler::dispatcher::Dispatcher;
 use crate::scheduler::heartbeat;
 use crate::supervise::keep_running;
-use crate::watchers::{expiry, health, leftover_nodes, observer, retention};
+use crate::watchers::{compute_templates, expiry, health, leftover_nodes, observer, retention};
 
 /// How long the database may take to note that the engine has stopped.
 const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
@@ -78,6 +78,7 @@ impl Engine {
             watch(&context, provider, "expiry", expiry::run);
             watch(&context, provider, "health", health::run);
             watch(&context, provider, "leftover_nodes", leftover_nodes::run);
+            watch(&context, provider, "compute_templates", compute_templates::run);
         }
         Ok(Self { context })
     }

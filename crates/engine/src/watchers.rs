@@ -2,6 +2,7 @@
 //! has no row is removed.
 
 mod change_feed;
+pub(crate) mod compute_templates;
 pub(crate) mod expiry;
 pub(crate) mod health;
 pub(crate) mod leftover_nodes;

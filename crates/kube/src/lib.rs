@@ -25,6 +25,7 @@ mod provider;
 mod refusal;
 mod sites;
 mod stale;
+mod templates;
 mod tokens;
 mod which;
 mod write;

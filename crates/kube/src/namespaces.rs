@@ -8,6 +8,9 @@ use kube::{Api, Client};
 use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
 use parking_lot::Mutex;
 
+/// The reason of refusals of a namespace that is not served.
+pub(crate) const NOT_SERVED: &str = "NamespaceNotServed";
+
 /// How long an answer holds. A namespace that goes within it is missed by the write itself.
 const HOLDS: Duration = Duration::from_secs(10);
 
@@ -36,7 +39,7 @@ impl Namespaces {
             "namespace '{namespace}' is not served here: choose {}, or add it to `namespace` of the server",
             self.served.join(" or ")
         );
-        Err(ProviderError::permanent("NamespaceNotServed", message))
+        Err(ProviderError::permanent(NOT_SERVED, message))
     }
 
     /// Refuses one that is not served, or certainly not there.

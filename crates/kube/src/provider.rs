@@ -12,7 +12,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider, ProviderError,
-    Unobserved, WorldChange,
+    TemplateProvider, Unobserved, WorldChange,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -23,6 +23,7 @@ use crate::logs::Lines;
 use crate::namespaces::Namespaces;
 use crate::operated::Operated;
 use crate::pods::{Pods, is_pod};
+use crate::templates::Templates;
 use crate::which::Remembered;
 
 /// Changes that may wait for whoever listens; who falls behind looks at everything.
@@ -35,6 +36,7 @@ pub struct Kubernetes {
     remembered: Option<Remembered>,
     operated: Arc<Operated>,
     pods: Arc<Pods>,
+    templates: Arc<Templates>,
     changes: broadcast::Sender<WorldChange>,
     _stop: DropGuard,
 }
@@ -48,10 +50,12 @@ impl Kubernetes {
         let namespaces = Arc::new(Namespaces::new(connection.client.clone(), options.namespaces.clone()));
         let own = Arc::clone(&namespaces);
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
+        let own = Arc::clone(&namespaces);
+        let templates = Arc::new(Templates::follow(&connection, &options.namespaces, own, &stop));
         let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
         let (pods, operated) = (Arc::new(pods), Arc::new(operated));
         let Connection { instance, api_server, remembered, .. } = connection;
-        Ok(Self { instance, api_server, remembered, operated, pods, changes, _stop: stops })
+        Ok(Self { instance, api_server, remembered, operated, pods, templates, changes, _stop: stops })
     }
 
     /// What to remember for the next start, at which it may be away.
@@ -86,6 +90,10 @@ impl Provider for Kubernetes {
 
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
         Some(Arc::clone(&self.operated) as Arc<dyn OperatorProvider>)
+    }
+
+    fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
+        Some(Arc::clone(&self.templates) as Arc<dyn TemplateProvider>)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

@@ -6,6 +6,8 @@ use prost_reflect::{
 
 /// A service with HTTP rules.
 pub(crate) struct Service {
+    /// The module of its package.
+    pub(crate) module: String,
     pub(crate) name: String,
     pub(crate) methods: Vec<Method>,
 }
@@ -35,7 +37,7 @@ const VERBS: [(&str, &str); 5] =
     [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
 
 /// The packages whose requests may have fields that their messages do not have.
-const LENIENT_PACKAGES: [&str; 0] = [];
+const LENIENT_PACKAGES: [&str; 1] = ["proto"];
 
 /// All services, in the order of the files.
 pub(crate) fn services(pool: &DescriptorPool) -> Result<Vec<Service>, String> {
@@ -45,7 +47,8 @@ pub(crate) fn services(pool: &DescriptorPool) -> Result<Vec<Service>, String> {
 
 fn read_service(service: &ServiceDescriptor, http: &ExtensionDescriptor) -> Result<Service, String> {
     let methods = service.methods().map(|method| read_method(&method, http)).collect::<Result<_, _>>()?;
-    Ok(Service { name: service.name().to_owned(), methods })
+    let module = module(service.package_name()).to_owned();
+    Ok(Service { module, name: service.name().to_owned(), methods })
 }
 
 fn read_method(method: &MethodDescriptor, http: &ExtensionDescriptor) -> Result<Method, String> {
@@ -94,10 +97,17 @@ fn read_rule(rule: &DynamicMessage, rules: &mut Vec<Rule>) -> Result<(), String>
     Ok(())
 }
 
-/// Where the generated code has a message. Package `muster.v1alpha2` is module `v1alpha2`.
-fn rust_type(full_name: &str) -> String {
-    match full_name.strip_prefix("google.protobuf.") {
-        Some(name) => format!("crate::wkt::{name}"),
-        None => format!("crate::{}", full_name.trim_start_matches("muster.").replace('.', "::")),
+/// The module of a package. Package `proto` has the messages of `/apis/v1`.
+fn module(package: &str) -> &str {
+    match package {
+        "google.protobuf" => "wkt",
+        "proto" => "v1",
+        package => package.trim_start_matches("muster."),
     }
+}
+
+/// Where the generated code has a message.
+fn rust_type(full_name: &str) -> String {
+    let (package, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
+    format!("crate::{}::{name}", module(package))
 }

@@ -1,5 +1,7 @@
 //! Writes the table of methods, and for each service the endpoints that call it.
 
+use std::collections::BTreeMap;
+
 use crate::rules::{Method, Rule, Service};
 
 /// The generated code.
@@ -11,10 +13,15 @@ pub(crate) fn rest(services: &[Service]) -> String {
         code.push_str(&table_row(method));
     }
     code.push_str("];\n");
+    let mut modules: BTreeMap<&str, String> = BTreeMap::new();
     let mut index = 0;
     for service in services {
-        code.push_str(&endpoints(service, index));
+        modules.entry(&service.module).or_default().push_str(&endpoints(service, index));
         index += service.methods.len();
+    }
+    for (module, endpoints) in modules {
+        let about = format!("/// The endpoints of the services of [`crate::{module}`].");
+        code.extend(["\n", &about, "\npub mod ", module, " {\n", &endpoints, "}\n"]);
     }
     code
 }
@@ -44,25 +51,26 @@ fn rule(rule: &Rule) -> String {
 fn endpoints(service: &Service, first: usize) -> String {
     let (snake, name) = (snake(&service.name), &service.name);
     let mut code = format!(
-        "\n/// The endpoints of `{name}`.\npub fn {snake}<S>(service: &Arc<S>) -> Vec<Endpoint>\n\
-         where S: crate::v1alpha2::{snake}_server::{name} {{\nvec![\n"
+        "\n/// The endpoints of `{name}`.\npub fn {snake}<S>(service: &super::Arc<S>) -> Vec<super::Endpoint>\n\
+         where S: crate::{module}::{snake}_server::{name} {{\nvec![\n",
+        module = service.module,
     );
     for (offset, method) in service.methods.iter().enumerate() {
         let call = format!(
-            "{{ let service = Arc::clone(service); move |request: Request<{}>| {{ \
-             let service = Arc::clone(&service); \
+            "{{ let service = super::Arc::clone(service); move |request: super::Request<{}>| {{ \
+             let service = super::Arc::clone(&service); \
              async move {{ service.{}(request).await }} }} }}",
             method.request_type,
             self::snake(&method.name)
         );
-        let method_ref = format!("&METHODS[{}]", first + offset);
+        let method_ref = format!("&super::METHODS[{}]", first + offset);
         let row = match &method.list {
-            _ if method.streaming => format!("streaming({method_ref}, {call}),\n"),
+            _ if method.streaming => format!("super::streaming({method_ref}, {call}),\n"),
             Some((field, json)) => {
                 let is_empty = format!("|answer: &{}| answer.{field}.is_empty()", method.response_type);
-                format!("unary({method_ref}, {call}, Some(({json:?}, {is_empty}))),\n")
+                format!("super::unary({method_ref}, {call}, Some(({json:?}, {is_empty}))),\n")
             }
-            None => format!("unary({method_ref}, {call}, None),\n"),
+            None => format!("super::unary({method_ref}, {call}, None),\n"),
         };
         code.push_str(&row);
     }

@@ -10,6 +10,7 @@ pub mod names;
 pub mod query;
 pub mod rest;
 pub mod rpc;
+pub mod v1;
 pub mod v1alpha2;
 pub mod wkt;
 

@@ -36,6 +36,10 @@ pub enum Subject {
     Action,
     /// The actions that the caller may see.
     Actions,
+    /// One compute template.
+    ComputeTemplate,
+    /// The compute templates that the caller may see.
+    ComputeTemplates,
     /// The frameworks that local processes of the server run.
     Frameworks,
     /// The caller's own project: its objects are then found within it.
@@ -86,7 +90,10 @@ impl Access {
                 authorize(&principal, Verb::Administer, on(name, ""), Rule::Members)?;
             }
             // Frameworks belong to no project, so the caller's role in its own project decides.
-            (verb, Subject::Clusters | Subject::Actions | Subject::Frameworks) => {
+            (
+                verb,
+                Subject::Clusters | Subject::Actions | Subject::ComputeTemplates | Subject::Frameworks,
+            ) => {
                 let what = match case.subject {
                     Subject::Frameworks => "the frameworks of this server",
                     _ => name,

@@ -7,6 +7,7 @@ pub mod access;
 pub mod adoption;
 mod authorize;
 pub mod changes;
+mod compute_templates;
 mod error;
 pub mod find;
 pub mod lists;

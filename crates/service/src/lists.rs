@@ -8,6 +8,7 @@ mod pages;
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
+use muster_core::compute_template::ComputeTemplate;
 use muster_core::event::Event;
 use muster_core::ids::ClusterId;
 use muster_core::node::Node;
@@ -17,8 +18,9 @@ use muster_core::receiver::Receiver;
 use muster_store::{Store, StoreError};
 
 pub use muster_store::reads::{
-    ActionQuery, ActionSort, BindingQuery, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort,
-    NodeQuery, NodeSort, PolicyQuery, PolicySort, ProfileQuery, ProfileSort, ReceiverQuery, ReceiverSort,
+    ActionQuery, ActionSort, BindingQuery, ClusterQuery, ClusterSort, ComputeTemplateQuery,
+    ComputeTemplateSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort, PolicyQuery, PolicySort,
+    ProfileQuery, ProfileSort, ReceiverQuery, ReceiverSort,
 };
 pub use muster_store::{Direction, Page};
 pub(crate) use page_scope::PageScope;
@@ -80,6 +82,7 @@ list_queries! {
     EventQuery, events -> Event;
     ProfileQuery, profiles -> Profile;
     ReceiverQuery, receivers -> Receiver;
+    ComputeTemplateQuery, compute_templates -> ComputeTemplate;
 }
 
 impl ListQuery for PolicyQuery {

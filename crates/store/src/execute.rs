@@ -6,9 +6,10 @@ use muster_core::policy::{Binding, Policy};
 use muster_core::time::Timestamp;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy, DeletePolicy,
-    DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat,
-    InsertProfile, Mirror, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
+    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy,
+    DeleteComputeTemplate, DeletePolicy, DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait,
+    Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertProfile, Mirror,
+    MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
     Register, Removed, RenamePolicy, Renewal, Requeue, ServeInstances, Signal, TakeDuty, UpdateProfile,
 };
 use crate::error::StoreError;
@@ -94,6 +95,24 @@ impl Store {
     /// Removes a receiver.
     pub async fn delete_receiver(&self, command: DeleteReceiver) -> Result<(), StoreError> {
         self.write("delete_receiver", command).await
+    }
+
+    /// Stores a compute template; false if its name is taken.
+    pub async fn insert_compute_template(&self, command: InsertComputeTemplate) -> Result<bool, StoreError> {
+        self.write("insert_compute_template", command).await
+    }
+
+    /// Removes a compute template; false if it is not there any more.
+    pub async fn delete_compute_template(&self, command: DeleteComputeTemplate) -> Result<bool, StoreError> {
+        self.write("delete_compute_template", command).await
+    }
+
+    /// Writes compute templates whose records are elsewhere; false if the duty is another engine's.
+    pub async fn mirror_compute_templates(
+        &self,
+        command: MirrorComputeTemplates,
+    ) -> Result<bool, StoreError> {
+        self.write("mirror_compute_templates", command).await
     }
 
     /// Gives an action back.

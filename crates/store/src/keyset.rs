@@ -127,6 +127,12 @@ impl Filter {
         }
     }
 
+    /// Rows whose column begins with a text.
+    pub(crate) fn prefix(&mut self, column: &str, prefix: &str) {
+        let (from, upto) = (self.place(prefix), self.place(format!("{prefix}\u{10ffff}")));
+        self.add(format!("{column} >= {from} AND {column} < {upto}"));
+    }
+
     /// `column IN (…)`; an empty list asks for nothing in particular.
     pub(crate) fn any_of(
         &mut self,

@@ -45,10 +45,17 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/0003_postgres.sql"),
         sqlite: "",
     },
+    Migration {
+        version: 4,
+        min_reader: 3,
+        sql: include_str!("../migrations/0004_base.sql"),
+        postgres: "",
+        sqlite: "",
+    },
 ];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 3;
+pub const SCHEMA_VERSION: i64 = 4;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";

@@ -3,6 +3,7 @@
 pub(crate) mod actions;
 pub(crate) mod clusters;
 mod columns;
+pub(crate) mod compute_templates;
 pub(crate) mod events;
 pub(crate) mod nodes;
 pub(crate) mod policies;

@@ -67,9 +67,10 @@ impl ClusterService for CoreApi {
         let Mutation { access, caller, .. } = &mutation;
         let create = Box::pin(async {
             let mut given = request.cluster.unwrap_or_default();
-            self.resolve_shapes(&mut given)?;
             let namespace = create::namespace(&request.namespace, &given.namespace)?;
             self.service.authorize_namespace(access, &namespace)?;
+            self.resolve_shapes(&namespace, &mut given).await?;
+            self.resolve_templates(&namespace, &mut given).await?;
             let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
             Ok(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
         });
@@ -133,7 +134,7 @@ impl ClusterService for CoreApi {
         let update = Box::pin(async {
             let cluster = self.find(access, &named!(request)).await?;
             let mut given = request.cluster.unwrap_or_default();
-            self.resolve_shapes(&mut given)?;
+            self.resolve_shapes(&cluster.namespace, &mut given).await?;
             let mask = request.update_mask.unwrap_or_default();
             let present = self.service.after_waiting(&cluster).await?;
             let update = update::update(&present, &given, &mask, self.service.max_nodes())?;

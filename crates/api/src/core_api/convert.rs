@@ -19,7 +19,7 @@ pub(super) const GROUP_SPEC: &str = "group";
 /// The key of the part of a cluster that only this API knows.
 pub(super) const CLUSTER_SPEC: &str = muster_core::recipe::SHOWN;
 
-fn moment(at: Timestamp) -> wkt::Timestamp {
+pub(super) fn moment(at: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_micros(at.micros())
 }
 

@@ -49,7 +49,7 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
         (path, body) if path == body => path,
         (path, body) => {
             return Err(ApiError::invalid(format!(
-                "the namespace of the request is '{path}' and that of the cluster '{body}': leave one out"
+                "the namespace of the request is '{path}' and that of its object '{body}': leave one out"
             )));
         }
     };
@@ -120,8 +120,7 @@ impl CoreApi {
         recipe::check_variables(&given.envs)?;
         if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
             recipe::check_node(&head.image, &head.environment)?;
-            let named =
-                [&head.compute_template, &head.image_template, &head.machine_group, &head.machine_type];
+            let named = [&head.image_template, &head.machine_group, &head.machine_type];
             recipe::check_named("head_group_spec", named)?;
         }
         check_marks("annotation", &given.annotations)?;
@@ -129,8 +128,9 @@ impl CoreApi {
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
         let project = self.service.project_of(&namespace)?.to_owned();
-        let mut properties = recipe::properties(&given, framework)?;
+        let mut properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
         self.service.resolve_names(&kind, &mut properties)?;
+        let properties = recipe::properties(&given, properties, framework)?;
         self.service.check_recipe_namespace(principal, &properties)?;
         let now = self.service.now();
         let recipe = ProfileId::from_uuid(new_id());
@@ -216,7 +216,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
     recipe::check_node(&given.image, &given.environment)?;
-    let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
+    let named = [&given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
     let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
     let shape = shapes::read(given.shape.as_ref())

@@ -17,9 +17,9 @@ use crate::error::ApiError;
 /// fields.
 pub(super) fn properties(
     given: &wire::Cluster,
+    properties: Map<String, Value>,
     framework: Option<Framework>,
 ) -> Result<Map<String, Value>, ApiError> {
-    let properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
     if framework.is_none() {
         return Ok(properties);
     }
@@ -69,12 +69,14 @@ fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
     let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
     let (image, env, args) = (optional(&given.image), given.environment.clone(), given.args.clone());
-    Ok(NodeRecipe { image, env, args, ..NodeRecipe::of_shape(shape) })
+    let template = optional(&given.compute_template);
+    Ok(NodeRecipe { shape: template, image, env, args, ..NodeRecipe::of_shape(shape) })
 }
 
 /// The recipe of a group's workers.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
     Ok(NodeRecipe {
+        shape: optional(&given.compute_template),
         image: optional(&given.image),
         env: given.environment.clone(),
         args: given.args.clone(),
@@ -113,9 +115,9 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     }
 }
 
-/// Refuses templates and machine types, which do not exist here: nodes would silently be created without them.
-pub(super) fn check_named(whose: &str, named: [&String; 4]) -> Result<(), ApiError> {
-    const FIELDS: [&str; 4] = ["compute_template", "image_template", "machine_group", "machine_type"];
+/// Refuses image templates and machine types, which do not exist here: nodes would silently be created without them.
+pub(super) fn check_named(whose: &str, named: [&String; 3]) -> Result<(), ApiError> {
+    const FIELDS: [&str; 3] = ["image_template", "machine_group", "machine_type"];
     match FIELDS.into_iter().zip(named).find(|(_, name)| !name.is_empty()) {
         Some((field, name)) => {
             let instead = if field.starts_with("image") { "an image" } else { "a shape (cpu, memory, gpu)" };
@@ -125,6 +127,16 @@ pub(super) fn check_named(whose: &str, named: [&String; 4]) -> Result<(), ApiErr
         }
         None => Ok(()),
     }
+}
+
+/// Refuses another compute template of nodes that exist: their amounts are changed by a shape.
+pub(super) fn check_same_template(whose: &str, given: &str, present: &str) -> Result<(), ApiError> {
+    if given.is_empty() || given == present {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "compute_template of {whose} cannot be changed to '{given}': give a shape (cpu, memory, gpu) instead"
+    )))
 }
 
 /// Refuses an image or environment variables that no node can be started with.

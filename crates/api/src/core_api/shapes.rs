@@ -12,7 +12,11 @@ use crate::error::ApiError;
 
 impl CoreApi {
     /// Replaces shape names by amounts, so that a later change of a shape does not affect existing clusters.
-    pub(super) fn resolve_shapes(&self, cluster: &mut wire::Cluster) -> Result<(), ApiError> {
+    pub(super) async fn resolve_shapes(
+        &self,
+        namespace: &str,
+        cluster: &mut wire::Cluster,
+    ) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
         let head = spec
             .head_group_spec
@@ -23,10 +27,32 @@ impl CoreApi {
             .iter_mut()
             .filter_map(|group| Some((group.group_name.as_str(), group.shape.as_mut()?)));
         for (whose, given) in head.chain(workers).filter(|(_, given)| !given.name.is_empty()) {
-            let named = self.service.shape(&given.name)?.clone();
+            let named = self.service.named_shape(namespace, &given.name).await?;
             let own =
                 read(Some(given)).map_err(|why| ApiError::invalid(format!("shape of {whose}: {why}")))?;
             *given = shown(&own.or(named));
+        }
+        Ok(())
+    }
+
+    /// Completes the shapes of a new cluster by the compute templates that it names, so that a later change of a template
+    /// does not affect it.
+    pub(super) async fn resolve_templates(
+        &self,
+        namespace: &str,
+        cluster: &mut wire::Cluster,
+    ) -> Result<(), ApiError> {
+        let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
+        let head = spec.head_group_spec.iter_mut();
+        let head = head.map(|head| ("head_group_spec", head.compute_template.as_str(), &mut head.shape));
+        let workers = spec.worker_group_spec.iter_mut();
+        let workers = workers
+            .map(|group| (group.group_name.as_str(), group.compute_template.as_str(), &mut group.shape));
+        for (whose, template, shape) in head.chain(workers).filter(|(_, template, _)| !template.is_empty()) {
+            let named = self.service.shape_of_template(namespace, template).await?;
+            let own =
+                read(shape.as_ref()).map_err(|why| ApiError::invalid(format!("shape of {whose}: {why}")))?;
+            *shape = Some(shown(&own.or(named)));
         }
         Ok(())
     }
@@ -70,7 +96,9 @@ fn quantity<Q: std::str::FromStr<Err: Into<InvalidShape>>>(given: &str) -> Resul
     if given.is_empty() { Ok(None) } else { given.parse().map(Some).map_err(Into::into) }
 }
 
-fn toleration(wire::PodToleration { key, operator, value, effect }: wire::PodToleration) -> Toleration {
+pub(super) fn toleration(
+    wire::PodToleration { key, operator, value, effect }: wire::PodToleration,
+) -> Toleration {
     Toleration { key, operator, value, effect, unknown: UnknownFields::default() }
 }
 
@@ -95,7 +123,9 @@ pub(super) fn shown(shape: &Shape) -> wire::Shape {
     }
 }
 
-fn pod_toleration(Toleration { key, operator, value, effect, .. }: Toleration) -> wire::PodToleration {
+pub(super) fn pod_toleration(
+    Toleration { key, operator, value, effect, .. }: Toleration,
+) -> wire::PodToleration {
     wire::PodToleration { key, operator, value, effect }
 }
 

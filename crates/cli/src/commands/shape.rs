@@ -1,18 +1,23 @@
 //! `muster shape`: what nodes can be given by name; and how a shape is written.
 
+mod template;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape;
-use muster_proto::v1alpha2::{ListShapesRequest, ListShapesResponse, Machine, Shape};
+use muster_proto::v1alpha2::{
+    ListComputeTemplatesRequest, ListShapesRequest, ListShapesResponse, Machine, Shape,
+};
 
+use super::{NamespaceFlag, PAGE, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
-/// Show the shapes that nodes can be given by name
+/// Show, create and delete the shapes that nodes can be given by name
 #[derive(Debug, Parser)]
 pub(crate) struct ShapeCommand {
     #[command(subcommand)]
@@ -22,11 +27,16 @@ pub(crate) struct ShapeCommand {
 #[derive(Debug, Subcommand)]
 enum Command {
     List(List),
+    Create(Box<template::Create>),
+    Show(template::Show),
+    Delete(template::Delete),
 }
 
-/// List the shapes of the server's configuration; with -o wide also what its machine has
+/// List the shapes of the namespace and of the server's configuration; with -o wide also what its machine has
 #[derive(Debug, Parser)]
 struct List {
+    #[command(flatten)]
+    namespace: NamespaceFlag,
     #[command(flatten)]
     format: FormatFlag,
     #[command(flatten)]
@@ -38,6 +48,9 @@ impl ShapeCommand {
         let Self { command } = self;
         match command {
             Command::List(list) => list.run(),
+            Command::Create(create) => create.run(),
+            Command::Show(show) => show.run(),
+            Command::Delete(delete) => delete.run(),
         }
     }
 }
@@ -45,13 +58,29 @@ impl ShapeCommand {
 impl List {
     fn run(self) -> ExitCode {
         output::run(async {
-            let Self { format, server } = self;
+            let Self { namespace, format, server } = self;
             let mut client = server.connect().await?;
             let call = async |client: &Client| client.admin().list_shapes(ListShapesRequest {}).await;
             let message: ListShapesResponse = client.ask(call).await?.into_inner();
-            let nothing = "no shapes have names here: add [[shape]] to the server's configuration file, or give \
-                           amounts, such as --shape cpu=2,memory=4Gi,gpu=1";
-            let listed = format::list(format.format, &message.shapes, "shapes", &message, nothing)?;
+            let page = async |page_token: String| {
+                let request = ListComputeTemplatesRequest {
+                    namespace: namespace.namespace.clone(),
+                    page_size: PAGE,
+                    page_token,
+                    ..ListComputeTemplatesRequest::default()
+                };
+                let list =
+                    async |client: &Client| client.templates().list_compute_templates(request.clone()).await;
+                let answer = client.ask(list).await?.into_inner();
+                Ok((answer.compute_templates, answer.next_page_token))
+            };
+            let templates = pages(page).await?;
+            let nothing = "no shapes have names here: create one with muster shape create, add [[shape]] to the \
+                           server's configuration file, or give amounts, such as --shape cpu=2,memory=4Gi,gpu=1";
+            let named: Vec<Shape> =
+                templates.iter().map(template::to_shape).chain(message.shapes.iter().cloned()).collect();
+            let shown = ListShapesResponse { shapes: named.clone(), ..message.clone() };
+            let listed = format::list(format.format, &named, "shapes", &shown, nothing)?;
             if format.format == Format::Wide {
                 output::print(&message.machines.iter().map(machine).collect::<String>());
             }

@@ -27,6 +27,11 @@ async fn the_rights_of_the_chart_are_enough_for_ray_and_for_pods(#[case] everywh
     let (status, scaled) = harness.scale("barney", 2).await;
     assert_eq!(status, 200, "{scaled}");
     harness.delete("barney").await;
+
+    let templates = harness.clusters().replace("/clusters", "/compute_templates");
+    let small = json!({"name": "small", "cpu": 1, "memory": 1});
+    harness.server.core(Method::POST, &templates, Some(&small)).await;
+    harness.server.core(Method::DELETE, &format!("{templates}/small"), None).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod commands;
+mod compute_templates;
 mod harness;
 mod killed;
 mod logs;

@@ -34,7 +34,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (
             with(&[(group, json!({"group_name": "default", "compute_template": "big"}))]),
-            "compute_template 'big' of group 'default' is not there: this server does not have any yet; give a shape",
+            "there is no compute template 'big' in namespace 'demo': create it first, or give a shape",
         ),
         (
             with(&[("/cluster_spec", json!({"head_group_spec": {"image_template": "fat"}}))]),
@@ -44,7 +44,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),
         (
             with(&[("/namespace", json!("other"))]),
-            "the namespace of the request is 'demo' and that of the cluster 'other'",
+            "the namespace of the request is 'demo' and that of its object 'other'",
         ),
         (with(&[("/profile", json!("nonsense"))]), "'nonsense' is not a type and its version"),
         (

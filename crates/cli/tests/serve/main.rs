@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_input;
+mod compute_templates;
 mod life;
 mod logs;
 mod metrics;

@@ -108,7 +108,12 @@ impl Server {
     }
 
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Response {
-        let mut request = self.client.request(method, self.url(path));
+        self.call_at(method, &format!("/apis/v1alpha2{path}"), body).await
+    }
+
+    /// Calls a path of any API.
+    pub(crate) async fn call_at(&self, method: Method, path: &str, body: Option<Value>) -> Response {
+        let mut request = self.client.request(method, format!("{}{path}", self.rest));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }

@@ -50,7 +50,7 @@ fn kept_out(case: &Case, person: Person) -> Option<u16> {
         (Person::Nobody, ..) => Some(401),
         (Person::Admin, ..)
         | (_, _, Subject::Anyone)
-        | (_, Verb::See, Subject::Clusters | Subject::Actions)
+        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates)
         // They are nobody's: a member of any project may, as far as the server allows it at all.
         | (Person::Stranger | Person::Member, _, Subject::Frameworks) => None,
         (_, Verb::Administer, _)
@@ -75,9 +75,14 @@ enum Place {
 fn decides_local_code(method: &Method, case: &Case) -> bool {
     match method.grpc_path.rsplit('/').next().unwrap_or_default() {
         "CreateCluster" | "UpdateCluster" | "InstallFramework" => true,
-        "DeleteCluster" | "ScaleCluster" | "RestartHead" | "CancelAction" | "SignalAction" | "Shutdown" => {
-            false
-        }
+        "DeleteCluster"
+        | "ScaleCluster"
+        | "RestartHead"
+        | "CancelAction"
+        | "SignalAction"
+        | "Shutdown"
+        | "CreateComputeTemplate"
+        | "DeleteComputeTemplate" => false,
         other => {
             assert!(
                 matches!(case.verb, Verb::See | Verb::SeeSecrets),
@@ -162,6 +167,9 @@ impl Target {
         let made = server.call(reqwest::Method::POST, &path, Some(cluster)).await;
         let action = made.headers()[ACTION_HEADER].to_str().expect("an id").to_owned();
         let made: Value = made.json().await.expect("a cluster");
+        if method.grpc_path.contains("ComputeTemplateService") {
+            server.post("/namespaces/demo/compute_templates", template(&name)).await;
+        }
         Self { place, name, cluster: made["id"].as_str().expect("an id").to_owned(), action }
     }
 
@@ -172,7 +180,7 @@ impl Target {
 
     fn path(&self, method: &Method, rule: &Rule) -> String {
         let path = rule.path.replace("{namespace}", "demo").replace("{name}", &self.name);
-        path.replace("{id}", self.id(method)).replacen("/apis/v1alpha2", "", 1)
+        path.replace("{id}", self.id(method))
     }
 
     fn body(&self, method: &Method) -> Value {
@@ -181,6 +189,7 @@ impl Target {
             Some("UpdateCluster") => json!({self.place.changed(): {"a": "b"}, "wait_for": "accepted"}),
             Some("ScaleCluster") => json!({"replicas": self.place.workers()}),
             Some("SignalAction") => json!({"signal": "cancel"}),
+            Some("CreateComputeTemplate") => template(&format!("{}-new", self.name)),
             _ => json!({}),
         }
     }
@@ -205,6 +214,15 @@ impl Target {
             cluster.set_field_by_name("profile", text(self.place.profile()));
             fields.push(("cluster", Field::Message(cluster)));
         }
+        if method.request.ends_with("CreateComputeTemplateRequest") {
+            let package = method.request.rsplit_once('.').expect("a package").0;
+            let mut template = made(&format!("{package}.ComputeTemplate"));
+            template.set_field_by_name("namespace", text("demo"));
+            template.set_field_by_name("name", text(&format!("{}-new", self.name)));
+            template.set_field_by_name("cpu", Field::U32(1));
+            template.set_field_by_name("memory", Field::U32(1));
+            fields.push(("compute_template", Field::Message(template)));
+        }
         if method.request.ends_with("UpdateClusterRequest") {
             let mut mask = made("google.protobuf.FieldMask");
             mask.set_field_by_name("paths", Field::List(vec![text(self.place.changed())]));
@@ -217,6 +235,11 @@ impl Target {
         }
         message
     }
+}
+
+/// A compute template.
+fn template(name: &str) -> Value {
+    json!({"name": name, "namespace": "demo", "cpu": 1, "memory": 1})
 }
 
 fn is_update(method: &Method) -> bool {
@@ -269,13 +292,15 @@ async fn over_http_everybody_may_do_what_the_table_says(
             server.token = person.token();
             let path = target.path(method, rule);
             let body = (rule.verb != reqwest::Method::GET).then(|| target.body(method));
-            let response = server.call(rule.verb.clone(), &path, body).await;
+            let response = server.call_at(rule.verb.clone(), &path, body).await;
             let status = response.status().as_u16();
             let why = format!("{person:?}: {} {path} ({case:?}): {status}", rule.verb);
             let out = Some(status).filter(|status| matches!(status, 401 | 403 | 404));
             assert_eq!(out, kept_out_at(place, method, case, person), "{why}");
             assert!(status < 500, "{why}");
-            if out.is_none() && matches!(case.subject, Subject::Clusters | Subject::Actions) {
+            let is_list =
+                matches!(case.subject, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates);
+            if out.is_none() && is_list {
                 let seen = first_of(method, response).await;
                 assert_eq!(seen, person != Person::Stranger, "{why}");
             }
@@ -290,8 +315,8 @@ async fn first_of(method: &Method, mut response: Response) -> bool {
         return String::from_utf8_lossy(&first).contains("ADDED");
     }
     let list: Value = response.json().await.expect("JSON");
-    let array = list.get("clusters").or_else(|| list.get("actions")).and_then(Value::as_array);
-    !array.expect("a list has its array").is_empty()
+    let array = ["clusters", "actions", "computeTemplates"].into_iter().find_map(|key| list.get(key));
+    !array.and_then(Value::as_array).expect("a list has its array").is_empty()
 }
 
 #[rstest]

@@ -18,7 +18,7 @@ const CHANGED: &str = "recipe_changed";
 pub struct GivenRecipe {
     /// Environment variables of all nodes.
     pub env: BTreeMap<String, String>,
-    /// Image, shape, variables and arguments of the head.
+    /// Image, shape and its name, variables and arguments of the head.
     pub head: NodeRecipe,
 }
 
@@ -34,8 +34,10 @@ impl GivenRecipe {
     pub fn stored_in(spec: &Map<String, Value>) -> Self {
         let shown = shown(spec);
         let stored = &shown["clusterSpec"]["headGroupSpec"];
+        let text = |value| read::<Option<String>>(value).filter(|text| !text.is_empty());
         let head = NodeRecipe {
-            image: read::<Option<String>>(&stored["image"]).filter(|image| !image.is_empty()),
+            shape: text(&stored["computeTemplate"]),
+            image: text(&stored["image"]),
             env: read(&stored["environment"]),
             args: read(&stored["args"]),
             ..NodeRecipe::default()
@@ -86,7 +88,7 @@ impl GivenRecipe {
         if let Some(head) =
             shown.get_mut("clusterSpec").and_then(|spec| spec["headGroupSpec"].as_object_mut())
         {
-            for key in ["image", "environment", "args", "shape"] {
+            for key in ["computeTemplate", "image", "environment", "args", "shape"] {
                 head.remove(key);
             }
         }
@@ -102,6 +104,7 @@ impl GivenRecipe {
             head: NodeRecipe {
                 env: over(&below.head.env).chain(head.env).collect(),
                 args: below.head.args.iter().cloned().chain(head.args).collect(),
+                shape: head.shape.or_else(|| below.head.shape.clone()),
                 image: head.image.or_else(|| below.head.image.clone()),
                 ..rest.head
             }

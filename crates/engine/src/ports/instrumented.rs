@@ -23,7 +23,7 @@ use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider, Provider,
-    ProviderError, Unobserved, WorldChange,
+    ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -61,6 +61,10 @@ impl Provider for InstrumentedProvider {
 
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
         self.operator.clone().map(|operator| operator as Arc<dyn OperatorProvider>)
+    }
+
+    fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
+        Arc::clone(&self.provider).template_provider()
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

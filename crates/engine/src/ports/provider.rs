@@ -12,6 +12,7 @@ pub(crate) mod external_event;
 mod nodes;
 pub(crate) mod operation;
 pub(crate) mod operator;
+mod templates;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub use crate::ports::provider::operator::{
     Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,
     OperatorProvider,
 };
+pub use crate::ports::provider::templates::{NAME_TAKEN, TemplateProvider};
 
 /// The recovery operation that recreates a node; all types support it.
 pub const RECREATE: &str = "RECREATE";
@@ -235,6 +237,11 @@ pub trait Provider: Send + Sync {
     /// How objects of operators are written here: there where [`Capabilities::membership`] is
     /// [`Membership::Delegated`] for some type.
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
+        None
+    }
+
+    /// The compute templates that are kept here, where there can be any.
+    fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         None
     }
 

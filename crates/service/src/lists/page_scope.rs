@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use super::{ActionQuery, ClusterQuery, Deleted, EventQuery, NodeQuery};
+use super::{ActionQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, NodeQuery};
 
 /// Changes when the same text would mean another list.
 const VERSION: &str = "1";
@@ -117,6 +117,24 @@ impl PageScope {
             .with("object_name", object_names)
             .with("level", levels)
             .with("reason", reasons)
+    }
+
+    pub(crate) fn compute_templates(query: &ComputeTemplateQuery, sort_by: &str) -> Self {
+        let ComputeTemplateQuery {
+            project,
+            namespace,
+            instance,
+            name_prefix,
+            sort: _,
+            after: _,
+            limit: _,
+            with_total: _,
+        } = query;
+        Self::new("compute_templates", sort_by)
+            .with("project", project)
+            .with("namespace", namespace)
+            .with("instance", instance)
+            .with("name_prefix", name_prefix)
     }
 
     pub(crate) fn actions(query: &ActionQuery, sort_by: &str) -> Self {

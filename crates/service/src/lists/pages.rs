@@ -6,7 +6,8 @@ use muster_store::Cursor;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionQuery, Authorized, ClusterQuery, EventQuery, ListQuery, NodeQuery, PageScope, page_length,
+    ActionQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ListQuery, NodeQuery, PageScope,
+    page_length,
 };
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
@@ -42,6 +43,7 @@ paged_queries! {
     NodeQuery, nodes;
     EventQuery, events;
     ActionQuery, actions;
+    ComputeTemplateQuery, compute_templates;
 }
 
 /// Which page of a list.

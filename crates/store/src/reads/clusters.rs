@@ -156,8 +156,7 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
     filter.any_of("c.status", query.statuses.iter().map(|status| status.as_str()));
     filter.any_of("c.framework", query.framework.iter().map(|framework| framework.as_str()));
     if let Some(prefix) = &query.name_prefix {
-        let (from, upto) = (filter.place(prefix), filter.place(format!("{prefix}\u{10ffff}")));
-        filter.add(format!("c.name >= {from} AND c.name < {upto}"));
+        filter.prefix("c.name", prefix);
     }
     for (key, value) in &query.labels {
         let (key, value) = (filter.place(key), filter.place(value));

@@ -6,6 +6,7 @@ mod change_order;
 mod changes;
 mod children;
 mod claim;
+mod compute_templates;
 mod harness;
 mod identify;
 mod limits;

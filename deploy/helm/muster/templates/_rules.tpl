@@ -33,6 +33,10 @@
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get]
+# Compute templates are ConfigMaps.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, delete]
 # Why something does not come up.
 - apiGroups: [""]
   resources: [events]

@@ -6,6 +6,7 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
+use super::super::recipe::{check_named, check_same_template};
 use super::super::{convert, pods, sizes as group_sizes};
 use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
@@ -96,8 +97,10 @@ fn group_change(
 
 /// Refuses values of the whole group that differ and cannot be changed.
 fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) -> Result<(), ApiError> {
-    let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
-    super::super::recipe::check_named(&format!("group '{}'", given.group_name), named)?;
+    let whose = format!("group '{}'", given.group_name);
+    check_same_template(&whose, &given.compute_template, &present.compute_template)?;
+    let named = [&given.image_template, &given.machine_group, &given.machine_type];
+    check_named(&whose, named)?;
     let merged = wire::WorkerGroupSpec {
         ray_start_params: either(given.ray_start_params.clone(), present.ray_start_params.clone()),
         volumes: either(given.volumes.clone(), present.volumes.clone()),

@@ -80,7 +80,8 @@ fn check_head(
     if !fields.is_whole() {
         return Ok(());
     }
-    let named = [&given.compute_template, &given.image_template, &given.machine_group, &given.machine_type];
+    recipe::check_same_template("head_group_spec", &given.compute_template, &present.compute_template)?;
+    let named = [&given.image_template, &given.machine_group, &given.machine_type];
     recipe::check_named("head_group_spec", named)?;
     // Other values have to be the present ones: they cannot be changed.
     let rest = wire::HeadGroupSpec {

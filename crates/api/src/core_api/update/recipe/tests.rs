@@ -28,7 +28,8 @@ fn profile(properties: Map<String, Value>, implicit: bool) -> Profile {
 
 /// A cluster as a create leaves it, with its profile.
 fn created(given: &wire::Cluster) -> (Cluster, Profile) {
-    let properties = recipe::properties(given, Some(Framework::Ray)).expect("a recipe");
+    let own = given.profile_properties.clone().map(Map::from).unwrap_or_default();
+    let properties = recipe::properties(given, own, Some(Framework::Ray)).expect("a recipe");
     let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
     cluster.spec.insert(CLUSTER_SPEC.to_owned(), json!(given));
     (cluster, profile(properties, true))

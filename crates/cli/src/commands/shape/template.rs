@@ -1,0 +1,180 @@
+//! Shapes of a namespace, which are compute templates.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use muster_proto::v1alpha2::{
+    ComputeTemplate, CreateComputeTemplateRequest, DeleteComputeTemplateRequest, GetComputeTemplateRequest,
+    Shape,
+};
+
+use crate::commands::NamespaceFlag;
+use crate::connect::{Client, ServerFlags};
+use crate::format::{self, FormatFlag};
+use crate::output::{self, say};
+
+/// Create a shape that clusters of the namespace can be given by name
+#[derive(Debug, Parser)]
+pub(super) struct Create {
+    /// Its name
+    name: String,
+    /// What a node is given: whole processors, memory with a unit, and accelerators, as in cpu=2,memory=4Gi,gpu=1
+    #[arg(value_parser = parse)]
+    amounts: ComputeTemplate,
+    /// The resource that accelerators are requested by on Kubernetes; nvidia.com/gpu otherwise
+    #[arg(long, value_name = "NAME")]
+    gpu_resource: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// Show a shape of the namespace
+#[derive(Debug, Parser)]
+pub(super) struct Show {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+/// Delete a shape of the namespace; clusters that were created with it keep what they have
+#[derive(Debug, Parser)]
+pub(super) struct Delete {
+    /// Its name
+    name: String,
+    /// Delete it although clusters use it
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl Create {
+    pub(super) fn run(self) -> ExitCode {
+        output::run(async {
+            let client = self.server.connect().await?;
+            let template = ComputeTemplate {
+                name: self.name,
+                gpu_accelerator: self.gpu_resource.unwrap_or_default(),
+                ..self.amounts
+            };
+            let request = CreateComputeTemplateRequest {
+                compute_template: Some(template),
+                namespace: self.namespace.namespace,
+            };
+            // It is not sent again where no answer comes: it may have been done.
+            let created = client.templates().create_compute_template(request).await?.into_inner();
+            show(&self.format, &created)
+        })
+    }
+}
+
+impl Show {
+    pub(super) fn run(self) -> ExitCode {
+        output::run(async {
+            let mut client = self.server.connect().await?;
+            let get = async |client: &Client| {
+                let (name, namespace) = (self.name.clone(), self.namespace.namespace.clone());
+                client.templates().get_compute_template(GetComputeTemplateRequest { name, namespace }).await
+            };
+            let found = client.ask(get).await?.into_inner();
+            show(&self.format, &found)
+        })
+    }
+}
+
+impl Delete {
+    pub(super) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { name, force, namespace, server } = self;
+            let client = server.connect().await?;
+            let namespace = namespace.namespace;
+            let request = DeleteComputeTemplateRequest { name: name.clone(), namespace, force };
+            client.templates().delete_compute_template(request).await?;
+            say!("shape '{name}' is deleted");
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+fn show(format: &FormatFlag, template: &ComputeTemplate) -> anyhow::Result<ExitCode> {
+    let row = to_shape(template);
+    format::one(format.format, &row, |wide| crate::table::render(std::slice::from_ref(&row), wide))
+}
+
+/// A template as a shape that has a name.
+pub(super) fn to_shape(template: &ComputeTemplate) -> Shape {
+    Shape {
+        name: template.name.clone(),
+        cpu: template.cpu.to_string(),
+        memory: format!("{}{}", template.memory, template.memory_unit),
+        gpu: Some(template.gpu).filter(|gpu| *gpu > 0),
+        gpu_resource: template.gpu_accelerator.clone(),
+        extended_resources: template.extended_resources.clone(),
+        tolerations: template.tolerations.clone(),
+        ..Shape::default()
+    }
+}
+
+/// Amounts as they are written on the command line.
+fn parse(text: &str) -> Result<ComputeTemplate, String> {
+    let given = super::parse(text)?;
+    if !given.name.is_empty() {
+        return Err(super::expected(text));
+    }
+    let Ok(cpu) = given.cpu.parse() else {
+        return Err("a shape with a name has whole processors: give cpu, such as cpu=2".to_owned());
+    };
+    let (amount, unit) = given.memory.split_at(given.memory.trim_end_matches(char::is_alphabetic).len());
+    let Ok(memory) = amount.parse() else {
+        return Err(
+            "a shape with a name has memory in whole units: give memory, such as memory=4Gi".to_owned()
+        );
+    };
+    if unit.is_empty() {
+        return Err("memory has no unit: give one, such as memory=4Gi".to_owned());
+    }
+    Ok(ComputeTemplate {
+        cpu,
+        memory,
+        memory_unit: unit.to_owned(),
+        gpu: given.gpu.unwrap_or_default(),
+        ..ComputeTemplate::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn amounts_are_read() {
+        let template = parse("cpu=2,memory=4Gi,gpu=1").unwrap();
+        let amounts = (template.cpu, template.memory, template.memory_unit.as_str(), template.gpu);
+        assert_eq!(amounts, (2, 4, "Gi", 1));
+        assert_eq!(to_shape(&template).memory, "4Gi");
+    }
+
+    #[rstest]
+    #[case("small", "'small' is no shape")]
+    #[case("memory=4Gi", "give cpu")]
+    #[case("cpu=500m,memory=4Gi", "whole processors")]
+    #[case("cpu=1", "give memory")]
+    #[case("cpu=1,memory=1.3Ki", "memory is")]
+    fn what_no_template_can_have_is_refused(#[case] given: &str, #[case] why: &str) {
+        let error = parse(given).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}

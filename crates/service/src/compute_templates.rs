@@ -1,0 +1,173 @@
+//! Compute templates: shapes that have a name in a namespace.
+
+use std::sync::Arc;
+
+use muster_core::compute_template::{ComputeTemplate, TemplateSpec};
+use muster_core::event::Event;
+use muster_core::ids::InstanceId;
+use muster_core::shape::Shape;
+use muster_engine::new_id;
+use muster_engine::ports::provider::{NAME_TAKEN, ProviderError, TemplateProvider};
+use muster_store::commands::{DeleteComputeTemplate, InsertComputeTemplate};
+
+use crate::access::{Access, UNOWNED};
+use crate::authorize::{Denied, Resource};
+use crate::error::{ErrorKind, ServiceError};
+use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
+
+/// The most clusters that a refusal names.
+const NAMED_USERS: usize = 5;
+
+impl Service {
+    /// Creates a template: as a record of the provider that keeps the templates of its namespace, otherwise as a row.
+    pub async fn create_compute_template(
+        &self,
+        writer: &Writer,
+        namespace: &str,
+        name: &str,
+        spec: TemplateSpec,
+    ) -> Result<ComputeTemplate, ServiceError> {
+        let new = ComputeTemplate {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            project: self.project_of(namespace)?.to_owned(),
+            instance: None,
+            uid: new_id().to_string(),
+            spec: TemplateSpec { memory_unit: spec.unit().to_owned(), ..spec },
+            created_at: self.now(),
+        };
+        new.check().map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidComputeTemplate"))?;
+        let known = self.store().compute_template(namespace, name).await?;
+        if known.is_some_and(|known| known.instance.is_none()) {
+            return Err(taken(namespace, name));
+        }
+        let template = match self.template_provider(namespace).await? {
+            Some(provider) => {
+                let created = provider.create(&new).await.map_err(|error| refused(error, namespace, name))?;
+                ComputeTemplate { project: new.project, ..created }
+            }
+            None => new,
+        };
+        let events = vec![self.template_event(writer, Written::Created, &template)];
+        let insert = InsertComputeTemplate { template: template.clone(), events };
+        if self.store().insert_compute_template(insert).await? {
+            Ok(template)
+        } else {
+            Err(taken(namespace, name))
+        }
+    }
+
+    fn template_provider_of(&self, instance: &InstanceId) -> Option<Arc<dyn TemplateProvider>> {
+        self.engine.provider(instance)?.template_provider()
+    }
+
+    /// The provider that keeps the templates of a namespace, if one does.
+    async fn template_provider(
+        &self,
+        namespace: &str,
+    ) -> Result<Option<Arc<dyn TemplateProvider>>, ServiceError> {
+        for instance in self.engine.instances() {
+            if let Some(provider) = self.template_provider_of(&instance)
+                && provider.keeps(namespace).await?
+            {
+                return Ok(Some(provider));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The template of this name, if the caller may do with it what its operation does.
+    pub async fn compute_template(
+        &self,
+        access: &Access,
+        namespace: &str,
+        name: &str,
+    ) -> Result<ComputeTemplate, ServiceError> {
+        let what = format!("compute template '{namespace}/{name}'");
+        let found = self.store().compute_template(namespace, name).await?;
+        let template = found.ok_or_else(|| unknown(namespace, name))?;
+        match access.check(Resource { what: &what, project: &template.project, owner: &UNOWNED }) {
+            Ok(()) => Ok(template),
+            Err(Denied::Unseen(_)) => Err(unknown(namespace, name)),
+            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+        }
+    }
+
+    /// Deletes a template, unless clusters use it; with `force` also then.
+    pub async fn delete_compute_template(
+        &self,
+        writer: &Writer,
+        template: ComputeTemplate,
+        force: bool,
+    ) -> Result<(), ServiceError> {
+        let (namespace, name) = (template.namespace.clone(), template.name.clone());
+        if !force {
+            self.check_unused(&namespace, &name).await?;
+        }
+        if let Some(instance) = &template.instance {
+            let provider = self.template_provider_of(instance).ok_or_else(|| {
+                let message = format!("'{instance}', which has the template, is not served here");
+                ServiceError::new(ErrorKind::Unavailable, message)
+            })?;
+            provider.delete(&template).await?;
+        }
+        let events = vec![self.template_event(writer, Written::Deleted, &template)];
+        self.store().delete_compute_template(DeleteComputeTemplate { template, events }).await?;
+        Ok(())
+    }
+
+    async fn check_unused(&self, namespace: &str, name: &str) -> Result<(), ServiceError> {
+        let users = self.store().clusters_with_template(namespace, name).await?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
+        let more = if users.len() > NAMED_USERS { ", …" } else { "" };
+        let message = format!(
+            "compute template '{namespace}/{name}' is used by {}{more}: delete them first, or give force",
+            named.join(", ")
+        );
+        Err(ServiceError::new(ErrorKind::Conflict, message).code("ComputeTemplateInUse"))
+    }
+
+    /// What a name of a shape stands for in a namespace: a compute template there, otherwise a shape of the configuration.
+    pub async fn named_shape(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
+        if self.store().compute_template(namespace, name).await?.is_some() {
+            return self.shape_of_template(namespace, name).await;
+        }
+        self.shape(name).cloned()
+    }
+
+    /// What nodes of a template are given; one that is not there is a bad reference.
+    pub async fn shape_of_template(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
+        let invalid = |message: String| ServiceError::invalid(message).code("UnknownComputeTemplate");
+        match self.store().compute_template(namespace, name).await? {
+            Some(template) => template.spec.shape().map_err(|why| {
+                invalid(format!("compute template '{namespace}/{name}' cannot be used: {why}"))
+            }),
+            None => Err(invalid(format!(
+                "there is no compute template '{name}' in namespace '{namespace}': create it first, or give a shape"
+            ))),
+        }
+    }
+
+    fn template_event(&self, writer: &Writer, written: Written, template: &ComputeTemplate) -> Event {
+        let ComputeTemplate { namespace, name, project, .. } = template;
+        let id = format!("{namespace}/{name}");
+        self.write_event(writer, written, &Object { kind: "ComputeTemplate", id, name, project })
+    }
+}
+
+fn unknown(namespace: &str, name: &str) -> ServiceError {
+    ServiceError::not_found(format!("Compute template {name} not found in namespace {namespace}"))
+}
+
+fn taken(namespace: &str, name: &str) -> ServiceError {
+    let message = format!("Compute template with name {name} already exists in namespace {namespace}");
+    ServiceError::new(ErrorKind::Exists, message).code("ComputeTemplateExists")
+}
+
+fn refused(error: ProviderError, namespace: &str, name: &str) -> ServiceError {
+    if error.reason == NAME_TAKEN { taken(namespace, name) } else { error.into() }
+}

@@ -1,0 +1,98 @@
+//! Compute templates, one or many.
+
+use muster_core::compute_template::ComputeTemplate;
+use muster_core::ids::InstanceId;
+
+use crate::error::StoreError;
+use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
+use crate::rows::compute_templates;
+use crate::store::Store;
+use crate::value::args;
+
+sort_keys! {
+    /// What templates can be sorted by.
+    ComputeTemplateSort {
+        /// By name.
+        Name = text("name"),
+        /// By namespace.
+        Namespace = text("namespace"),
+        /// By when they were created.
+        CreatedAt = number("created_at"),
+    }
+}
+
+/// Which templates, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct ComputeTemplateQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// In this namespace only.
+    pub namespace: Option<String>,
+    /// With their records at this instance only.
+    pub instance: Option<InstanceId>,
+    /// Whose name begins so.
+    pub name_prefix: Option<String>,
+    /// The order; ids break ties.
+    pub sort: Vec<(ComputeTemplateSort, Direction)>,
+    /// Behind this.
+    pub after: Option<Cursor>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
+}
+
+listed!(ComputeTemplate, ComputeTemplateSort, "compute_templates", "id", compute_templates);
+
+impl Store {
+    /// The template of this name in a namespace.
+    pub async fn compute_template(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ComputeTemplate>, StoreError> {
+        let columns = compute_templates::COLUMNS.join(", ");
+        let sql = format!("SELECT {columns} FROM compute_templates WHERE id = $1");
+        let id = compute_templates::id(namespace, name);
+        let row = self.read(async |tx| tx.row(sql, args![id]).await).await?;
+        row.as_ref().map(compute_templates::read).transpose()
+    }
+
+    /// The names of the clusters whose head or workers were given the shape of a template, without those that are being
+    /// deleted.
+    pub async fn clusters_with_template(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<String>, StoreError> {
+        const USERS: &str = "SELECT c.name FROM clusters c WHERE c.namespace = $1 AND c.deleted_at IS NULL \
+                             AND c.status <> 'DELETING' AND (c.spec LIKE $2 OR EXISTS \
+                             (SELECT 1 FROM worker_groups g WHERE g.cluster_id = c.id AND g.spec LIKE $2)) \
+                             ORDER BY c.name";
+        // Names have no characters that have a meaning in patterns or in JSON.
+        let mention = format!("%\"computeTemplate\":\"{name}\"%");
+        let rows = self.read(async |tx| tx.rows(USERS, args![namespace, mention]).await).await?;
+        rows.iter().map(|row| row.text(0)).collect()
+    }
+
+    /// A page of templates.
+    pub async fn compute_templates(
+        &self,
+        query: &ComputeTemplateQuery,
+    ) -> Result<Page<ComputeTemplate>, StoreError> {
+        let mut filter = Filter::default();
+        filter.any_of("project", query.project.iter());
+        filter.any_of("namespace", query.namespace.iter());
+        filter.any_of("instance", query.instance.iter().map(ToString::to_string));
+        if let Some(prefix) = &query.name_prefix {
+            filter.prefix("name", prefix);
+        }
+        let selection = Selection {
+            after: query.after.as_ref(),
+            with_total: query.with_total,
+            ..Selection::new(&query.sort, None::<&str>, query.limit)
+        };
+        self.list(filter, selection).await
+    }
+}
