@@ -7,6 +7,7 @@ mod body;
 pub mod clustering;
 mod connections;
 mod core_api;
+pub mod docs;
 pub mod error;
 pub mod guard;
 mod health;

@@ -22,7 +22,7 @@ use crate::identity::Identity;
 use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
 use crate::serve::{grpc_router, protect};
-use crate::{clustering, health, identity, rest};
+use crate::{clustering, docs, health, identity, rest};
 
 /// How long requests in flight may take to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -102,6 +102,7 @@ impl Server {
         let routes = rest::routes(&api.rest())
             .merge(probes::routes(service.clone(), metrics))
             .merge(clustering.routes())
+            .merge(docs::routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let methods = health::add_to(api.grpc(), service);
@@ -110,7 +111,7 @@ impl Server {
             requests.around(router, Port::Grpc, &[])
         };
         let both = OnePort {
-            rest: requests.around(rest, Port::Rest, &[clustering::mark, identity::mark]),
+            rest: requests.around(rest, Port::Rest, &[clustering::mark, identity::mark, docs::mark]),
             grpc: grpc(ports.rest.local_addr()?),
         };
         let alone = grpc(ports.grpc.local_addr()?);

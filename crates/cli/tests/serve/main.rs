@@ -3,6 +3,7 @@
 mod access;
 mod bad_input;
 mod compute_templates;
+mod docs;
 mod life;
 mod logs;
 mod metrics;
