@@ -111,7 +111,7 @@ async fn wait<S: Strategy>(
             () = tokio::time::sleep(Duration::from(left)) => Ok(()),
         }
     };
-    run.control.yield_slot_while(wait).await
+    run.control.wait_idly(wait).await
 }
 
 /// Quietly if nothing is wrong, because observing has only just begun.

@@ -40,5 +40,5 @@ pub use policies::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
 pub use profile::{DeleteProfile, InsertProfile, UpdateProfile};
 pub use purge::{ForgetChecks, Purge, Purged};
 pub use receiver::{DeleteReceiver, PutReceiver};
-pub use record::{Above, End, Record, Requeue, Ticket};
+pub use record::{Above, CountDeaths, End, Record, Requeue, Ticket};
 pub use signal::{Signal, SignalKind};

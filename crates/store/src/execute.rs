@@ -6,7 +6,7 @@ use muster_core::policy::{Binding, Policy};
 use muster_core::time::Timestamp;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CreatePolicy,
+    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CountDeaths, CreatePolicy,
     DeleteComputeTemplate, DeletePolicy, DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait,
     Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertProfile, Mirror,
     MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
@@ -113,6 +113,11 @@ impl Store {
         command: MirrorComputeTemplates,
     ) -> Result<bool, StoreError> {
         self.write("mirror_compute_templates", command).await
+    }
+
+    /// Sets how many engines died in a row while they ran an action.
+    pub async fn count_deaths(&self, command: CountDeaths) -> Result<(), StoreError> {
+        self.write("count_deaths", command).await
     }
 
     /// Gives an action back.

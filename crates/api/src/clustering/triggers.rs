@@ -4,6 +4,7 @@
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ReceiverId;
+use muster_core::principal::{Principal, Role};
 use muster_core::receiver::Receiver;
 use muster_service::{Case, Subject, Verb};
 use serde_json::{Map, Value};
@@ -18,6 +19,9 @@ use super::{clusters, operations};
 
 /// The version from which the body of a trigger is the inputs themselves.
 const BARE_INPUTS: Version = Version(10);
+
+/// The parameter that decides what nodes run.
+const PROFILE: &str = "profile_id";
 
 /// What a trigger needs of the receiver's creator.
 const CHANGE: Case = Case::new("trigger", Verb::Change, Subject::Project);
@@ -39,6 +43,7 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     }
     // Rights may have been taken away since the receiver was created.
     let creator = call.resolve(&receiver.principal).await?.ok_or_else(SenlinError::forbidden)?;
+    let creator = if names_other_code(&receiver, &body) { without_admin(creator) } else { creator };
     let mut creators = call.in_name_of(creator, &receiver);
     creators.authorize(&CHANGE)?;
     let cluster = receiver.cluster_id.to_string();
@@ -51,6 +56,20 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     let submitted = submit(creators, request, inputs(&receiver, known, body)?).await?;
     let action = submitted.action().ok_or_else(SenlinError::forbidden)?;
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
+}
+
+/// Whether a trigger gives another profile than the receiver: who triggers it decides what nodes run then.
+fn names_other_code(receiver: &Receiver, given: &Map<String, Value>) -> bool {
+    given.get(PROFILE).is_some_and(|profile| receiver.params.get(PROFILE) != Some(profile))
+}
+
+/// A principal with the rights of a member at most: those of an admin are not for whoever knows a receiver.
+fn without_admin(principal: Principal) -> Principal {
+    let mut roles = principal.roles;
+    if roles.remove(&Role::Admin) {
+        roles.insert(Role::Member);
+    }
+    Principal { roles, ..principal }
 }
 
 /// The request that an action stands for.
@@ -73,7 +92,7 @@ const fn request(action: ActionKind) -> Option<(CreatorsRequest, &'static [&'sta
             Request::Update,
             &[
                 "name",
-                "profile_id",
+                PROFILE,
                 "profile_only",
                 "metadata",
                 "timeout",

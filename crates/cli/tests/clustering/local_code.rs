@@ -177,6 +177,19 @@ async fn a_trigger_decides_what_local_processes_run_only_in_the_name_of_an_admin
 }
 
 #[tokio::test]
+async fn a_trigger_that_names_another_profile_does_not_have_the_rights_of_an_admin() {
+    let mut service = service().await;
+    service.token = Some("admin".to_owned());
+    let objects = Objects::new(&service).await;
+    service.token = Some("member".to_owned());
+    let others = profile(&service, "members").await;
+    service.token = None;
+    let path = format!("/webhooks/{}/trigger?V=2", objects.receiver);
+    assert_eq!(service.post(&path, json!({"profile_id": others})).await.status, 403);
+    assert_eq!(service.post(&path, json!({"profile_id": objects.other_profile})).await.status, 202);
+}
+
+#[tokio::test]
 async fn a_receiver_that_a_member_changes_acts_in_the_name_of_that_member() {
     let mut service = service().await;
     service.token = Some("admin".to_owned());

@@ -74,7 +74,7 @@ impl Waiting {
             }
             let until = self.until;
             // Receivers may take hours to confirm: that occupies no slot.
-            let undelivered = run.control.yield_slot_while(async {
+            let undelivered = run.control.wait_idly(async {
                 tokio::select! {
                     stop = run.control.interrupted_or_child_cancelled(&run.children) => stop.map(|()| None),
                     why = self.send_pending(&run.subject.nodes, &waiting) => Ok(Some(why)),

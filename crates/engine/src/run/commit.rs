@@ -24,6 +24,7 @@ impl ActionRun {
         // Children that are inserted by this commit cannot have been cancelled before it.
         let all_new = record.children.len() == self.children.open.len();
         let signal = self.context.store.record(record).await?;
+        self.control.set_deaths(0);
         self.control.take_signal(signal, before, all_new);
         Ok(())
     }

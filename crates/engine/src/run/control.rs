@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use muster_core::action::{self, Action};
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Dialect;
-use muster_store::commands::Ticket;
+use muster_store::commands::{CountDeaths, Ticket};
 use parking_lot::Mutex;
 
 use crate::context::Context;
@@ -29,6 +30,8 @@ pub(crate) struct Control {
     received: Mutex<Signals>,
     /// The deadline of the current step, before the action's own timeout.
     pub(crate) deadline: Option<Timestamp>,
+    /// How many engines died in a row while they ran the action, as its row has it.
+    deaths: AtomicU32,
 }
 
 /// The signals that were read.
@@ -59,6 +62,7 @@ impl Control {
             signals,
             received: Mutex::new(received),
             deadline: None,
+            deaths: AtomicU32::new(0),
         }
     }
 
@@ -198,9 +202,34 @@ impl Control {
         }
     }
 
+    /// Sets how many engines died in a row while they ran the action; a commit begins to count again.
+    pub(crate) fn set_deaths(&self, deaths: u32) {
+        self.deaths.store(deaths, Ordering::Relaxed);
+    }
+
+    /// Waits without occupying a slot for something that this engine does not work on: if the engine dies meanwhile, that
+    /// is not due to the action, and is not counted again.
+    pub(crate) async fn wait_idly<T>(&self, wait: impl Future<Output = T>) -> T {
+        let deaths = self.deaths.load(Ordering::Relaxed);
+        if deaths == 0 {
+            return self.yield_slot_while(wait).await;
+        }
+        self.count_deaths(deaths - 1).await;
+        let waited = self.yield_slot_while(wait).await;
+        self.count_deaths(deaths).await;
+        waited
+    }
+
+    async fn count_deaths(&self, deaths: u32) {
+        let counted = self.context.store.count_deaths(CountDeaths { ticket: self.ticket(), deaths }).await;
+        if let Err(error) = counted {
+            tracing::debug!(%error, "cannot count the engines that died");
+        }
+    }
+
     /// Waits until then without occupying a slot, unless the action has to stop before.
     pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
-        self.yield_slot_while(async {
+        self.wait_idly(async {
             tokio::select! {
                 stop = self.interrupted() => Err(stop),
                 () = wait_until(self.context.clock.as_ref(), moment) => Ok(()),

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use muster_core::action::{Action, ActionStatus};
 use muster_store::commands::{Claimed, Requeue};
-use muster_store::reads::Subject;
 use tracing::Instrument as _;
 
 use crate::actions;
@@ -28,12 +27,13 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
 /// engine.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
-    let Claimed { mut action, mut taken_over, deaths: _, mut subject } = claimed;
+    let Claimed { mut action, mut taken_over, deaths, mut subject } = claimed;
     // At the highest level, so that no log filter drops the action's id from messages inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
-            match Box::pin(attempt(&context, &lease, &slot, &action, taken_over, subject.take())).await {
+            let claimed = Claimed { action: action.clone(), taken_over, deaths, subject: subject.take() };
+            match Box::pin(attempt(&context, &lease, &slot, claimed)).await {
                 Ok(()) => return true,
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {
@@ -80,19 +80,17 @@ async fn attempt(
     context: &Arc<Context>,
     lease: &Arc<Lease>,
     slot: &Slot,
-    action: &Action,
-    taken_over: bool,
-    subject: Option<Subject>,
+    claimed: Claimed,
 ) -> Result<(), Stop> {
-    let slot = Some(slot.clone());
-    let load = ActionRun::load(context, lease, slot, action.clone(), taken_over, subject);
+    let Claimed { action, taken_over, deaths, subject } = claimed;
+    let (slot, ticket) = (Some(slot.clone()), lease.ticket(&action));
+    let load = ActionRun::load(context, lease, slot, action, taken_over, subject);
     let mut run = match Box::pin(load).await {
         Ok(run) => run,
-        Err(Stop::Failed(reason)) => {
-            return end_without_work(context, lease.ticket(action), &reason, None).await;
-        }
+        Err(Stop::Failed(reason)) => return end_without_work(context, ticket, &reason, None).await,
         Err(stop) => return Err(stop),
     };
+    run.control.set_deaths(deaths);
     let outcome = match run.control.check() {
         Ok(()) => check_policies_and_perform(&mut run).await,
         Err(stop) => Err(stop),

@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::time::TimeSpan;
 use muster_engine::Config;
+use muster_engine::policy::Policies;
+use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
 use muster_testkit::{database_test, eventually};
+use serde_json::json;
 
 use crate::harness::{self, Harness, Kind, exactly, setup};
+use crate::scripted_policy::ScriptedPolicy;
 
 #[database_test]
 async fn an_engine_that_stops_hands_its_action_over(mut harness: Harness) {
@@ -92,6 +96,34 @@ async fn an_engine_that_slept_too_long_begins_again_under_another_name() {
     })
     .await;
     sleepy.stop().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_dies_while_an_action_waits_is_not_counted_against_it() {
+    let saying = ScriptedPolicy::default();
+    let policies = || Policies::default().with(saying.clone());
+    let Some(mut harness) = setup().policies(policies()).open(Kind::Postgres).await else { return };
+    let (cluster, _) = harness.created(3).await;
+    saying.bind(&harness, cluster.id).await;
+    saying.say(&json!({"deletion": {"grace_period": 3600}}));
+    let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
+    harness.applied(resize).await;
+    harness.engine.stop().await;
+    let died = format!(
+        "UPDATE actions SET status = 'RUNNING', owner = '{}', deaths = 3 WHERE id = '{resize}'",
+        harness.engine.id()
+    );
+    harness.fresh.execute(&died).await;
+    harness.engine = setup().policies(policies()).start(harness.store().clone(), &harness).await;
+    let read = format!("SELECT owner, deaths FROM actions WHERE id = '{resize}'");
+    let waiting = format!("{}|3", harness.engine.id());
+    eventually("an action that waits", harness::PATIENCE, async || {
+        let row = harness.fresh.psql(&read).await.unwrap_or_default();
+        if row.trim() == waiting { Ok(()) } else { Err(row) }
+    })
+    .await;
+    harness.engine.signal(resize, SignalKind::Cancel, None).await.unwrap();
+    assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
 }
 
 #[database_test]

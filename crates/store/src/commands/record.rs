@@ -254,6 +254,29 @@ pub struct Requeue {
     pub now: Timestamp,
 }
 
+/// Sets how many engines died in a row while they ran an action.
+#[derive(Debug, Clone)]
+pub struct CountDeaths {
+    /// Proof that the action is ours.
+    pub ticket: Ticket,
+    /// How many.
+    pub deaths: u32,
+}
+
+impl Command for CountDeaths {
+    type Output = ();
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        const COUNT: &str = "UPDATE actions SET deaths = $4 WHERE id = $1 AND owner = $2 AND fence = $3";
+        Box::pin(async move {
+            let Ticket { action, engine, fence } = self.ticket;
+            let row = args![action.to_string(), engine.to_string(), fence.0, i64::from(self.deaths)];
+            let counted = tx.execute(COUNT, row).await?;
+            if counted > 0 { Ok(()) } else { Err(StoreError::Fenced(action)) }
+        })
+    }
+}
+
 /// All fences from now on are above this one.
 #[derive(Debug, Clone)]
 pub struct Above {

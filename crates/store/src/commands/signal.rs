@@ -72,6 +72,9 @@ impl Command for Signal {
                     settle_uncreated(tx, &action, self.now).await?;
                 }
                 (SignalKind::Suspend, ActionStatus::Suspended) => {}
+                (SignalKind::Suspend, _) if action.control == Some(Control::Cancel) => {
+                    return Err(wrong("it is being cancelled, and cannot be suspended any more"));
+                }
                 (SignalKind::Suspend, _) => suspend(tx, &action, self.now).await?,
                 (SignalKind::Resume, ActionStatus::Suspended) => resume(tx, &action, self.now).await?,
                 (SignalKind::Resume, _) if action.control == Some(Control::Suspend) => {

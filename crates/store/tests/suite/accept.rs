@@ -106,6 +106,20 @@ async fn a_forced_deletion_that_joins_another_makes_it_forced(harness: Harness) 
 }
 
 #[database_test]
+async fn an_action_that_is_being_cancelled_cannot_be_suspended_any_more(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let claimed = store.claim(claim(living(store, 1).await)).await.unwrap().remove(0);
+    let delete = request(2, ActionKind::ClusterDelete, harness::cluster(1).id, OnConflict::Preempt);
+    store.accept(delete).await.unwrap();
+    let id = claimed.action.id;
+    let suspend = Signal { id, kind: SignalKind::Suspend, now: harness::now(3_000), request: None };
+    let refused = store.signal(suspend).await;
+    assert!(matches!(refused, Err(StoreError::WrongState { .. })), "{refused:?}");
+    assert_eq!(store.action(id).await.unwrap().unwrap().control, Some(Control::Cancel));
+}
+
+#[database_test]
 async fn a_repeated_signal_gets_the_first_answer(harness: Harness) {
     let store = &harness.store;
     let action = harness.create(1).await;

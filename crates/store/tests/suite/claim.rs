@@ -9,7 +9,7 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, EngineId, InstanceId, NodeId};
 use muster_core::time::TimeSpan;
-use muster_store::commands::{Accept, Claim, Deregister, End, Heartbeat, Record, Requeue};
+use muster_store::commands::{Accept, Claim, CountDeaths, Deregister, End, Heartbeat, Record, Requeue};
 use muster_store::reads::ActionQuery;
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
@@ -287,6 +287,19 @@ async fn deaths_of_engines_are_counted_until_the_action_commits_something(harnes
     }
     let taken = store.claim(claim(living(store, 5).await)).await.unwrap().remove(0);
     assert_eq!(taken.deaths, 1, "its predecessor made progress, and died");
+}
+
+#[database_test]
+async fn deaths_can_be_counted_otherwise_by_the_engine_that_has_the_action(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let taken = store.claim(claim(living(store, 1).await)).await.unwrap().remove(0);
+    let count = CountDeaths { ticket: ticket(&taken), deaths: 3 };
+    store.count_deaths(count.clone()).await.unwrap();
+    store.deregister(Deregister { engine: engine(1) }).await.unwrap();
+    let next = store.claim(claim(living(store, 2).await)).await.unwrap().remove(0);
+    assert_eq!(next.deaths, 4);
+    assert!(store.count_deaths(count).await.is_err(), "another engine has it");
 }
 
 #[database_test]
