@@ -50,7 +50,7 @@ struct State {
 }
 
 impl Templates {
-    /// Follows the templates of the served namespaces until it is told to stop.
+    /// Follows the templates of the served namespaces until it is stopped.
     pub(crate) fn follow(
         connection: &Connection,
         served: &[String],

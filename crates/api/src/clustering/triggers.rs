@@ -63,7 +63,7 @@ fn names_other_code(receiver: &Receiver, given: &Map<String, Value>) -> bool {
     given.get(PROFILE).is_some_and(|profile| receiver.params.get(PROFILE) != Some(profile))
 }
 
-/// A principal with the rights of a member at most: those of an admin are not for whoever knows a receiver.
+/// A principal with the rights of a member at most: anyone who knows the id of a receiver can trigger it.
 fn without_admin(principal: Principal) -> Principal {
     let mut roles = principal.roles;
     if roles.remove(&Role::Admin) {

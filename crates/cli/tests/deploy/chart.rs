@@ -112,7 +112,7 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
         .flat_map(|flavor| flavor.watched())
         .map(|watched| (watched.kind.group.to_owned(), watched.kind.plural.to_owned()))
         .collect();
-    let others = ["pods", "pods/log", "events", "namespaces", "secrets"];
+    let others = ["pods", "pods/log", "events", "namespaces", "secrets", "configmaps"];
     let others = others.into_iter().map(|resource| (String::new(), resource.to_owned()));
     let expected: BTreeSet<_> = followed.iter().cloned().chain(others).collect();
     assert_eq!(given.keys().cloned().collect::<BTreeSet<_>>(), expected);

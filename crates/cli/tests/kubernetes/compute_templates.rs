@@ -67,8 +67,8 @@ async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched(
         assert_eq!(status, 404);
     }
     let plain = json!({"name": "plain", "cpu": 1, "memory": 1});
-    let (status, word, _) = server.refusal(Method::POST, &templates, Some(plain)).await;
-    assert_eq!((status, word.as_str()), (409, "ComputeTemplateExists"));
+    let (status, reason, _) = server.refusal(Method::POST, &templates, Some(plain)).await;
+    assert_eq!((status, reason.as_str()), (409, "ComputeTemplateExists"));
     assert!(maps.get_opt("plain").await.expect("an answer").is_some());
 
     // Pods get the shape, and the object says which template it was.
@@ -88,8 +88,8 @@ async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched(
     let worker = &object["spec"]["workerGroupSpecs"][0]["template"];
     assert_eq!(worker["metadata"]["annotations"]["ray.io/compute-template"], "theirs");
     assert_eq!(worker["spec"]["containers"][0]["resources"]["limits"], json!({"cpu": "1", "memory": "2Gi"}));
-    let (status, word, _) = server.refusal(Method::DELETE, &format!("{templates}/small"), None).await;
-    assert_eq!((status, word.as_str()), (409, "ComputeTemplateInUse"));
+    let (status, reason, _) = server.refusal(Method::DELETE, &format!("{templates}/small"), None).await;
+    assert_eq!((status, reason.as_str()), (409, "ComputeTemplateInUse"));
 
     // Deleted here, and deleted there.
     let deleted = server.call(Method::DELETE, &format!("{templates}/small?force=true"), None).await;

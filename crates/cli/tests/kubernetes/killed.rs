@@ -215,7 +215,7 @@ impl KillScenario {
             kills += usize::from(done.killed);
             let mut new = BTreeSet::new();
             for Written { path, .. } in done.written.iter().filter(|written| written.method == "POST") {
-                assert!(new.insert(path.clone()), "{at}: {path} was made twice");
+                assert!(new.insert(path.clone()), "{at}: {path} was made twice: {:#?}", done.written);
             }
             made.append(&mut new);
             let (mut written, usual) = (kinds(&done.written), kinds(&usual.written));

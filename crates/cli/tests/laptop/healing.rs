@@ -20,10 +20,13 @@ async fn a_killed_worker_comes_back_three_times_and_then_the_cluster_says_why_no
         assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
         client.computes().await;
     }
-    let told = laptop.messages("fred", "NodeLost").await;
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
-    assert!(told[0].contains("its last lines:\n") && told[0].contains("distributed.worker"), "{told:?}");
+    let messages = laptop.messages("fred", "NodeLost").await;
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    assert!(messages[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{messages:?}");
+    assert!(
+        messages[0].contains("its last lines:\n") && messages[0].contains("distributed.worker"),
+        "{messages:?}"
+    );
     kill(laptop.workers("fred").await[0].pid());
     laptop.until_ended("fred", "CLUSTER_RECOVER", 4).await;
     let given_up = laptop.cluster("fred").await;
@@ -82,8 +85,8 @@ async fn what_dies_while_workers_start_is_part_of_what_is_seen() {
         laptop.until_active("fred", u32::try_from(workers).unwrap()).await;
         client.computes().await;
     }
-    let told = laptop.messages("fred", "NodeExited").await;
-    assert!(told[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{told:?}");
+    let messages = laptop.messages("fred", "NodeExited").await;
+    assert!(messages[0].starts_with("it was ended by signal 9 (SIGKILL)"), "{messages:?}");
     laptop.delete_without_trace("fred").await;
 }
 
@@ -97,8 +100,8 @@ async fn killed_shims_take_their_nodes_along_and_everything_comes_back() {
     let healed = laptop.until_ended("fred", "CLUSTER_RECOVER", 1).await;
     assert_eq!(healed["status"], "SUCCEEDED", "{healed}");
     assert!(!lives(worker.pid()), "it died with its shim");
-    let told = laptop.messages("fred", "NodeLost").await;
-    assert!(told[0].contains("how is unknown (shim lost)"), "{told:?}");
+    let messages = laptop.messages("fred", "NodeLost").await;
+    assert!(messages[0].contains("how is unknown (shim lost)"), "{messages:?}");
     client.computes().await;
     laptop.traces().kill();
     laptop.until("fred", |cluster| state(cluster) != "ACTIVE").await;
@@ -116,8 +119,8 @@ async fn plain_processes_are_told_when_they_end_and_come_back_when_asked_for() {
     let seen = laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
     let words = reason(&seen);
     assert!(words.contains("below desired_capacity (2)") && words.contains("signal 9 (SIGKILL)"), "{seen}");
-    let told = laptop.messages("naps", "NodeLost").await;
-    assert!(told[0].contains("signal 9 (SIGKILL)"), "{told:?}");
+    let messages = laptop.messages("naps", "NodeLost").await;
+    assert!(messages[0].contains("signal 9 (SIGKILL)"), "{messages:?}");
     assert_eq!(state(&laptop.scale("naps", 2).await), "ACTIVE");
     kill(laptop.workers("naps").await[1].shim());
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;

@@ -50,8 +50,8 @@ async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     .await;
     laptop.start().await;
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
-    let told = laptop.messages("naps", "NodeLost").await;
-    assert_eq!(told, ["it exited with code 5; its last lines:\nlistening\nas told"]);
+    let messages = laptop.messages("naps", "NodeLost").await;
+    assert_eq!(messages, ["it exited with code 5; its last lines:\nlistening\nas told"]);
     laptop.delete_without_trace("naps").await;
 }
 

@@ -114,8 +114,11 @@ async fn what_is_killed_comes_back_and_the_cluster_goes_once_its_driver_has_gone
     assert_eq!(cluster["endpoints"], created["endpoints"]);
     assert!(lives(worker.pid()), "the worker outlives its head");
     driver.computes().await;
-    let told = laptop.messages("fred", "NodeLost").await;
-    assert!(told.len() == 2 && told.iter().all(|told| told.contains("signal 9 (SIGKILL)")), "{told:?}");
+    let messages = laptop.messages("fred", "NodeLost").await;
+    assert!(
+        messages.len() == 2 && messages.iter().all(|message| message.contains("signal 9 (SIGKILL)")),
+        "{messages:?}"
+    );
 
     let limit = json!({"idle_timeout": "2s"});
     laptop.answer(Method::PATCH, &format!("{CLUSTERS}/fred?wait_for=reached"), Some(limit)).await;

@@ -90,8 +90,8 @@ async fn a_cluster_takes_the_shape_of_its_template_which_is_then_in_use() {
     );
 
     let path = format!("{TEMPLATES}/small");
-    let (status, word, message) = server.refusal(Method::DELETE, &path, None).await;
-    assert_eq!((status, word.as_str()), (409, "ComputeTemplateInUse"));
+    let (status, reason, message) = server.refusal(Method::DELETE, &path, None).await;
+    assert_eq!((status, reason.as_str()), (409, "ComputeTemplateInUse"));
     assert!(message.contains("is used by fred"), "{message}");
     let forced = server.call(Method::DELETE, &format!("{path}?force=true"), None).await;
     assert_eq!(forced.status(), StatusCode::OK);
@@ -109,8 +109,8 @@ async fn who_wrote_a_template_is_an_event() {
     let events = events["events"].as_array().expect("a list");
     let written: Vec<&Value> = events.iter().map(|event| &event["action"]).collect();
     assert_eq!(written, ["ComputeTemplateCreated", "ComputeTemplateDeleted"]);
-    let said: Vec<bool> = events.iter().map(|event| event["meta_data"]["request_id"].is_string()).collect();
-    assert_eq!(said, [true, true], "{events:?}");
+    let has_id: Vec<bool> = events.iter().map(|event| event["meta_data"]["request_id"].is_string()).collect();
+    assert_eq!(has_id, [true, true], "{events:?}");
 }
 
 #[tokio::test]
@@ -160,15 +160,15 @@ async fn commands_create_show_list_and_delete_shapes_of_a_namespace() {
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
-    let (good, said) = run(&["create", "small", "cpu=2,memory=4Gi,gpu=1"]);
-    assert!(good && said.contains("small") && said.contains("4Gi"), "{said}");
+    let (good, printed) = run(&["create", "small", "cpu=2,memory=4Gi,gpu=1"]);
+    assert!(good && printed.contains("small") && printed.contains("4Gi"), "{printed}");
     assert_eq!(run(&["list", "-o", "name"]), (true, "small\n".to_owned()));
-    let (good, said) = run(&["show", "small", "-o", "json"]);
-    assert!(good && said.contains("\"gpu\": 1"), "{said}");
-    let (good, said) = run(&["create", "small", "cpu=1,memory=1Gi"]);
-    assert!(!good && said.contains("already exists"), "{said}");
-    let (good, said) = run(&["create", "odd", "cpu=500m,memory=1Gi"]);
-    assert!(!good && said.contains("whole processors"), "{said}");
+    let (good, printed) = run(&["show", "small", "-o", "json"]);
+    assert!(good && printed.contains("\"gpu\": 1"), "{printed}");
+    let (good, printed) = run(&["create", "small", "cpu=1,memory=1Gi"]);
+    assert!(!good && printed.contains("already exists"), "{printed}");
+    let (good, printed) = run(&["create", "odd", "cpu=500m,memory=1Gi"]);
+    assert!(!good && printed.contains("whole processors"), "{printed}");
 
     let mut fred = cluster("fred", 1);
     fred["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"name": "small"});
@@ -180,8 +180,8 @@ async fn commands_create_show_list_and_delete_shapes_of_a_namespace() {
         "a name is a template of the namespace"
     );
 
-    let (good, said) = run(&["delete", "small"]);
-    assert!(good && said.contains("shape 'small' is deleted"), "{said}");
-    let (good, said) = run(&["show", "small"]);
-    assert!(!good && said.contains("not found"), "{said}");
+    let (good, printed) = run(&["delete", "small"]);
+    assert!(good && printed.contains("shape 'small' is deleted"), "{printed}");
+    let (good, printed) = run(&["show", "small"]);
+    assert!(!good && printed.contains("not found"), "{printed}");
 }
