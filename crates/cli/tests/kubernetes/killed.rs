@@ -3,7 +3,7 @@
 //! A gate between the server and the API server closes at the n-th write: it does not arrive, or its answer does not.
 //! Then the server is killed, and another one on the same folder has to finish what it began.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::Request;
 use kube::Client;
@@ -213,11 +213,14 @@ impl KillScenario {
             let at = format!("{deed:?} at {number} {side:?}");
             assert_eq!(done.killed, has_it, "{at}: {:?}, and usually {:?}", done.written, usual.written);
             kills += usize::from(done.killed);
-            let mut new = BTreeSet::new();
-            for Written { path, .. } in done.written.iter().filter(|written| written.method == "POST") {
-                assert!(new.insert(path.clone()), "{at}: {path} was made twice: {:#?}", done.written);
-            }
-            made.append(&mut new);
+            // What is there is not made a second time: its name is taken. A pod that is not there any more is made again:
+            // kwok deletes pods by their names alone, and if it does so twice, it deletes the next pod of that name.
+            let by =
+                |method: &'static str| done.written.iter().filter(move |written| written.method == method);
+            let is_new = |written: &&Written| by("POST").any(|new| new.uid == written.uid);
+            let removed: Vec<&Written> = by("DELETE").filter(is_new).collect();
+            assert!(removed.is_empty(), "{at}: {removed:?} was just made: {:#?}", done.written);
+            made.extend(by("POST").map(|written| written.path.clone()));
             let (mut written, usual) = (kinds(&done.written), kinds(&usual.written));
             if done.killed && *deed == Deed::RestartHead {
                 // The next server may start after the old head is gone and before the operator has created another: it
@@ -265,7 +268,12 @@ fn kinds(written: &[Written]) -> Vec<String> {
         let (kind, _) = written.path.rsplit_once('/').unwrap_or_default();
         format!("{} {kind}", written.method)
     };
-    let new = written.iter().filter(|written| written.method == "POST").map(kind);
+    let new: BTreeMap<&str, &Written> = written
+        .iter()
+        .filter(|written| written.method == "POST")
+        .map(|written| (written.path.as_str(), written))
+        .collect();
+    let new = new.into_values().map(kind);
     let distinct = |method: &'static str| {
         let some: BTreeSet<&Written> = written.iter().filter(|written| written.method == method).collect();
         some.into_iter().map(kind).collect::<Vec<_>>()

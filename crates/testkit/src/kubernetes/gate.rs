@@ -40,7 +40,7 @@ pub struct Written {
     pub method: String,
     /// To what: the path of the object, also of a new one.
     pub path: String,
-    /// Which one of that name, where the request said so.
+    /// Which one of that name: the new one, or the one that a deletion named.
     pub uid: Option<String>,
 }
 
@@ -291,11 +291,12 @@ fn is_write(method: &Method) -> bool {
 
 fn written(method: &Method, path: String, asked: &[u8], answered: &[u8]) -> Written {
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-    let name = json(answered)["metadata"]["name"].as_str().map(str::to_owned);
-    let path = match name.filter(|_| *method == Method::POST) {
-        Some(name) => format!("{path}/{name}"),
-        None => path,
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let (path, uid) = if *method == Method::POST {
+        let new = json(answered)["metadata"].take();
+        (text(&new["name"]).map_or_else(|| path.clone(), |name| format!("{path}/{name}")), text(&new["uid"]))
+    } else {
+        (path, text(&json(asked)["preconditions"]["uid"]))
     };
-    let uid = json(asked)["preconditions"]["uid"].as_str().map(str::to_owned);
     Written { method: method.to_string(), path, uid }
 }
