@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::error::ApiError;
+use crate::streams::{CallerKey, key_of};
 
 /// More than cores, so that none is idle while others wait for the database or for their clients, and fewer than the
 /// connections to the database, so that lists do not hold up everything else.
@@ -32,16 +33,13 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 /// How much of an answer is handed to its connection at once.
 const FRAME: usize = 16 << 10;
 
-/// Scheme and id of a caller.
-type Key = (String, String);
-
 /// The turns of all lists.
 static TURNS: LazyLock<ListTurns> = LazyLock::new(ListTurns::default);
 
 struct ListTurns {
     all: Arc<Semaphore>,
     /// The turns of each caller that has or waits for one.
-    callers: Mutex<HashMap<Key, Weak<Semaphore>>>,
+    callers: Mutex<HashMap<CallerKey, Weak<Semaphore>>>,
 }
 
 impl Default for ListTurns {
@@ -52,7 +50,7 @@ impl Default for ListTurns {
 
 impl ListTurns {
     fn of_caller(&self, caller: Option<&Principal>) -> Arc<Semaphore> {
-        let key = caller.map(|caller| (caller.scheme.clone(), caller.id.clone())).unwrap_or_default();
+        let key = caller.map(key_of).unwrap_or_default();
         let mut callers = self.callers.lock();
         if let Some(turns) = callers.get(&key).and_then(Weak::upgrade) {
             return turns;

@@ -13,25 +13,30 @@ use crate::error::ApiError;
 const MOST: usize = 100;
 
 /// Scheme and id of a caller.
-type Key = (String, String);
+pub(crate) type CallerKey = (String, String);
+
+/// Identifies a caller.
+pub(crate) fn key_of(caller: &Principal) -> CallerKey {
+    (caller.scheme.clone(), caller.id.clone())
+}
 
 /// Open streams by caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamLimit {
-    open: Arc<Mutex<HashMap<Key, usize>>>,
+    open: Arc<Mutex<HashMap<CallerKey, usize>>>,
 }
 
 /// One open stream; it counts for as long as this is there.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     limit: StreamLimit,
-    key: Key,
+    key: CallerKey,
 }
 
 impl StreamLimit {
     /// Counts another stream of a caller, unless that has too many.
     pub(crate) fn open(&self, caller: &Principal) -> Result<OpenStream, ApiError> {
-        let key = (caller.scheme.clone(), caller.id.clone());
+        let key = key_of(caller);
         let mut open = self.open.lock();
         let count = open.entry(key.clone()).or_default();
         if *count >= MOST {

@@ -23,11 +23,13 @@ impl Service {
     /// Creates a template: as a record of the provider that keeps the templates of its namespace, otherwise as a row.
     pub async fn create_compute_template(
         &self,
+        access: &Access,
         writer: &Writer,
         namespace: &str,
         name: &str,
         spec: TemplateSpec,
     ) -> Result<ComputeTemplate, ServiceError> {
+        self.authorize_namespace(access, namespace)?;
         let new = ComputeTemplate {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -97,13 +99,15 @@ impl Service {
     /// Deletes a template, unless clusters use it; with `force` also then.
     pub async fn delete_compute_template(
         &self,
+        access: &Access,
         writer: &Writer,
-        template: ComputeTemplate,
+        namespace: &str,
+        name: &str,
         force: bool,
     ) -> Result<(), ServiceError> {
-        let (namespace, name) = (template.namespace.clone(), template.name.clone());
+        let template = self.compute_template(access, namespace, name).await?;
         if !force {
-            self.check_unused(&namespace, &name).await?;
+            self.check_unused(namespace, name).await?;
         }
         if let Some(instance) = &template.instance {
             let provider = self.template_provider_of(instance).ok_or_else(|| {
@@ -133,20 +137,17 @@ impl Service {
 
     /// What a name of a shape stands for in a namespace: a compute template there, otherwise a shape of the configuration.
     pub async fn named_shape(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
-        if self.store().compute_template(namespace, name).await?.is_some() {
-            return self.shape_of_template(namespace, name).await;
+        match self.store().compute_template(namespace, name).await? {
+            Some(template) => shape_of(&template),
+            None => self.shape(name).cloned(),
         }
-        self.shape(name).cloned()
     }
 
     /// What nodes of a template are given; one that is not there is a bad reference.
     pub async fn shape_of_template(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
-        let invalid = |message: String| ServiceError::invalid(message).code("UnknownComputeTemplate");
         match self.store().compute_template(namespace, name).await? {
-            Some(template) => template.spec.shape().map_err(|why| {
-                invalid(format!("compute template '{namespace}/{name}' cannot be used: {why}"))
-            }),
-            None => Err(invalid(format!(
+            Some(template) => shape_of(&template),
+            None => Err(bad_reference(format!(
                 "there is no compute template '{name}' in namespace '{namespace}': create it first, or give a shape"
             ))),
         }
@@ -157,6 +158,15 @@ impl Service {
         let id = format!("{namespace}/{name}");
         self.write_event(writer, written, &Object { kind: "ComputeTemplate", id, name, project })
     }
+}
+
+fn shape_of(ComputeTemplate { namespace, name, spec, .. }: &ComputeTemplate) -> Result<Shape, ServiceError> {
+    spec.shape()
+        .map_err(|why| bad_reference(format!("compute template '{namespace}/{name}' cannot be used: {why}")))
+}
+
+fn bad_reference(message: String) -> ServiceError {
+    ServiceError::invalid(message).code("UnknownComputeTemplate")
 }
 
 fn unknown(namespace: &str, name: &str) -> ServiceError {

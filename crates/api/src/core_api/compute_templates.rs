@@ -29,6 +29,18 @@ type GrpcResult<T> = Result<Response<T>, Status>;
 const SORTS: &[(&str, ComputeTemplateSort)] =
     &[("name", ComputeTemplateSort::Name), ("created_at", ComputeTemplateSort::CreatedAt)];
 
+/// The query of a list request of either type.
+macro_rules! query {
+    ($request:expr) => {
+        ComputeTemplateQuery {
+            name_prefix: optional(&$request.name_prefix),
+            sort: pages::parse_sort(&$request.sort_by, SORTS)?,
+            with_total: $request.with_total,
+            ..ComputeTemplateQuery::default()
+        }
+    };
+}
+
 impl CoreApi {
     async fn page_of_templates(
         &self,
@@ -51,9 +63,9 @@ impl ComputeTemplateService for CoreApi {
         let CreateComputeTemplateRequest { compute_template, namespace } = request.into_inner();
         let given = compute_template.unwrap_or_default();
         let namespace = create::namespace(&namespace, &given.namespace)?;
-        self.service.authorize_namespace(&access, &namespace).map_err(ApiError::from)?;
         let name = given.name.clone();
-        let created = self.service.create_compute_template(&writer, &namespace, &name, spec(given)).await;
+        let created =
+            self.service.create_compute_template(&access, &writer, &namespace, &name, spec(given)).await;
         Ok(Response::new(shown(created.map_err(ApiError::from)?)))
     }
 
@@ -73,13 +85,8 @@ impl ComputeTemplateService for CoreApi {
     ) -> GrpcResult<ListComputeTemplatesResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let query = ComputeTemplateQuery {
-            namespace: Some(create::namespace(&request.namespace, "")?),
-            name_prefix: optional(&request.name_prefix),
-            sort: pages::parse_sort(&request.sort_by, SORTS)?,
-            with_total: request.with_total,
-            ..ComputeTemplateQuery::default()
-        };
+        let namespace = Some(create::namespace(&request.namespace, "")?);
+        let query = ComputeTemplateQuery { namespace, ..query!(request) };
         let (compute_templates, next_page_token, total_size) =
             self.page_of_templates(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListComputeTemplatesResponse { compute_templates, next_page_token, total_size }))
@@ -91,12 +98,7 @@ impl ComputeTemplateService for CoreApi {
     ) -> GrpcResult<ListAllComputeTemplatesResponse> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let query = ComputeTemplateQuery {
-            name_prefix: optional(&request.name_prefix),
-            sort: pages::parse_sort(&request.sort_by, SORTS)?,
-            with_total: request.with_total,
-            ..ComputeTemplateQuery::default()
-        };
+        let query = query!(request);
         let (compute_templates, next_page_token, total_size) =
             self.page_of_templates(&access.visible(query), page_request!(request)).await?;
         Ok(Response::new(ListAllComputeTemplatesResponse { compute_templates, next_page_token, total_size }))
@@ -109,9 +111,7 @@ impl ComputeTemplateService for CoreApi {
         let access = access(&request)?;
         let writer = writer(&access, request.metadata());
         let DeleteComputeTemplateRequest { name, namespace, force } = request.into_inner();
-        let found =
-            self.service.compute_template(&access, &namespace, &name).await.map_err(ApiError::from)?;
-        let deleted = self.service.delete_compute_template(&writer, found, force).await;
+        let deleted = self.service.delete_compute_template(&access, &writer, &namespace, &name, force).await;
         deleted.map_err(ApiError::from)?;
         Ok(Response::new(Empty::default()))
     }

@@ -1,5 +1,7 @@
 //! Shapes on the wire, and the names that requests can give instead of amounts.
 
+use std::collections::HashMap;
+
 use muster_core::capacity::Capacity;
 use muster_core::ids::InstanceId;
 use muster_core::shape::{InvalidShape, NamedShape, Shape, Toleration, UpperLimits};
@@ -48,11 +50,17 @@ impl CoreApi {
         let workers = spec.worker_group_spec.iter_mut();
         let workers = workers
             .map(|group| (group.group_name.as_str(), group.compute_template.as_str(), &mut group.shape));
+        // Many groups may name the same one.
+        let mut known: HashMap<&str, Shape> = HashMap::new();
         for (whose, template, shape) in head.chain(workers).filter(|(_, template, _)| !template.is_empty()) {
-            let named = self.service.shape_of_template(namespace, template).await?;
+            let named = match known.get(template) {
+                Some(named) => named.clone(),
+                None => self.service.shape_of_template(namespace, template).await?,
+            };
             let own =
                 read(shape.as_ref()).map_err(|why| ApiError::invalid(format!("shape of {whose}: {why}")))?;
-            *shape = Some(shown(&own.or(named)));
+            *shape = Some(shown(&own.or(named.clone())));
+            known.insert(template, named);
         }
         Ok(())
     }

@@ -61,9 +61,9 @@ impl ComputeTemplateService for CoreApi {
             let message = "The namespace in the request is different from the namespace defined in the compute template.";
             return Err(ApiError::invalid(message).into());
         }
-        self.service.authorize_namespace(&access, &namespace).map_err(ApiError::from)?;
         let name = given.name.clone();
-        let created = self.service.create_compute_template(&writer, &namespace, &name, spec(given)).await;
+        let created =
+            self.service.create_compute_template(&access, &writer, &namespace, &name, spec(given)).await;
         Ok(Response::new(shown(created.map_err(ApiError::from)?)))
     }
 
@@ -106,10 +106,8 @@ impl ComputeTemplateService for CoreApi {
         let writer = writer(&access, request.metadata());
         let DeleteComputeTemplateRequest { name, namespace } = request.into_inner();
         check_named(&name, &namespace)?;
-        let found =
-            self.service.compute_template(&access, &namespace, &name).await.map_err(ApiError::from)?;
         // Existing clients delete templates that are in use.
-        let deleted = self.service.delete_compute_template(&writer, found, true).await;
+        let deleted = self.service.delete_compute_template(&access, &writer, &namespace, &name, true).await;
         deleted.map_err(ApiError::from)?;
         Ok(Response::new(Empty::default()))
     }

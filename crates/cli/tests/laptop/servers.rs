@@ -32,7 +32,7 @@ async fn a_server_finds_its_nodes_again_also_when_its_runtime_folder_is_another(
 #[tokio::test]
 async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     let mut laptop = Laptop::bare().await;
-    let properties = json!({"command": ["sh", "-c", "trap 'echo as told; exit 5' USR1; echo listening; while :; do sleep 0.02; done"]});
+    let properties = json!({"command": ["sh", "-c", "trap 'echo got it; exit 5' USR1; echo listening; while :; do sleep 0.02; done"]});
     laptop.create(&processes("naps", 1, &properties)).await;
     let worker = laptop.workers("naps").await.remove(0);
     eventually("'listening' in the worker's log", PATIENCE, async || {
@@ -51,7 +51,7 @@ async fn what_ends_while_no_server_runs_is_told_by_the_next_one() {
     laptop.start().await;
     laptop.until("naps", |cluster| state(cluster) == "WARNING").await;
     let messages = laptop.messages("naps", "NodeLost").await;
-    assert_eq!(messages, ["it exited with code 5; its last lines:\nlistening\nas told"]);
+    assert_eq!(messages, ["it exited with code 5; its last lines:\nlistening\ngot it"]);
     laptop.delete_without_trace("naps").await;
 }
 

@@ -8,7 +8,7 @@ use muster_engine::ports::provider::{
     ClusterTarget, MemberId, ObjectState, Observed, ObservedMember, Provider as _, ProviderError,
 };
 use muster_kube::Kubernetes;
-use muster_testkit::Operator;
+use muster_testkit::{Gate, Operator};
 use serde_json::json;
 
 use crate::harness::Harness;
@@ -28,17 +28,22 @@ fn workers(observed: &Observed) -> Option<(u32, usize)> {
     Some((spec.groups[0].desired, pods))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
-    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+/// A cluster with one worker, and a replica that has observed it and whose watches are silent from now on.
+async fn silent_replica(harness: &Harness) -> (Cluster, Gate, Kubernetes) {
     let cluster = harness.created(Framework::Ray, 1).await;
     let gate = harness.kubernetes.gate().await;
     let replica = harness.replica(&gate.kubeconfig()).await;
     let sees_one =
-        async || seen(&harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
+        async || seen(harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
     harness.until("the replica sees one worker", sees_one).await;
-
     gate.hold_watches();
+    (cluster, gate, replica)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let (cluster, _gate, replica) = silent_replica(&harness).await;
     let resized = harness.resized(&cluster, 3).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
     let observed = seen(&harness, &replica, &cluster).await.unwrap();
@@ -48,14 +53,7 @@ async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_size_that_others_wrote_and_another_replica_observed_counts_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
-    let cluster = harness.created(Framework::Ray, 1).await;
-    let gate = harness.kubernetes.gate().await;
-    let replica = harness.replica(&gate.kubeconfig()).await;
-    let sees_one =
-        async || seen(&harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
-    harness.until("the replica sees one worker", sees_one).await;
-
-    gate.hold_watches();
+    let (cluster, _gate, replica) = silent_replica(&harness).await;
     let size = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}]);
     let patch = Patch::Json::<()>(serde_json::from_value(size).unwrap());
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -69,12 +67,7 @@ async fn a_size_that_others_wrote_and_another_replica_observed_counts_although_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_another_replica_observed_is_there_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
-    let cluster = harness.created(Framework::Ray, 1).await;
-    let gate = harness.kubernetes.gate().await;
-    let replica = harness.replica(&gate.kubeconfig()).await;
-    harness.until("the replica sees", async || seen(&harness, &replica, &cluster).await.ok()).await;
-
-    gate.hold_watches();
+    let (cluster, _gate, replica) = silent_replica(&harness).await;
     let worker = async || {
         let nodes = harness.fresh.store.members(cluster.id).await.unwrap();
         nodes.iter().find(|node| node.role == NodeRole::Worker && node.physical_id.is_some()).cloned()
