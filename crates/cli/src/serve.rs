@@ -116,8 +116,10 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         allowed_hosts: settings.allowed_hosts.clone(),
         tls,
     };
+    // Before the announcement: its readers may end the server at once.
+    let stop = doors::stop_requested(shutdown)?;
     let announced = Announced::new(&folder, &info, &ports, server.tls.is_some(), detached)?;
-    let served = server.run(ports, doors::told_to_stop(shutdown)?).await;
+    let served = server.run(ports, stop).await;
     drop(announced);
     // Doors are closed: what runs is handed over, and nothing new comes.
     engine.stop().await;

@@ -96,7 +96,9 @@ impl Drop for Announced {
 }
 
 /// Ends when a signal or an admin says so.
-pub(super) fn told_to_stop(shutdown: CancellationToken) -> Result<impl Future<Output = ()> + Send + 'static> {
+pub(super) fn stop_requested(
+    shutdown: CancellationToken,
+) -> Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
