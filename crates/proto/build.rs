@@ -11,7 +11,8 @@ mod rules;
 #[path = "build/write.rs"]
 mod write;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
+    "kuberay/cluster.proto",
     "kuberay/config.proto",
     "muster/v1alpha2/action.proto",
     "muster/v1alpha2/admin.proto",

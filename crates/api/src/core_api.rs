@@ -17,14 +17,15 @@ mod recipe;
 mod shapes;
 mod sizes;
 mod update;
-mod v1_compute_templates;
+mod v1;
 mod watch;
 
 use std::sync::Arc;
 
 use muster_core::time::Timestamp;
 use muster_proto::rest::{self, Endpoint};
-use muster_proto::v1;
+use muster_proto::v1::cluster_service_server::ClusterServiceServer as V1ClusterServiceServer;
+use muster_proto::v1::compute_template_service_server::ComputeTemplateServiceServer as V1ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
@@ -88,7 +89,8 @@ impl CoreApi {
             .add_service(ActionServiceServer::new(self.clone()))
             .add_service(ComputeTemplateServiceServer::new(self.clone()))
             .add_service(FrameworkServiceServer::new(self.clone()))
-            .add_service(v1::compute_template_service_server::ComputeTemplateServiceServer::new(self.clone()))
+            .add_service(V1ClusterServiceServer::new(self.clone()))
+            .add_service(V1ComputeTemplateServiceServer::new(self.clone()))
             .add_service(AdminServiceServer::new(self.clone()))
     }
 
@@ -100,6 +102,7 @@ impl CoreApi {
         endpoints.extend(rest::v1alpha2::compute_template_service(&service));
         endpoints.extend(rest::v1alpha2::framework_service(&service));
         endpoints.extend(rest::v1alpha2::admin_service(&service));
+        endpoints.extend(rest::v1::cluster_service(&service));
         endpoints.extend(rest::v1::compute_template_service(&service));
         endpoints
     }

@@ -23,4 +23,4 @@ mod streams;
 
 pub use core_api::{CoreApi, ServerInfo};
 pub use error::ApiError;
-pub use serve::{grpc_router, protect, router};
+pub use serve::{ProtoNumbering, grpc_router, protect, router};

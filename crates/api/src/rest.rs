@@ -142,9 +142,13 @@ async fn call(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error = ApiError::wrong_method(format!(
-        "{method} is not possible on {path}: the Allow header has the methods that are"
-    ));
+    let message = format!("{method} is not possible on {path}: the Allow header has the methods that are");
+    // Existing clients of `/apis/v1` expect the status of their own server.
+    let error = if path.starts_with(response::STRICT) {
+        ApiError::unimplemented(message)
+    } else {
+        ApiError::wrong_method(message)
+    };
     ErrorContext::of(&request).render(&error.into())
 }
 

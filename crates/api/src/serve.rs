@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_request};
 use axum::response::Response;
+use http::Uri;
 use muster_proto::rest::Endpoint;
 use tonic::{Code, Status};
 
@@ -32,6 +33,38 @@ pub fn grpc_router(
     let methods =
         routes.prepare().into_axum_router().layer(from_fn(refuse_undecodable)).layer(from_fn(authorize_grpc));
     layered(methods, authenticators, guard)
+}
+
+/// The numbers that messages of package `proto` have in gRPC requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProtoNumbering {
+    /// Those of the KubeRay API server since its API `v1`.
+    #[default]
+    V1,
+    /// Those of its API `v1alpha2`, until version 0.6: the same as in package `muster.v1alpha2`.
+    V1alpha2,
+}
+
+impl ProtoNumbering {
+    /// The same methods, where clients with these numbers find them.
+    pub(crate) fn serve(self, methods: Router) -> Router {
+        match self {
+            Self::V1 => methods,
+            Self::V1alpha2 => Router::new().fallback_service(methods).layer(map_request(to_v1alpha2)),
+        }
+    }
+}
+
+async fn to_v1alpha2(mut request: Request) -> Request {
+    let mut parts = request.uri().clone().into_parts();
+    let path = request.uri().path().strip_prefix("/proto.").map(|rest| format!("/muster.v1alpha2.{rest}"));
+    if let Some(path) = path.and_then(|path| path.parse().ok()) {
+        parts.path_and_query = Some(path);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
 }
 
 /// Puts routes behind the guard and behind authentication; the principal is in the request's extensions.

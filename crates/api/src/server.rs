@@ -21,7 +21,7 @@ use crate::guard::GuardSettings;
 use crate::identity::Identity;
 use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
-use crate::serve::{grpc_router, protect};
+use crate::serve::{ProtoNumbering, grpc_router, protect};
 use crate::{clustering, docs, health, identity, rest};
 
 /// How long requests in flight may take to end.
@@ -86,6 +86,8 @@ pub struct Server {
     pub authenticators: Authenticators,
     /// The host names that clients on other machines may use.
     pub allowed_hosts: Vec<String>,
+    /// The numbers of messages in package `proto`.
+    pub proto_numbering: ProtoNumbering,
     /// TLS on both ports.
     pub tls: Option<Tls>,
 }
@@ -93,7 +95,17 @@ pub struct Server {
 impl Server {
     /// Serves until `stop` ends, then lets requests in flight end.
     pub async fn run(self, ports: Ports, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Self { api, clustering, identity, service, metrics, authenticators, allowed_hosts, tls } = self;
+        let Self {
+            api,
+            clustering,
+            identity,
+            service,
+            metrics,
+            authenticators,
+            allowed_hosts,
+            proto_numbering,
+            tls,
+        } = self;
         let guard = |address: SocketAddr| GuardSettings {
             loopback: address.ip().is_loopback(),
             allowed_hosts: allowed_hosts.clone(),
@@ -108,7 +120,7 @@ impl Server {
         let methods = health::add_to(api.grpc(), service);
         let grpc = |address| {
             let router = grpc_router(methods.clone(), authenticators.clone(), guard(address));
-            requests.around(router, Port::Grpc, &[])
+            proto_numbering.serve(requests.around(router, Port::Grpc, &[]))
         };
         let both = OnePort {
             rest: requests.around(rest, Port::Rest, &[clustering::mark, identity::mark, docs::mark]),

@@ -114,6 +114,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         metrics: server_metrics,
         authenticators,
         allowed_hosts: settings.allowed_hosts.clone(),
+        proto_numbering: settings.grpc_proto_numbering.into(),
         tls,
     };
     // Before the announcement: its readers may end the server at once.

@@ -335,6 +335,15 @@ pub struct ObservedSummary {
     /// The generation of that object, as last observed: it rises whenever anyone changes what the object specifies.
     #[serde(skip_serializing_if = "is_zero")]
     pub object_generation: u64,
+    /// The digest of that object's content, as it was last stored.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub object_content: String,
+    /// The state that its operator reports: empty before it has reported any. None if it does not report states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported_state: Option<String>,
+    /// The ports of the head by purpose, as its operator reports them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ports: BTreeMap<String, String>,
     /// Groups whose size an autoscaler decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,

@@ -1,6 +1,6 @@
 //! The profile types and their schemas.
 
-use crate::recipe::{ENVIRONMENTS, SERVICE_TYPES};
+use crate::recipe::{ENVIRONMENTS, PULL_POLICIES, SERVICE_TYPES, UPSCALING_MODES};
 use crate::spec::{Property, Schema};
 
 /// A type of profile.
@@ -65,6 +65,44 @@ const NODE_POD: Schema = Schema(&[
     ),
     ("start_parameters", Property::free_map("What KubeRay starts Ray with, as names and values.")),
     ("service_type", Property::string("The type of the head's Service.").allowed(SERVICE_TYPES)),
+    ("image_pull_policy", Property::string("When its image is pulled.").allowed(PULL_POLICIES)),
+    ("security_context", Property::map("What its container may do.", SECURITY_CONTEXT)),
+    (
+        "env_from",
+        Property::free_map("Environment variables with values of other objects: kind, name and key."),
+    ),
+]);
+
+const CAPABILITY: Property = Property::string("A capability.");
+
+const SECURITY_CONTEXT: Schema = Schema(&[
+    ("privileged", Property::boolean("Whether it has the rights of the machine below.")),
+    ("add", Property::list("Capabilities of Linux that it gets.", &CAPABILITY)),
+    ("drop", Property::list("Capabilities of Linux that it loses.", &CAPABILITY)),
+]);
+
+const AUTOSCALER: Schema = Schema(&[
+    ("idle_timeout_seconds", Property::integer("After how many seconds an idle worker is removed.")),
+    ("upscaling_mode", Property::string("How eagerly it adds workers.").allowed(UPSCALING_MODES)),
+    ("image", Property::string("The image of its container.")),
+    ("image_pull_policy", Property::string("When that image is pulled.").allowed(PULL_POLICIES)),
+    ("cpu", Property::string("Processors of its container.")),
+    ("memory", Property::string("Memory of its container.")),
+    ("env", Property::free_map("Environment variables of its container.")),
+    (
+        "env_from",
+        Property::list(
+            "ConfigMaps and Secrets whose keys become variables of its container.",
+            &Property::free_map("kind and name."),
+        ),
+    ),
+    (
+        "volumes",
+        Property::list(
+            "What is mounted into it.",
+            &Property::map("A volume, and where it is mounted.", MOUNT),
+        ),
+    ),
 ]);
 
 const MOUNT: Schema = Schema(&[
@@ -95,6 +133,9 @@ pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("image_template", Property::string("The image template to be used instead.").updatable()),
     ("head", Property::map("How the head is made.", NODE).updatable()),
     ("worker", Property::map("How workers are made.", NODE).updatable()),
+    ("autoscaler", Property::map("The autoscaler in the cluster, on Kubernetes.", AUTOSCALER)),
+    ("ingress", Property::boolean("Whether an Ingress leads to the head, on Kubernetes.")),
+    ("service_annotations", Property::free_map("Annotations of the head's Service, on Kubernetes.")),
     ("idle_timeout", Property::integer("Seconds without use after which it is stopped.").updatable()),
     ("max_lifetime", Property::integer("Seconds after which it is stopped whatever it does.").updatable()),
 ]);
@@ -172,7 +213,7 @@ impl std::fmt::Display for TypeInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{ClusterRecipe, Mount, NodeRecipe, PodRecipe};
+    use crate::recipe::{Autoscaler, ClusterRecipe, Mount, NodeRecipe, PodRecipe, SecurityContext};
 
     /// The keys that a type reads, as its own error lists them.
     fn read_by<T: for<'d> serde::Deserialize<'d> + std::fmt::Debug>() -> Vec<String> {
@@ -190,6 +231,8 @@ mod tests {
         assert_eq!(names(NODE), read_by::<NodeRecipe>());
         assert_eq!(names(NODE_POD), read_by::<PodRecipe>());
         assert_eq!(names(MOUNT), read_by::<Mount>());
+        assert_eq!(names(AUTOSCALER), read_by::<Autoscaler>());
+        assert_eq!(names(SECURITY_CONTEXT), read_by::<SecurityContext>());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The recipe in `dask.cluster`, `ray.cluster` and `spark.cluster` profiles, the same for every API and provider.
 
+mod autoscaler;
 mod given;
 mod pod;
 
@@ -17,8 +18,11 @@ use crate::shape::{Shape, Toleration, UpperLimits};
 use crate::time::TimeSpan;
 use crate::unknown_fields::UnknownFields;
 
+pub use autoscaler::{Autoscaler, UPSCALING_MODES};
 pub use given::GivenRecipe;
-pub use pod::{Mount, PodRecipe, SERVICE_TYPES, Volume};
+pub use pod::{
+    EnvSource, EnvSourceKind, Mount, PULL_POLICIES, PodRecipe, SERVICE_TYPES, SecurityContext, Volume,
+};
 
 /// The environments that a cluster may be for.
 pub const ENVIRONMENTS: &[&str] = &["DEV", "TESTING", "STAGING", "PRODUCTION"];
@@ -54,6 +58,15 @@ pub struct ClusterRecipe {
     /// The workers.
     #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
     pub worker: NodeRecipe,
+    /// The autoscaler in the cluster, on Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<Autoscaler>,
+    /// Whether an Ingress leads to the head, on Kubernetes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ingress: bool,
+    /// Annotations of the Service of the head, on Kubernetes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_annotations: BTreeMap<String, String>,
     /// Seconds without use after which it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<u64>,
@@ -187,12 +200,17 @@ impl NodeRecipe {
     /// This recipe, completed by `other`.
     fn or(self, other: Self) -> Self {
         let shape = self.shape().or(other.shape());
+        let (mut env, mut pod) = (other.env, other.pod);
+        // A variable has one value, here or in another object.
+        env.retain(|name, _| !self.pod.env_from.contains_key(name));
+        pod.env_from.retain(|name, _| !self.env.contains_key(name));
+        env.extend(self.env);
         let completed = Self {
             shape: self.shape.or(other.shape),
             image: self.image.or(other.image),
-            env: other.env.into_iter().chain(self.env).collect(),
+            env,
             args: if self.args.is_empty() { other.args } else { self.args },
-            pod: self.pod.or(other.pod),
+            pod: self.pod.or(pod),
             ..Self::default()
         };
         completed.with_shape(shape)
@@ -317,6 +335,19 @@ mod tests {
         );
         assert_eq!(made.env, BTreeMap::from([("A".into(), "group".into()), ("B".into(), "worker".into())]));
         assert_eq!((made.image.as_deref(), made.args.as_slice()), (Some("all"), &["--x".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_variable_has_one_value_whether_it_is_given_or_in_another_object() {
+        let secret = json!({"kind": "secret", "name": "s", "key": "k"});
+        let recipe = recipe(&json!({
+            "worker": {"env": {"A": "all"}, "pod": {"env_from": {"B": secret, "C": secret}}},
+        }))
+        .unwrap();
+        let own = json!({"env": {"B": "own"}, "pod": {"env_from": {"A": secret}}});
+        let made = recipe.workers(Some(&group(Shape::default(), NodeRecipe::deserialize(own).unwrap())));
+        assert_eq!(made.env, BTreeMap::from([("B".into(), "own".into())]));
+        assert_eq!(made.pod.env_from.keys().collect::<Vec<_>>(), ["A", "C"]);
     }
 
     #[test]

@@ -1,30 +1,20 @@
 //! What a root object says of a cluster that nobody here has a row for.
 
-use std::collections::BTreeMap;
-
 use muster_core::cluster::WorkerGroup;
 use muster_core::profile::ProfileType;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use muster_core::shape::Shape;
 use muster_engine::ports::provider::DiscoveredCluster;
-use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, USER, Words, groups};
+use muster_frameworks::kubernetes::{Flavor, GroupWords, NodeWords, Words, groups};
 use serde_json::{Map, Value};
 
+use crate::content::Content;
 use crate::facts::moment;
-use crate::marks;
-
-/// Annotations that are larger than what they are about.
-const TOO_MUCH: [&str; 2] =
-    ["kubectl.kubernetes.io/last-applied-configuration", "kopf.zalando.org/last-handled-configuration"];
 
 /// Reads a cluster from its root, and from what all its objects say.
 pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> DiscoveredCluster {
     let metadata = &root["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
-    let mut labels = texts(&metadata["labels"]);
-    labels.remove(marks::CLUSTER);
-    let mut annotations = texts(&metadata["annotations"]);
-    annotations.retain(|key, _| !TOO_MUCH.contains(&key.as_str()) && !marks::is_ours(key));
     let head = words.first().map(|words| words.head.clone()).unwrap_or_default();
     let recipe = ClusterRecipe {
         flavor: Some(flavor.name().to_owned()),
@@ -41,11 +31,8 @@ pub(crate) fn describe(flavor: &dyn Flavor, root: &Value, words: &[&Words]) -> D
         framework: flavor.framework(),
         flavor: flavor.name().to_owned(),
         groups: groups(words).into_iter().map(group).collect(),
-        owner: flavor.owner(&labels),
-        user: annotations.get(USER).cloned().unwrap_or_else(|| flavor.user(&labels)),
+        content: Content::read(flavor, root).parse(flavor),
         created_at: moment(&text("creationTimestamp")),
-        labels,
-        annotations,
     }
 }
 
@@ -74,11 +61,6 @@ fn group(words: &GroupWords) -> WorkerGroup {
         shape: words.made_from.shape.clone(),
         spec,
     }
-}
-
-fn texts(value: &Value) -> BTreeMap<String, String> {
-    let pairs = value.as_object().into_iter().flatten();
-    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 #[cfg(test)]

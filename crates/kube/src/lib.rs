@@ -6,6 +6,7 @@
 //! written only if nobody else wrote in between.
 
 mod connect;
+mod content;
 mod describe;
 mod details;
 mod facts;

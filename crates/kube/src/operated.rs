@@ -277,13 +277,18 @@ impl Provider for Operated {
         };
         let site = self.current_site(&stand, target.cluster, nodes).await?;
         self.ask_for_last_words(&stand, &site, target.cluster.id);
+        let content = self.changed_content(&stand, &site, target.cluster).await?;
         let others = Others {
             fences: &self.writer.fences,
             heard: &|uid| self.installed.happenings.of(uid),
             last_words: &|uid| self.last_words.of(uid),
             now: SystemClock.now(),
         };
-        Ok(observe::observed(stand.flavor, &stand.key, &site, target.cluster, &others))
+        let mut observed = observe::observed(stand.flavor, &stand.key, &site, target.cluster, &others);
+        if let ObjectState::Present(spec) = &mut observed.object {
+            spec.content = content.map(Box::new);
+        }
+        Ok(observed)
     }
 
     async fn details(

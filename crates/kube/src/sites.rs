@@ -21,6 +21,7 @@ use tokio::sync::broadcast;
 pub(crate) use site::Site;
 pub(crate) use take::{Objects, Pods};
 
+use crate::content::{Content, RecentContent};
 use crate::facts::{LeanPod, ObjectFacts, is_older};
 use crate::observe::NOTICED_WITHIN;
 use crate::stale::StaleWatches;
@@ -67,6 +68,8 @@ struct State {
     stale: StaleWatches,
     /// What is gone, and may still be reported: by a watch that is late, or by the answer to a write.
     graves: Graves,
+    /// The content of the roots that changed last.
+    recent: RecentContent,
     /// Where what has a UID is.
     places: HashMap<String, Key>,
     /// Rises with everything that is taken in.
@@ -184,7 +187,12 @@ impl Sites {
     /// An object is so now. If it was read since a moment, what was known before that is older, whatever its version.
     pub(crate) fn take_object(&self, since: Option<u64>, watched: &Watched, object: &Value, tell: bool) {
         let Some(words) = self.flavor.read(watched.kind, object) else { return };
-        let facts = ObjectFacts::read(watched.kind, object, words);
+        let mut facts = ObjectFacts::read(watched.kind, object, words);
+        if watched.part == Part::Root {
+            let content = Content::read(self.flavor, object);
+            facts.content = Some(content.digest().to_owned());
+            self.state.lock().recent.add(&facts.uid, content);
+        }
         let key = Key { namespace: facts.namespace.clone(), name: facts.words.cluster.clone() };
         let (cluster, noticed) = (facts.cluster, facts.words.noticed);
         let mut is_new_root = false;
@@ -200,6 +208,11 @@ impl Sites {
             self.tell_later(cluster);
         }
         self.tell_of(changed.filter(|_| tell));
+    }
+
+    /// The content of a root, if it is at hand and has this digest.
+    pub(crate) fn recent_content(&self, uid: &str, digest: &str) -> Option<Content> {
+        self.state.lock().recent.get(uid, digest)
     }
 
     /// An object is gone.
@@ -263,6 +276,7 @@ impl Sites {
         let mut state = self.state.lock();
         state.graves.add(uid);
         state.places.remove(uid);
+        state.recent.remove(uid);
         let site = state.sites.get_mut(key)?;
         change(site);
         let cluster = site.cluster;

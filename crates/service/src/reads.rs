@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ActionId, ProfileId};
+use muster_core::event::Event;
+use muster_core::ids::{ActionId, ClusterId, ProfileId};
 use muster_core::node::Node;
 use muster_core::policy::{Binding, Policy};
 use muster_core::profile::Profile;
 use muster_store::reads::{Belongings, Edges, EngineRow};
 use muster_store::{Dialect, SCHEMA_VERSION};
+use serde_json::Value;
 
 use crate::error::ServiceError;
 use crate::service::Service;
@@ -42,6 +44,23 @@ impl Service {
     /// The profile of a cluster or node.
     pub async fn profile(&self, id: ProfileId) -> Result<Option<Profile>, ServiceError> {
         Ok(self.store().profile(id).await?)
+    }
+
+    /// The objects of these clusters as APIs show them, as far as any are stored.
+    pub async fn cluster_objects(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Value>, ServiceError> {
+        Ok(self.store().cluster_objects(clusters).await?)
+    }
+
+    /// The latest events of each of these clusters and their nodes, the newest first.
+    pub async fn latest_events(
+        &self,
+        clusters: &[ClusterId],
+        limit: u32,
+    ) -> Result<HashMap<ClusterId, Vec<Event>>, ServiceError> {
+        Ok(self.store().latest_events(clusters, limit).await?)
     }
 
     /// How a policy is bound to a cluster; none if it is not.

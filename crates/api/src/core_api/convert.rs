@@ -1,7 +1,9 @@
 //! Converts rows to messages.
 
+use std::collections::BTreeMap;
+
 use muster_core::action::{Action, Milestone};
-use muster_core::cluster::{Cluster, ClusterStatus, WorkerGroup};
+use muster_core::cluster::{Cluster, ClusterStatus, Framework, WorkerGroup};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
 use muster_core::recipe::NodeRecipe;
@@ -38,7 +40,7 @@ pub(super) fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key
 
 pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     let given: wire::Cluster = kept(&cluster.spec, CLUSTER_SPEC);
-    let head = given.cluster_spec.and_then(|spec| spec.head_group_spec);
+    let spec = given.cluster_spec.unwrap_or_default();
     let desired_workers = number(cluster.desired());
     let there = cluster.deleted_at.is_none();
     let idle_ends_at = cluster.idle_ends_at().filter(|_| there).map(moment);
@@ -46,14 +48,14 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     let lifetime_ends_at = cluster.lifetime_ends_at().filter(|_| there).map(moment);
     wire::Cluster {
         cluster_spec: Some(wire::ClusterSpec {
-            head_group_spec: head,
             worker_group_spec: cluster.groups.iter().map(group).collect(),
+            ..spec
         }),
         created_at: Some(moment(cluster.init_at)),
         deleted_at: cluster.deleted_at.map(moment),
         updated_at: cluster.updated_at.map(moment),
-        cluster_state: state(cluster.status).to_owned(),
-        service_endpoint: cluster.observed.endpoints.clone(),
+        cluster_state: state(&cluster),
+        service_endpoint: ports(&cluster),
         id: cluster.id.to_string(),
         profile: cluster.profile_type.to_string(),
         framework: cluster.framework.map(|framework| framework.as_str().to_owned()).unwrap_or_default(),
@@ -87,14 +89,36 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     }
 }
 
-/// The few states that clients of the older API know.
-const fn state(status: ClusterStatus) -> &'static str {
-    match status {
+/// One of the few states that existing clients know: as the operator reports it, if it does.
+fn state(cluster: &Cluster) -> String {
+    let reported = cluster.observed.reported_state.as_ref().filter(|_| cluster.deleted_at.is_none());
+    let state = match cluster.status {
         ClusterStatus::Active | ClusterStatus::Warning => "ready",
         ClusterStatus::Error | ClusterStatus::Critical => "failed",
         ClusterStatus::Suspended => "suspended",
         _ => "",
+    };
+    reported.cloned().unwrap_or_else(|| state.to_owned())
+}
+
+/// Ports by purpose: as the operator reports them, if it does, and otherwise those of the endpoints.
+fn ports(cluster: &Cluster) -> BTreeMap<String, String> {
+    if cluster.observed.reported_state.is_some() {
+        return cluster.observed.ports.clone();
     }
+    let purpose = |endpoint: &str| match (cluster.framework, endpoint) {
+        // As KubeRay names them.
+        (Some(Framework::Ray), "address") => "head".to_owned(),
+        (Some(Framework::Ray), "gcs") => "redis".to_owned(),
+        _ => endpoint.to_owned(),
+    };
+    let port = |address: &str| {
+        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let port = host.split('/').next()?.rsplit_once(':')?.1;
+        port.parse::<u16>().ok().map(|port| port.to_string())
+    };
+    let endpoints = cluster.observed.endpoints.iter();
+    endpoints.filter_map(|(endpoint, address)| Some((purpose(endpoint), port(address)?))).collect()
 }
 
 pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
@@ -213,5 +237,57 @@ pub(super) fn action(action: Action) -> wire::Action {
         user: action.principal.id,
         project: action.principal.project,
         milestones,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn observed(framework: Framework, endpoints: &[(&str, &str)]) -> Cluster {
+        let mut cluster = Cluster { framework: Some(framework), ..sample::cluster(0, 0, None) };
+        cluster.observed.endpoints =
+            endpoints.iter().map(|(name, address)| ((*name).to_owned(), (*address).to_owned())).collect();
+        cluster
+    }
+
+    #[rstest]
+    #[case::ray(
+        Framework::Ray,
+        &[("address", "ray://127.0.0.1:10001"), ("dashboard", "http://127.0.0.1:8265"), ("gcs", "127.0.0.1:6379")],
+        &[("dashboard", "8265"), ("head", "10001"), ("redis", "6379")],
+    )]
+    #[case::dask(
+        Framework::Dask,
+        &[("address", "tcp://[::1]:8786"), ("dashboard", "http://localhost:8787/status"), ("other", "none")],
+        &[("address", "8786"), ("dashboard", "8787")],
+    )]
+    fn endpoints_are_shown_as_ports_by_purpose(
+        #[case] framework: Framework,
+        #[case] endpoints: &[(&str, &str)],
+        #[case] expected: &[(&str, &str)],
+    ) {
+        let shown = ports(&observed(framework, endpoints));
+        let shown: Vec<(&str, &str)> =
+            shown.iter().map(|(name, port)| (name.as_str(), port.as_str())).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_an_operator_reports_is_shown_as_it_is() {
+        let mut cluster = observed(Framework::Ray, &[("address", "ray://head.svc:10001")]);
+        cluster.status = ClusterStatus::Active;
+        assert_eq!(state(&cluster), "ready");
+        cluster.observed.reported_state = Some(String::new());
+        assert_eq!((state(&cluster).as_str(), ports(&cluster)), ("", BTreeMap::new()));
+        cluster.observed.reported_state = Some("suspended".to_owned());
+        cluster.observed.ports = BTreeMap::from([("head".to_owned(), "31850".to_owned())]);
+        assert_eq!(
+            (state(&cluster).as_str(), ports(&cluster)),
+            ("suspended", cluster.observed.ports.clone())
+        );
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
-use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::ids::{ClusterId, LOCAL_PROVIDER, ProfileId};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
+use muster_core::recipe::ClusterRecipe;
 use muster_core::resize::Sizes;
 use muster_core::shape::Shape;
 use muster_core::time::TimeSpan;
@@ -132,6 +133,11 @@ impl CoreApi {
         self.service.resolve_names(&kind, &mut properties)?;
         let properties = recipe::properties(&given, properties, framework)?;
         self.service.check_recipe_namespace(principal, &properties)?;
+        let groups = groups(given.cluster_spec.as_ref())?;
+        if framework.is_some() && instance.provider() == LOCAL_PROVIDER {
+            let recipe = ClusterRecipe::from_stored(&properties).map_err(ApiError::invalid)?;
+            recipe::check_local(&recipe, &groups)?;
+        }
         let now = self.service.now();
         let recipe = ProfileId::from_uuid(new_id());
         let profile = Profile {
@@ -146,7 +152,7 @@ impl CoreApi {
             user: if given.user.is_empty() { principal.id.clone() } else { given.user.clone() },
             framework,
             flavor: optional(&given.flavor),
-            groups: groups(given.cluster_spec.as_ref())?,
+            groups,
             timeout: timeout(&given)?,
             limits: recipe::limits(&given, &profile.properties, framework)?,
             labels: given.labels.clone(),
@@ -246,13 +252,15 @@ fn kept<T: serde::Serialize + Default + PartialEq>(key: &str, given: &T) -> Map<
 }
 
 fn without_rows(given: wire::Cluster) -> wire::Cluster {
-    let head = given.cluster_spec.and_then(|spec| spec.head_group_spec);
     wire::Cluster {
         version: given.version,
         environment: given.environment,
-        cluster_spec: head
-            .map(|head| wire::ClusterSpec { head_group_spec: Some(head), worker_group_spec: Vec::new() }),
+        cluster_spec: given
+            .cluster_spec
+            .map(|spec| wire::ClusterSpec { worker_group_spec: Vec::new(), ..spec })
+            .filter(|spec| *spec != wire::ClusterSpec::default()),
         envs: given.envs,
+        envs_from: given.envs_from,
         profile_properties: given.profile_properties,
         app: given.app,
         ephemeral: given.ephemeral,
@@ -289,8 +297,8 @@ mod tests {
     #[test]
     fn worker_groups_are_counted_before_they_are_read() {
         let spec = wire::ClusterSpec {
-            head_group_spec: None,
             worker_group_spec: vec![wire::WorkerGroupSpec::default(); MOST_GROUPS + 1],
+            ..wire::ClusterSpec::default()
         };
         let refused = groups(Some(&spec)).unwrap_err().message;
         assert_eq!(refused, "101 worker groups are given: 100 are possible");

@@ -1,10 +1,15 @@
 //! Pod settings of a request: labels, accounts, volumes.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use muster_core::quantity::Memory;
-use muster_core::recipe::{Mount, PodRecipe, SERVICE_TYPES, Volume};
+use muster_core::recipe::{
+    Autoscaler, EnvSource, EnvSourceKind, Mount, PULL_POLICIES, PodRecipe, SERVICE_TYPES, SecurityContext,
+    UPSCALING_MODES, Volume,
+};
 use muster_proto::v1alpha2 as wire;
+use wire::env_value_from::Source;
 use wire::volume::{AccessMode, HostPathType, MountPropagationMode, VolumeType};
 
 use super::find::optional;
@@ -27,6 +32,9 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
         volumes: mounts(&given.volumes)?,
         start_parameters: given.ray_start_params.clone(),
         service_type,
+        image_pull_policy: pull_policy("head_group_spec", &given.image_pull_policy)?,
+        security_context: given.security_context.as_ref().map(security_context),
+        env_from: sources(&given.environment_from)?,
     })
 }
 
@@ -40,7 +48,101 @@ pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, Api
         volumes: mounts(&given.volumes)?,
         start_parameters: given.ray_start_params.clone(),
         service_type: None,
+        image_pull_policy: pull_policy(&format!("group '{}'", given.group_name), &given.image_pull_policy)?,
+        security_context: given.security_context.as_ref().map(security_context),
+        env_from: sources(&given.environment_from)?,
     })
+}
+
+/// The autoscaler of a cluster; its volumes must be the head's.
+pub(super) fn autoscaler(given: &wire::AutoscalerOptions) -> Result<Autoscaler, ApiError> {
+    fn amount<T: FromStr>(what: &str, given: &str) -> Result<Option<T>, ApiError> {
+        let wrong = |_| {
+            ApiError::invalid(format!(
+                "{what} for autoscaler is not specified correctly: '{given}' is no quantity"
+            ))
+        };
+        (!given.is_empty()).then(|| given.parse().map_err(wrong)).transpose()
+    }
+    let mode = optional(&given.upscaling_mode);
+    if let Some(unknown) = mode.as_ref().filter(|mode| !UPSCALING_MODES.contains(&mode.as_str())) {
+        return Err(ApiError::invalid(format!(
+            "upscaling_mode of autoscaler_options is '{unknown}': {} is possible",
+            UPSCALING_MODES.join(", ")
+        )));
+    }
+    let idle = u32::try_from(given.idle_timeout_seconds).map_err(|_| {
+        ApiError::invalid(format!(
+            "idle_timeout_seconds of autoscaler_options is {}: it is not negative",
+            given.idle_timeout_seconds
+        ))
+    })?;
+    let whole = |from: &wire::EnvValueFrom| {
+        let kind = source_kind(from);
+        if !matches!(kind, EnvSourceKind::ConfigMap | EnvSourceKind::Secret) || from.name.is_empty() {
+            return Err(ApiError::invalid(
+                "environment_from of autoscaler_options takes ConfigMaps and Secrets, by name",
+            ));
+        }
+        Ok(EnvSource { kind, name: from.name.clone(), key: String::new() })
+    };
+    Ok(Autoscaler {
+        idle_timeout_seconds: (idle > 0).then_some(idle),
+        upscaling_mode: mode,
+        image: optional(&given.image),
+        image_pull_policy: pull_policy("autoscaler_options", &given.image_pull_policy)?,
+        cpu: amount("cpu", &given.cpu)?,
+        memory: amount("memory", &given.memory)?,
+        env: given.environment.clone(),
+        env_from: given.environment_from.iter().map(whole).collect::<Result<_, _>>()?,
+        volumes: mounts(&given.volumes)?,
+    })
+}
+
+fn pull_policy(whose: &str, given: &str) -> Result<Option<String>, ApiError> {
+    let policy = optional(given);
+    match policy.as_ref().filter(|policy| !PULL_POLICIES.contains(&policy.as_str())) {
+        None => Ok(policy),
+        Some(unknown) => Err(ApiError::invalid(format!(
+            "image_pull_policy of {whose} is '{unknown}': {} is possible",
+            PULL_POLICIES.join(", ")
+        ))),
+    }
+}
+
+fn security_context(given: &wire::SecurityContext) -> SecurityContext {
+    let wire::SecurityContext { add_capabilities, drop_capabilities, privileged } = given.clone();
+    SecurityContext { privileged, add: add_capabilities, drop: drop_capabilities }
+}
+
+/// Environment variables with values of other objects.
+pub(super) fn sources(
+    given: &BTreeMap<String, wire::EnvValueFrom>,
+) -> Result<BTreeMap<String, EnvSource>, ApiError> {
+    let source = |(variable, from): (&String, &wire::EnvValueFrom)| {
+        let (kind, name, key) = (source_kind(from), from.name.clone(), from.key.clone());
+        let needs_name = matches!(kind, EnvSourceKind::ConfigMap | EnvSourceKind::Secret);
+        if variable.is_empty() || variable.contains('=') {
+            return Err(ApiError::invalid(format!(
+                "environment variable {variable:?} is not possible: a name without '='"
+            )));
+        }
+        if key.is_empty() || (needs_name && name.is_empty()) {
+            let what = if needs_name { "the name of an object and a key" } else { "a key" };
+            return Err(ApiError::invalid(format!("environment variable '{variable}' needs {what}")));
+        }
+        Ok((variable.clone(), EnvSource { kind, name, key }))
+    };
+    given.iter().map(source).collect()
+}
+
+fn source_kind(from: &wire::EnvValueFrom) -> EnvSourceKind {
+    match from.source() {
+        Source::Configmap => EnvSourceKind::ConfigMap,
+        Source::Secret => EnvSourceKind::Secret,
+        Source::Resourcefield => EnvSourceKind::Resource,
+        Source::Field => EnvSourceKind::Field,
+    }
 }
 
 fn mounts(given: &[wire::Volume]) -> Result<Vec<Mount>, ApiError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::cluster::Framework;
+use muster_core::cluster::{Framework, WorkerGroup};
 use muster_core::limits::Limits;
 use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
 use muster_proto::{v1alpha2 as wire, wkt};
@@ -33,10 +33,70 @@ pub(super) fn properties(
     if let Some(head) = head {
         recipe.head.pod = pods::of_head(head)?.or(recipe.head.pod);
     }
+    for (name, source) in pods::sources(&given.envs_from)? {
+        // A node's own variable of that name counts more.
+        if !recipe.head.env.contains_key(&name) {
+            recipe.head.pod.env_from.entry(name.clone()).or_insert_with(|| source.clone());
+        }
+        recipe.worker.env.remove(&name);
+        recipe.worker.pod.env_from.insert(name, source);
+    }
+    add_access(given, &mut recipe, framework)?;
     recipe.environment = environment(given).or(recipe.environment);
     match serde_json::to_value(recipe) {
         Ok(Value::Object(properties)) => Ok(properties),
         _ => Err(ApiError::internal("a recipe has no JSON")),
+    }
+}
+
+/// Adds the autoscaler and the way to the head.
+fn add_access(
+    given: &wire::Cluster,
+    recipe: &mut ClusterRecipe,
+    framework: Option<Framework>,
+) -> Result<(), ApiError> {
+    let Some(spec) = &given.cluster_spec else { return Ok(()) };
+    let is_ray = framework == Some(Framework::Ray);
+    let options = spec.autoscaler_options.as_ref();
+    if spec.enable_in_tree_autoscaling {
+        if framework == Some(Framework::Spark) {
+            return Err(ApiError::invalid(
+                "enable_in_tree_autoscaling is not possible on Spark: leave it out",
+            ));
+        }
+        recipe.autoscaler = Some(options.map(pods::autoscaler).transpose()?.unwrap_or_default());
+    }
+    let ingress = spec.head_group_spec.as_ref().is_some_and(|head| head.enable_ingress);
+    let of_ray = [
+        ("autoscaler_options", options.is_some()),
+        ("head_service_annotations", !spec.head_service_annotations.is_empty()),
+        ("enable_ingress", ingress),
+    ];
+    if let Some((field, _)) = of_ray.iter().find(|(_, given)| *given && !is_ray) {
+        return Err(ApiError::invalid(format!("{field} is for Ray alone: leave it out")));
+    }
+    if options.is_some() && !spec.enable_in_tree_autoscaling {
+        return Err(ApiError::invalid("autoscaler_options need enable_in_tree_autoscaling"));
+    }
+    recipe.ingress |= ingress;
+    recipe.service_annotations.extend(spec.head_service_annotations.clone());
+    Ok(())
+}
+
+/// Refuses what only Kubernetes has, where it would silently be missing.
+pub(super) fn check_local(recipe: &ClusterRecipe, groups: &[WorkerGroup]) -> Result<(), ApiError> {
+    if recipe.autoscaler.is_some() {
+        return Err(ApiError::invalid(
+            "enable_in_tree_autoscaling needs Kubernetes: leave it out for local processes",
+        ));
+    }
+    let groups = groups.iter().map(|group| recipe.workers(Some(group)));
+    let mut nodes = std::iter::once(recipe.head()).chain(groups);
+    match nodes.find_map(|node| node.pod.env_from.into_keys().next()) {
+        Some(name) => Err(ApiError::invalid(format!(
+            "environment variable '{name}' has the value of another object, which needs Kubernetes: give a value"
+        ))),
+        None => Ok(()),
     }
 }
 

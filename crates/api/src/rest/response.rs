@@ -23,7 +23,7 @@ const EVENTS: &str = "text/event-stream";
 const GRPC: &str = "application/grpc";
 
 /// The paths whose contract allows no additional keys in errors.
-const STRICT: &str = "/apis/v1/";
+pub(super) const STRICT: &str = "/apis/v1/";
 
 type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
 

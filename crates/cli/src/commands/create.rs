@@ -110,7 +110,7 @@ impl Create {
                 ..CreateClusterRequest::default()
             };
             let change = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
-            carry_out(&mut client, change, wait.no_wait, deadline, &format).await
+            Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await
         })
     }
 }
@@ -157,7 +157,11 @@ impl Spec {
             flavor: flavor.unwrap_or_default(),
             idle_timeout,
             max_lifetime,
-            cluster_spec: Some(ClusterSpec { head_group_spec: head, worker_group_spec: groups }),
+            cluster_spec: Some(ClusterSpec {
+                head_group_spec: head,
+                worker_group_spec: groups,
+                ..ClusterSpec::default()
+            }),
             ..Cluster::default()
         }
     }

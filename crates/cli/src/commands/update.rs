@@ -203,7 +203,8 @@ impl Changes {
         let concerns_groups = paths.iter().any(|path| path.starts_with("cluster_spec.worker_group_spec"));
         let worker_group_spec =
             if concerns_groups { changed_groups(present, group.as_deref(), &workers) } else { Vec::new() };
-        cluster.cluster_spec = Some(ClusterSpec { head_group_spec: Some(head), worker_group_spec });
+        cluster.cluster_spec =
+            Some(ClusterSpec { head_group_spec: Some(head), worker_group_spec, ..ClusterSpec::default() });
         Ok((cluster, FieldMask { paths }))
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
+use muster_api::ProtoNumbering;
 use muster_api::auth::KUBERNETES_SCHEME;
 use muster_core::projects::ProjectNamespaces;
 use muster_core::shape::{NamedShape, Shape};
@@ -22,6 +23,7 @@ use super::egress::{Network, Rule};
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) grpc_listen: SocketAddr,
+    pub(crate) grpc_proto_numbering: Numbering,
     pub(crate) data_dir: PathBuf,
     pub(crate) database_url: Option<String>,
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -51,6 +53,25 @@ pub(crate) struct Settings {
     pub(crate) project_namespaces: ProjectNamespaces,
 }
 
+/// The numbers that messages of package `proto` have in gRPC requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Numbering {
+    /// As clients of the KubeRay API server send them since its API v1
+    V1,
+    /// As its command line sent them until version 0.6
+    V1alpha2,
+}
+
+impl From<Numbering> for ProtoNumbering {
+    fn from(numbering: Numbering) -> Self {
+        match numbering {
+            Numbering::V1 => Self::V1,
+            Numbering::V1alpha2 => Self::V1alpha2,
+        }
+    }
+}
+
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +87,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8888),
             grpc_listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8887),
+            grpc_proto_numbering: Numbering::V1,
             data_dir: super::default_folder().unwrap_or_default(),
             database_url: None,
             kubeconfig: None,
@@ -107,6 +129,9 @@ pub(crate) struct Flags {
     /// Where gRPC is served
     #[arg(long, env = "MUSTER_GRPC_LISTEN", value_name = "ADDR")]
     grpc_listen: Option<SocketAddr>,
+    /// The numbers of messages in package `proto`, for gRPC clients of the KubeRay API server
+    #[arg(long, env = "MUSTER_GRPC_PROTO_NUMBERING", value_name = "VERSION")]
+    grpc_proto_numbering: Option<Numbering>,
     /// Where everything is kept
     #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -202,6 +227,7 @@ impl Flags {
         let Self {
             listen,
             grpc_listen,
+            grpc_proto_numbering,
             data_dir,
             database_url,
             kubeconfig,
@@ -231,6 +257,7 @@ impl Flags {
         let settings = Settings {
             listen: listen.unwrap_or(file.listen),
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
+            grpc_proto_numbering: grpc_proto_numbering.unwrap_or(file.grpc_proto_numbering),
             data_dir: data_dir.unwrap_or(file.data_dir),
             database_url: database_url.or(file.database_url),
             kubeconfig: kubeconfig.or(file.kubeconfig),

@@ -5,6 +5,7 @@ mod commands;
 mod compute_templates;
 mod harness;
 mod killed;
+mod kuberay_clients;
 mod logs;
 mod replicas;
 #[path = "../serve/server.rs"]

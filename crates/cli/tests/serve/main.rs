@@ -4,6 +4,7 @@ mod access;
 mod bad_input;
 mod compute_templates;
 mod docs;
+mod kuberay_clients;
 mod life;
 mod logs;
 mod metrics;

@@ -1,12 +1,14 @@
 //! Every method over both doors, by everybody: what the table of authorization says is what happens.
 
+use std::collections::HashMap;
+
 use muster_api::access::{self, Case, Subject, Verb};
 use muster_api::auth::hash;
 use muster_api::error::ACTION_HEADER;
 use muster_proto::descriptor;
 use muster_proto::rest::{METHODS, Method, Rule};
 use prost_reflect::prost::Message as _;
-use prost_reflect::{DynamicMessage, ReflectMessage as _, Value as Field};
+use prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value as Field};
 use reqwest::{Response, header};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -160,14 +162,15 @@ impl Target {
         server.token = Person::Admin.token();
         let (cluster, wait_for) = match place {
             // What processes without a framework run is not changed by an update here. This Python ends at once.
-            Place::Local if is_update(method) => (dask(&name, &python(server)), "accepted"),
+            Place::Local if is_update(method) => (of_framework("dask", &name, &python(server)), "accepted"),
+            _ if is_of_kuberay(method) => (of_framework("ray", &name, &python(server)), "accepted"),
             _ => (place.cluster(&name), "reached"),
         };
         let path = format!("/namespaces/demo/clusters?wait_for={wait_for}");
         let made = server.call(reqwest::Method::POST, &path, Some(cluster)).await;
         let action = made.headers()[ACTION_HEADER].to_str().expect("an id").to_owned();
         let made: Value = made.json().await.expect("a cluster");
-        if method.grpc_path.contains("ComputeTemplateService") {
+        if method.grpc_path.contains("ComputeTemplateService") || is_of_kuberay(method) {
             server.post("/namespaces/demo/compute_templates", template(&name)).await;
         }
         Self { place, name, cluster: made["id"].as_str().expect("an id").to_owned(), action }
@@ -185,6 +188,11 @@ impl Target {
 
     fn body(&self, method: &Method) -> Value {
         match method.grpc_path.rsplit('/').next() {
+            Some("CreateCluster") if is_of_kuberay(method) => {
+                let head = json!({"computeTemplate": self.name, "rayStartParams": {"num-cpus": "1"}});
+                let name = format!("{}-new", self.name);
+                json!({"name": name, "namespace": "demo", "user": "ada", "clusterSpec": {"headGroupSpec": head}})
+            }
             Some("CreateCluster") => self.place.cluster(&format!("{}-new", self.name)),
             Some("UpdateCluster") => json!({self.place.changed(): {"a": "b"}, "wait_for": "accepted"}),
             Some("ScaleCluster") => json!({"replicas": self.place.workers()}),
@@ -208,7 +216,20 @@ impl Target {
         if method.grpc_path.contains("ActionService") {
             fields.push(("id", text(&self.action)));
         }
-        if method.request.ends_with("CreateClusterRequest") {
+        if is_of_kuberay(method) && method.request.ends_with("CreateClusterRequest") {
+            let mut head = made("proto.HeadGroupSpec");
+            head.set_field_by_name("compute_template", text(&self.name));
+            let parameters = HashMap::from([(MapKey::String("num-cpus".to_owned()), text("1"))]);
+            head.set_field_by_name("ray_start_params", Field::Map(parameters));
+            let mut spec = made("proto.ClusterSpec");
+            spec.set_field_by_name("head_group_spec", Field::Message(head));
+            let mut cluster = made("proto.Cluster");
+            cluster.set_field_by_name("name", text(&format!("{}-new", self.name)));
+            cluster.set_field_by_name("namespace", text("demo"));
+            cluster.set_field_by_name("user", text("ada"));
+            cluster.set_field_by_name("cluster_spec", Field::Message(spec));
+            fields.push(("cluster", Field::Message(cluster)));
+        } else if method.request.ends_with("CreateClusterRequest") {
             let mut cluster = made("muster.v1alpha2.Cluster");
             cluster.set_field_by_name("name", text(&format!("{}-new", self.name)));
             cluster.set_field_by_name("profile", text(self.place.profile()));
@@ -256,11 +277,16 @@ fn python(server: &Server) -> String {
     file.to_string_lossy().into_owned()
 }
 
-/// A Dask cluster in this Python.
-fn dask(name: &str, python: &str) -> Value {
+/// A cluster of a framework in this Python.
+fn of_framework(framework: &str, name: &str, python: &str) -> Value {
     let groups = json!([{"group_name": "default", "replicas": 0, "image": python}]);
     let spec = json!({"head_group_spec": {"image": python}, "worker_group_spec": groups});
-    json!({"name": name, "framework": "dask", "cluster_spec": spec})
+    json!({"name": name, "framework": framework, "cluster_spec": spec})
+}
+
+/// Whether a method is about clusters as existing KubeRay clients know them.
+fn is_of_kuberay(method: &Method) -> bool {
+    method.grpc_path.starts_with("/proto.ClusterService/")
 }
 
 fn made(message: &str) -> DynamicMessage {

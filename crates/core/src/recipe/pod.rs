@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The types that a Service may have.
 pub const SERVICE_TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer"];
 
+/// When an image may be pulled.
+pub const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent"];
+
 /// Settings of a node's pod beside its container's shape, image and variables.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -32,6 +35,58 @@ pub struct PodRecipe {
     /// The type of the Service in front of it, one of [`SERVICE_TYPES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
+    /// When its image is pulled, one of [`PULL_POLICIES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<String>,
+    /// What its container may do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<SecurityContext>,
+    /// Environment variables with values of other objects.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env_from: BTreeMap<String, EnvSource>,
+}
+
+/// What a container may do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecurityContext {
+    /// Whether it has the rights of the machine below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privileged: Option<bool>,
+    /// Capabilities of Linux that it gets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<String>,
+    /// Capabilities of Linux that it loses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drop: Vec<String>,
+}
+
+/// Where the value of an environment variable is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvSource {
+    /// The kind of object.
+    pub kind: EnvSourceKind,
+    /// The name of the ConfigMap, Secret or container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The key in the ConfigMap or Secret, the resource, or the path of the field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}
+
+/// The kind of object that has the value of an environment variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvSourceKind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+    /// A resource of a container.
+    Resource,
+    /// A field of the pod.
+    Field,
 }
 
 /// A volume, and where it is mounted.
@@ -117,6 +172,9 @@ impl PodRecipe {
             volumes: if self.volumes.is_empty() { other.volumes } else { self.volumes },
             start_parameters: other.start_parameters.into_iter().chain(self.start_parameters).collect(),
             service_type: self.service_type.or(other.service_type),
+            image_pull_policy: self.image_pull_policy.or(other.image_pull_policy),
+            security_context: self.security_context.or(other.security_context),
+            env_from: other.env_from.into_iter().chain(self.env_from).collect(),
         }
     }
 }

@@ -34,8 +34,8 @@ pub use crate::ports::provider::external_event::ExternalEvent;
 pub use crate::ports::provider::nodes::{NodeProvider, NodeResult, ProviderResource};
 pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
-    Bounds, MemberId, ObjectSpec, ObjectState, ObservedGroup, ObservedMember, OperatorCapabilities,
-    OperatorProvider,
+    Bounds, MemberId, ObjectContent, ObjectSpec, ObjectState, ObservedGroup, ObservedMember,
+    OperatorCapabilities, OperatorProvider,
 };
 pub use crate::ports::provider::templates::{NAME_TAKEN, TemplateProvider};
 

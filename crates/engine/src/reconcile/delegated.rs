@@ -180,8 +180,11 @@ impl Delegated {
         if mirror.is_same_as(&subject.cluster) {
             return;
         }
-        let Mirror { cluster, new, changed, gone, events } = mirror;
+        let Mirror { cluster, new, changed, gone, events, object } = mirror;
         journal.events.extend(mirror_events::to_events(Some(action), &cluster, events, now));
+        if let Some(object) = object {
+            journal.object = Some((cluster.id, object));
+        }
         subject.cluster = cluster;
         self.stale = true;
         for node in changed {

@@ -6,12 +6,13 @@ use muster_store::commands::Record;
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
-    /// A commit that carries everything that is pending: nodes, ended children, events.
+    /// A commit that carries everything that is pending: nodes, ended children, events, the cluster's object.
     pub(crate) fn pending(&mut self) -> Record {
         let mut record = Record::new(self.control.ticket(), self.now());
         self.subject.nodes.drain_into(&mut record);
         self.children.drain_into(&mut record);
         record.events = std::mem::take(&mut self.journal.events);
+        record.object = self.journal.object.take();
         record
     }
 

@@ -1,29 +1,33 @@
-//! What an action reports with its next commits: events, and changes of policy bindings.
+//! What an action reports with its next commits: events, the object of its cluster, and changes of policy bindings.
 
 use std::sync::Arc;
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
+use muster_core::ids::ClusterId;
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 use muster_store::commands::BindingChange;
+use serde_json::Value;
 
 use crate::events;
 
-/// Events and changes of bindings that no commit has written yet.
+/// Everything that no commit has written yet.
 pub(crate) struct Journal {
     /// The action that the events belong to.
     action: Arc<Action>,
     /// Written with the next commit.
     pub(crate) events: Vec<Event>,
+    /// The object of a delegated cluster as APIs show it, written with the next commit.
+    pub(crate) object: Option<(ClusterId, Value)>,
     /// Written with the end of the action.
     pub(crate) bindings: Vec<BindingChange>,
 }
 
 impl Journal {
     pub(crate) fn new(action: Arc<Action>) -> Self {
-        Self { action, events: Vec::new(), bindings: Vec::new() }
+        Self { action, events: Vec::new(), object: None, bindings: Vec::new() }
     }
 
     /// Reports something about a node.

@@ -325,7 +325,7 @@ async fn observe_cluster(
     let Some(Ok(observed)) = observation.await else { return Ok(ObserveOutcome::Pending) };
     let duty = duty(provider);
     if delegated {
-        return delegated::record_observation(context, duty, cluster, nodes, observed).await;
+        return Box::pin(delegated::record_observation(context, duty, cluster, nodes, observed)).await;
     }
     let lost = lost_nodes(&nodes, &observed);
     if lost.is_empty() {

@@ -29,6 +29,12 @@ const AUTOSCALER: Kind = kind("DaskAutoscaler", "daskautoscalers");
 /// The label that tells whose every object and pod is.
 const CLUSTER_NAME: &str = "dask.org/cluster-name";
 
+/// The annotation of clusters that Muster gave an autoscaler.
+const AUTOSCALED: &str = "muster.dev/autoscaled";
+
+/// What a `DaskAutoscaler` is to such a cluster.
+const ITS_AUTOSCALER: &str = "its autoscaler";
+
 const WATCHED: &[Watched] = &[
     Watched { kind: &CLUSTER, selector: "", part: Part::Root },
     Watched { kind: &WORKER_GROUP, selector: "", part: Part::More },
@@ -88,6 +94,16 @@ impl Flavor for DaskOperator {
 
     fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
         make::manifests(plan, self.name())
+    }
+
+    fn missing(&self, cluster: &str, words: &[&Words]) -> Vec<String> {
+        let has = |part: &str| words.iter().any(|words| words.part == Some(part));
+        let is_missing = has(AUTOSCALED) && !has(ITS_AUTOSCALER);
+        is_missing.then(|| format!("DaskAutoscaler '{cluster}' ({ITS_AUTOSCALER})")).into_iter().collect()
+    }
+
+    fn is_whole(&self, words: &[&Words]) -> bool {
+        self.missing("", words).is_empty()
     }
 
     fn read(&self, kind: &Kind, object: &Value) -> Option<Words> {

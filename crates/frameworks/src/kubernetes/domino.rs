@@ -116,6 +116,18 @@ impl Flavor for Domino {
         self.pods
     }
 
+    fn is_shown(&self) -> bool {
+        true
+    }
+
+    fn shown(&self, root: &Value) -> Value {
+        let mut shown = root.clone();
+        if let Some(metadata) = shown.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        shown
+    }
+
     fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
         let (role, group) = match labels.get("app.kubernetes.io/component")?.as_str() {
             "worker" => (NodeRole::Worker, Some(DEFAULT_GROUP.to_owned())),

@@ -147,6 +147,16 @@ pub trait Flavor: Send + Sync {
     /// Reads an object of a followed kind; nothing if it belongs to no cluster.
     fn read(&self, kind: &Kind, object: &Value) -> Option<Words>;
 
+    /// Whether an API shows its root objects.
+    fn is_shown(&self) -> bool {
+        false
+    }
+
+    /// A root object as that API shows it, without what changes and means nothing to it.
+    fn shown(&self, root: &Value) -> Value {
+        root.clone()
+    }
+
     /// Reasons of the events by which its operator says that it does not act on a root as that is now.
     fn refusals(&self) -> &'static [&'static str] {
         &[]

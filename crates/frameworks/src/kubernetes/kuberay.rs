@@ -1,23 +1,22 @@
 //! Ray by the KubeRay operator: a `RayCluster` of group `ray.io`.
 
+mod make;
 mod read;
 
 use std::collections::BTreeMap;
 
-use muster_core::cluster::{Framework, WorkerGroup};
+use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use muster_core::principal::Owner;
-use muster_core::recipe::NodeRecipe;
 use serde_json::{Value, json};
 
 use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
-use super::metadata::USER;
 use super::object::{Kind, Manifest, Part, Watched};
 use super::patch::{add, replaced_entries, test};
-use super::pod::{self, Container};
 use super::pod_change::PodChange;
 use super::words::{GroupWords, Words};
 use crate::endpoints::Endpoints;
+use make::{head, start_parameters, workers};
 
 /// Ray by its operator.
 pub(super) struct KubeRay;
@@ -26,14 +25,8 @@ const RAY_CLUSTER: Kind = Kind { group: "ray.io", version: "v1", kind: "RayClust
 
 const WATCHED: &[Watched] = &[Watched { kind: &RAY_CLUSTER, selector: "", part: Part::Root }];
 
-/// The first version of Ray that asks for a token.
-const FIRST_WITH_TOKEN: (u32, u32) = (2, 52);
-
 /// Who made it, as KubeRay's own API server writes it.
 const RAY_USER: &str = "ray.io/user";
-
-const HEAD: &str = "ray-head";
-const WORKER: &str = "ray-worker";
 
 impl Flavor for KubeRay {
     fn name(&self) -> &'static str {
@@ -82,26 +75,7 @@ impl Flavor for KubeRay {
     }
 
     fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
-        let Plan { cluster, recipe } = plan;
-        let version = recipe.version.as_deref();
-        let mut spec = json!({
-            "headGroupSpec": head(plan)?,
-            "workerGroupSpecs": cluster.groups.iter().map(|group| worker_group(plan, group)).collect::<Result<Vec<_>, _>>()?,
-        });
-        let version =
-            version.map_or_else(|| version_of_image(recipe.image.as_deref()), |given| Some(given.to_owned()));
-        if let Some(service) = recipe.head().pod.service_type {
-            spec["headGroupSpec"]["serviceType"] = service.into();
-        }
-        if let Some(version) = version {
-            spec["rayVersion"] = version.clone().into();
-            if has_token(&version) {
-                spec["authOptions"] = json!({"mode": "token"});
-            }
-            Ok(vec![manifest(plan, &version, &spec)])
-        } else {
-            Ok(vec![manifest(plan, "", &spec)])
-        }
+        make::manifests(plan)
     }
 
     fn check(&self, Plan { cluster, recipe }: Plan<'_>) -> Result<(), String> {
@@ -114,6 +88,14 @@ impl Flavor for KubeRay {
 
     fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
         Some(read::words(object))
+    }
+
+    fn is_shown(&self) -> bool {
+        true
+    }
+
+    fn shown(&self, root: &Value) -> Value {
+        read::shown(root)
     }
 
     fn refusals(&self) -> &'static [&'static str] {
@@ -192,151 +174,6 @@ impl Flavor for KubeRay {
         add("RAY_AUTH_TOKEN", token);
         variables
     }
-}
-
-/// The labels are those of KubeRay's own API server, so that each finds what the other made.
-fn manifest(plan: Plan<'_>, version: &str, spec: &Value) -> Manifest {
-    let cluster = plan.cluster;
-    let user = pod::label_safe(&cluster.user);
-    let mut metadata = json!({"name": cluster.object_name, "namespace": cluster.namespace, "labels": {
-        "app.kubernetes.io/managed-by": "kuberay-apiserver",
-        "app.kubernetes.io/name": "kuberay",
-        "ray.io/cluster-name": cluster.object_name,
-        "ray.io/environment": plan.recipe.environment.as_deref().unwrap_or("DEV"),
-        RAY_USER: user,
-        "ray.io/version": pod::label_safe(version),
-    }});
-    if user != cluster.user {
-        metadata["annotations"] = json!({USER: cluster.user});
-    }
-    let body = json!({
-        "apiVersion": RAY_CLUSTER.api_version(),
-        "kind": RAY_CLUSTER.kind,
-        "metadata": metadata,
-        "spec": spec,
-    });
-    Manifest { kind: &RAY_CLUSTER, body, owned: false }
-}
-
-fn default_image(version: Option<&str>) -> String {
-    let version = version.unwrap_or_else(|| pod::pinned(include_str!("../../pins/ray.txt"), "ray"));
-    format!("rayproject/ray:{version}")
-}
-
-/// The version that an image's tag names; that of the default image if there is no other.
-fn version_of_image(image: Option<&str>) -> Option<String> {
-    let default = default_image(None);
-    let tag = image.unwrap_or(&default).rsplit_once(':')?.1;
-    let version = tag.split('-').next()?;
-    numbers(version).map(|_| version.to_owned())
-}
-
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-fn has_token(version: &str) -> bool {
-    numbers(version).is_some_and(|version| version >= FIRST_WITH_TOKEN)
-}
-
-fn head_template(node: &NodeRecipe, version: Option<&str>) -> Value {
-    let container = Container {
-        name: HEAD,
-        image: &default_image(version),
-        node,
-        environment: vec![pod::field("MY_POD_IP", "status.podIP")],
-        ports: vec![
-            pod::port("redis", 6379),
-            pod::port("head", 10001),
-            pod::port("dashboard", 8265),
-            pod::port("metrics", 8080),
-        ],
-    };
-    template(&container.json(), node)
-}
-
-fn worker_template(node: &NodeRecipe, version: Option<&str>) -> Value {
-    let container = Container {
-        name: WORKER,
-        image: &default_image(version),
-        node,
-        environment: vec![
-            pod::variable("RAY_DISABLE_DOCKER_CPU_WARNING", "1"),
-            pod::variable("TYPE", "worker"),
-            pod::amount("CPU_REQUEST", WORKER, "requests.cpu"),
-            pod::amount("CPU_LIMITS", WORKER, "limits.cpu"),
-            pod::amount("MEMORY_REQUESTS", WORKER, "requests.memory"),
-            pod::amount("MEMORY_LIMITS", WORKER, "limits.memory"),
-            pod::field("MY_POD_NAME", "metadata.name"),
-            pod::field("MY_POD_IP", "status.podIP"),
-        ],
-        ports: Vec::new(),
-    };
-    let mut container = container.json();
-    container["lifecycle"] = json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}});
-    template(&container, node)
-}
-
-fn template(container: &Value, node: &NodeRecipe) -> Value {
-    let image = node.image.clone().unwrap_or_default();
-    let mut annotations = BTreeMap::from([("ray.io/compute-image".to_owned(), image)]);
-    annotations.extend(node.shape.clone().map(|shape| ("ray.io/compute-template".to_owned(), shape)));
-    annotations.extend(node.pod.annotations.clone());
-    let mut metadata = json!({"annotations": annotations});
-    if !node.pod.labels.is_empty() {
-        metadata["labels"] = json!(node.pod.labels);
-    }
-    let spec = pod::furnished(json!({"containers": [container]}), node);
-    json!({"metadata": metadata, "spec": spec})
-}
-
-/// What a head is made from.
-fn head(plan: Plan<'_>) -> Result<Value, String> {
-    let node = plan.recipe.head();
-    Ok(json!({
-        "rayStartParams": start_parameters(&node, &[("dashboard-host", "0.0.0.0")])?,
-        "template": head_template(&node, plan.recipe.version.as_deref()),
-    }))
-}
-
-/// What the workers of a group are made from.
-fn workers(plan: Plan<'_>, group: Option<&WorkerGroup>) -> Result<Value, String> {
-    let node = plan.recipe.workers(group);
-    Ok(json!({
-        "rayStartParams": start_parameters(&node, &[])?,
-        "template": worker_template(&node, plan.recipe.version.as_deref()),
-    }))
-}
-
-fn worker_group(plan: Plan<'_>, group: &WorkerGroup) -> Result<Value, String> {
-    let mut spec = workers(plan, Some(group))?;
-    spec["groupName"] = group.name.as_str().into();
-    spec["replicas"] = group.desired.into();
-    spec["minReplicas"] = group.min.into();
-    // Without a number there is no bound.
-    if let Some(max) = group.max {
-        spec["maxReplicas"] = max.into();
-    }
-    Ok(spec)
-}
-
-/// Arguments of the start command, as the operator takes them: names and values.
-fn start_parameters(node: &NodeRecipe, own: &[(&str, &str)]) -> Result<Value, String> {
-    let mut parameters: BTreeMap<String, String> =
-        own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    parameters.extend(node.pod.start_parameters.clone());
-    for argument in &node.args {
-        let named = argument.strip_prefix("--").and_then(|rest| {
-            let (name, value) = rest.split_once('=').unwrap_or((rest, ""));
-            (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
-        });
-        let Some((name, value)) = named else {
-            return Err(format!("argument '{argument}' is not possible: write --name=value"));
-        };
-        parameters.insert(name, value);
-    }
-    Ok(json!(parameters))
 }
 
 fn group<'w>(words: &[&'w Words], name: &str) -> Result<&'w GroupWords, String> {

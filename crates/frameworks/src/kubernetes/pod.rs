@@ -3,9 +3,11 @@
 mod volume;
 
 use muster_core::quantity::{Cpu, Memory};
-use muster_core::recipe::NodeRecipe;
+use muster_core::recipe::{EnvSource, EnvSourceKind, NodeRecipe, SecurityContext};
 use muster_core::shape::Shape;
 use serde_json::{Map, Value, json};
+
+pub(super) use volume::mount;
 
 /// What a node is given that nobody gave anything: enough for each framework to start.
 const CPU: Cpu = Cpu::from_millis(1000);
@@ -27,14 +29,27 @@ impl Container<'_> {
         let mut container = json!({
             "name": name,
             "image": node.image.as_deref().unwrap_or(image),
-            "imagePullPolicy": "IfNotPresent",
+            "imagePullPolicy": node.pod.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
             "resources": resources(&node.shape()),
         });
         let own = node.env.iter().map(|(name, value)| variable(name, value));
-        let all: Vec<Value> = environment.into_iter().chain(own).collect();
+        let from = node.pod.env_from.iter().map(|(name, source)| variable_from(name, source));
+        let all: Vec<Value> = environment.into_iter().chain(own).chain(from).collect();
         for (key, list) in [("env", all), ("ports", ports)] {
             if !list.is_empty() {
                 container[key] = Value::Array(list);
+            }
+        }
+        if let Some(SecurityContext { privileged, add, drop }) = &node.pod.security_context {
+            let mut capabilities = Map::new();
+            for (key, names) in
+                [("add", add), ("drop", drop)].into_iter().filter(|(_, names)| !names.is_empty())
+            {
+                capabilities.insert(key.to_owned(), json!(names));
+            }
+            container["securityContext"] = json!({"capabilities": capabilities});
+            if let Some(privileged) = privileged {
+                container["securityContext"]["privileged"] = (*privileged).into();
             }
         }
         container
@@ -79,6 +94,29 @@ pub(super) fn variable(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }
 
+/// A variable with the value of another object.
+fn variable_from(name: &str, EnvSource { kind, name: object, key }: &EnvSource) -> Value {
+    match kind {
+        EnvSourceKind::ConfigMap => {
+            json!({"name": name, "valueFrom": {"configMapKeyRef": {"name": object, "key": key}}})
+        }
+        EnvSourceKind::Secret => {
+            json!({"name": name, "valueFrom": {"secretKeyRef": {"name": object, "key": key}}})
+        }
+        EnvSourceKind::Resource => amount(name, object, key),
+        EnvSourceKind::Field => field(name, key),
+    }
+}
+
+/// All keys of a ConfigMap or Secret as variables; none for other sources, which have no keys.
+pub(super) fn whole_source(EnvSource { kind, name, .. }: &EnvSource) -> Option<Value> {
+    match kind {
+        EnvSourceKind::ConfigMap => Some(json!({"configMapRef": {"name": name}})),
+        EnvSourceKind::Secret => Some(json!({"secretRef": {"name": name}})),
+        EnvSourceKind::Resource | EnvSourceKind::Field => None,
+    }
+}
+
 /// A variable with a field of the pod.
 pub(super) fn field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
@@ -111,7 +149,7 @@ pub(super) fn furnished(mut spec: Value, node: &NodeRecipe) -> Value {
     }
     if !pod.volumes.is_empty() {
         spec["volumes"] = pod.volumes.iter().map(volume::volume).collect();
-        spec["containers"][0]["volumeMounts"] = pod.volumes.iter().map(volume::mount).collect();
+        spec["containers"][0]["volumeMounts"] = pod.volumes.iter().map(mount).collect();
     }
     spec
 }

@@ -1,5 +1,7 @@
 //! What objects say, as far as anybody here wants to know it: all else is forgotten as soon as it is read.
 
+use std::collections::BTreeMap;
+
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::{GPU_RESOURCE, Shape};
 use serde_json::Value;
@@ -35,6 +37,10 @@ pub struct Words {
     pub known_head: Option<String>,
     /// How many working workers its operator knows of, if it says so.
     pub known_workers: Option<u32>,
+    /// The state that its operator reports: empty before it has reported any. None if it does not report states.
+    pub state: Option<String>,
+    /// The ports of the head by purpose, as its operator reports them.
+    pub ports: BTreeMap<String, String>,
 }
 
 /// What is said of a group of workers.

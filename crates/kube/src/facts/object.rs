@@ -36,6 +36,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) made_at: Option<Timestamp>,
     /// What it says.
     pub(crate) words: Words,
+    /// The digest of its content, where it is a root.
+    pub(crate) content: Option<String>,
 }
 
 impl ObjectFacts {
@@ -60,6 +62,7 @@ impl ObjectFacts {
             leaving: metadata["deletionTimestamp"].is_string().then(|| names("finalizers")),
             made_at: moment(&text("creationTimestamp")),
             words,
+            content: None,
         }
     }
 }

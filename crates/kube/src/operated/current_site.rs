@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_engine::ports::provider::{MemberId, ProviderError};
+use muster_engine::ports::provider::{MemberId, ObjectContent, ProviderError};
 
 use super::Operated;
 use super::stand::Stand;
+use crate::content::Content;
 use crate::facts::LeanPod;
 use crate::follow::{self, api_in, api_of};
 use crate::plain::PlainObject;
@@ -49,6 +50,31 @@ impl Operated {
         let is_older =
             || site.fence(&self.writer.fences) < known.fence || site.generation() < known.object_generation;
         !is_gone && is_older()
+    }
+
+    /// The content of a cluster's root, if it is other than the row has stored and if the row takes it over: it is shown
+    /// by APIs, or the cluster is external.
+    pub(super) async fn changed_content(
+        &self,
+        stand: &Stand,
+        site: &Site,
+        cluster: &Cluster,
+    ) -> Result<Option<ObjectContent>, ProviderError> {
+        let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(None) };
+        let Some(digest) = root.content.as_ref().filter(|now| **now != cluster.observed.object_content)
+        else {
+            return Ok(None);
+        };
+        let is_external = cluster.id.to_string() == root.uid;
+        if !is_external && !stand.flavor.is_shown() {
+            return Ok(None);
+        }
+        if let Some(recent) = stand.sites.recent_content(&root.uid, digest) {
+            return Ok(Some(recent.parse(stand.flavor)));
+        }
+        let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
+        let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());
+        Ok(same.map(|object| Content::read(stand.flavor, &object).parse(stand.flavor)))
     }
 
     /// Takes in everything of the flavor that is in the namespace.

@@ -66,11 +66,28 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     let row = harness.cluster(found.id).await;
     assert_eq!(NodeRecipe::stored_in(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
+    // They give it to somebody else, which is shown with the object.
+    let labels = json!({"metadata": {"labels": {"ray.io/user": "eve", "team": "red"}}});
+    objects.patch("theirs", &PatchParams::default(), &Patch::Merge(&labels)).await.unwrap();
+    let given = async || Some(harness.cluster(found.id).await).filter(|row| row.user == "eve");
+    let row = harness.until("eve's", given).await;
+    assert_eq!(row.owner, Owner::of_scheme("kuberay", "eve"));
+    assert_eq!(row.labels.get("team").map(String::as_str), Some("red"));
+    let shown = harness.shown(found.id).await;
+    assert_eq!(shown["metadata"]["labels"]["ray.io/user"], "eve");
+    assert_eq!(shown["spec"], objects.get("theirs").await.unwrap().data["spec"]);
+    assert_eq!((&shown["status"]["state"], shown["metadata"].get("managedFields")), (&json!("ready"), None));
+    let reported = objects.get("theirs").await.unwrap().data["status"]["endpoints"].clone();
+    assert_eq!(shown["status"].get("endpoints").cloned().unwrap_or_default(), reported);
+    assert_eq!(row.observed.reported_state.as_deref(), Some("ready"));
+
     // A user of ours scales it.
     let action = harness.resized(&found, 2).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let spec = objects.get("theirs").await.unwrap().data["spec"].clone();
     assert_eq!(spec["workerGroupSpecs"][0]["replicas"], 2);
+    let shown = harness.shown(found.id).await;
+    assert_eq!(shown["spec"]["workerGroupSpecs"][0]["replicas"], 2, "as new as the acknowledged write");
     assert_eq!(
         spec["headGroupSpec"],
         plain_ray("theirs", 1).data["spec"]["headGroupSpec"],

@@ -211,6 +211,11 @@ impl Harness {
         self.fresh.store.cluster(id).await.unwrap().expect("the cluster has a row")
     }
 
+    /// The stored object of a cluster, as APIs show it.
+    pub(crate) async fn shown(&self, id: ClusterId) -> Value {
+        self.fresh.store.cluster_objects(&[id]).await.unwrap().remove(&id).expect("an object")
+    }
+
     pub(crate) async fn nodes(&self, id: ClusterId) -> Vec<Node> {
         self.fresh.store.members(id).await.unwrap()
     }

@@ -42,6 +42,7 @@ impl PageScope {
             framework,
             user,
             labels,
+            managed_by,
             deleted,
             sort: _,
             after: _,
@@ -64,6 +65,7 @@ impl PageScope {
             .with("framework", framework)
             .with("user", user)
             .with("label", labels.iter().map(|(key, value)| format!("{key}={value}")))
+            .with("managed_by", managed_by)
             .with("deleted", [deleted])
     }
 

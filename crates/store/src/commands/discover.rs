@@ -5,10 +5,11 @@ use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::EngineId;
 use muster_core::profile::Profile;
+use serde_json::Value;
 
 use super::duty;
 use crate::error::StoreError;
-use crate::rows::{clusters, events, profiles};
+use crate::rows::{cluster_objects, clusters, events, profiles};
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
@@ -21,6 +22,8 @@ pub struct Discover {
     pub engine: EngineId,
     /// The cluster.
     pub cluster: Cluster,
+    /// Its object as APIs show it, if one does.
+    pub object: Option<Value>,
     /// What it would be made from.
     pub profile: Profile,
     /// What is told of it.
@@ -43,6 +46,9 @@ impl Command for Discover {
             profiles::insert(tx, &self.profile).await?;
             // Others may have used a name twice: it is not claimed.
             clusters::insert(tx, &self.cluster, None).await?;
+            if let Some(object) = &self.object {
+                cluster_objects::write(tx, self.cluster.id, object).await?;
+            }
             events::insert(tx, std::slice::from_ref(&self.event)).await?;
             Ok(true)
         })

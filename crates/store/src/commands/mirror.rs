@@ -6,11 +6,12 @@ use muster_core::event::Event;
 use muster_core::ids::{EngineId, NodeId};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
+use serde_json::Value;
 
 use super::duty;
 use super::record::{delete_nodes, forget_cluster};
 use crate::error::StoreError;
-use crate::rows::{clusters, events, nodes};
+use crate::rows::{cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
@@ -31,6 +32,8 @@ pub struct Mirror {
     pub nodes: Vec<Node>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
+    /// Its object as APIs show it, if that changed.
+    pub object: Option<Value>,
     /// What is worth telling.
     pub events: Vec<Event>,
 }
@@ -65,6 +68,9 @@ impl Command for Mirror {
             nodes::update(tx, &self.nodes).await?;
             delete_nodes(tx, &self.gone_nodes).await?;
             clusters::update(tx, &self.cluster).await?;
+            if let Some(object) = &self.object {
+                cluster_objects::write(tx, self.cluster.id, object).await?;
+            }
             if self.cluster.deleted_at.is_some() {
                 forget_cluster(tx, &self.cluster).await?;
             }

@@ -13,7 +13,7 @@ use super::BindingChange;
 use crate::change_order;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::rows::{actions, clusters, events, nodes};
+use crate::rows::{actions, cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
 use crate::value::{IntoValue as _, Value, args, json};
 
@@ -46,6 +46,8 @@ pub struct Record {
     pub now: Timestamp,
     /// The cluster as it is from now on.
     pub cluster: Option<Cluster>,
+    /// The object of a cluster as APIs show it, if that changed.
+    pub object: Option<(ClusterId, Json)>,
     /// Nodes that are new.
     pub new_nodes: Vec<Node>,
     /// Nodes that changed.
@@ -85,6 +87,7 @@ impl Record {
             ticket,
             now,
             cluster: None,
+            object: None,
             new_nodes: Vec::new(),
             nodes: Vec::new(),
             moved_nodes: Vec::new(),
@@ -129,6 +132,9 @@ impl Command for Record {
             delete_nodes(tx, &self.gone_nodes).await?;
             for change in &self.bindings {
                 change.write(tx).await?;
+            }
+            if let Some((cluster, object)) = &self.object {
+                cluster_objects::write(tx, *cluster, object).await?;
             }
             if let Some(cluster) = &self.cluster {
                 clusters::update(tx, cluster).await?;
@@ -224,12 +230,14 @@ async fn lock_cluster(tx: &mut Transaction<'_>, action: ActionId) -> Result<(), 
     Ok(())
 }
 
-/// What belonged to a cluster that is gone: members, bindings, receivers, the recipe made for it alone. Its row stays as history.
+/// What belonged to a cluster that is gone: members, bindings, receivers, its object, the recipe made for it alone. Its
+/// row stays as history.
 pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
     let id = cluster.id.to_string();
     tx.execute("DELETE FROM nodes WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM bindings WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM receivers WHERE cluster_id = $1", args![&id]).await?;
+    tx.execute("DELETE FROM cluster_objects WHERE cluster_id = $1", args![&id]).await?;
     let profile = cluster.profile_id.to_string();
     tx.execute("DELETE FROM profiles WHERE id = $1 AND implicit = 1", args![profile]).await?;
     Ok(())

@@ -1,16 +1,17 @@
 //! Clusters, one or many.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::profile::Profile;
+use serde_json::Value;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
 use crate::paging::{Selection, listed};
-use crate::rows::clusters;
+use crate::rows::{cluster_objects, clusters};
 use crate::store::Store;
 use crate::value::args;
 
@@ -67,6 +68,8 @@ pub struct ClusterQuery {
     pub user: Option<String>,
     /// With all these labels.
     pub labels: Vec<(String, String)>,
+    /// Whose object this program manages, by its label; clusters without a stored object too.
+    pub managed_by: Option<String>,
     /// Gone ones too?
     pub deleted: Deleted,
     /// The order; ids break ties.
@@ -124,6 +127,11 @@ impl Store {
         self.read(async |tx| clusters::fetch(tx, REST, args![namespace, name]).await).await
     }
 
+    /// The objects of these clusters as APIs show them, as far as any are stored.
+    pub async fn cluster_objects(&self, ids: &[ClusterId]) -> Result<HashMap<ClusterId, Value>, StoreError> {
+        self.read_many(async |tx| cluster_objects::fetch(tx, ids).await).await
+    }
+
     /// A page of clusters.
     pub async fn clusters(&self, query: &ClusterQuery) -> Result<Page<Cluster>, StoreError> {
         let filter = filter(query, self.dialect());
@@ -155,6 +163,13 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
     filter.any_of("c.name", query.names.iter());
     filter.any_of("c.status", query.statuses.iter().map(|status| status.as_str()));
     filter.any_of("c.framework", query.framework.iter().map(|framework| framework.as_str()));
+    if let Some(program) = &query.managed_by {
+        let program = filter.place(program);
+        filter.add(format!(
+            "NOT EXISTS (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id \
+             AND o.managed_by IS DISTINCT FROM {program})"
+        ));
+    }
     if let Some(prefix) = &query.name_prefix {
         filter.prefix("c.name", prefix);
     }

@@ -59,8 +59,8 @@ impl Store {
         row.as_ref().map(compute_templates::read).transpose()
     }
 
-    /// The names of the clusters whose head or workers were given the shape of a template, without those that are being
-    /// deleted.
+    /// The names of the clusters whose head or workers were given the shape of a template, by Muster or by others, without
+    /// those that are being deleted.
     pub async fn clusters_with_template(
         &self,
         namespace: &str,
@@ -68,11 +68,13 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         const USERS: &str = "SELECT c.name FROM clusters c WHERE c.namespace = $1 AND c.deleted_at IS NULL \
                              AND c.status <> 'DELETING' AND (c.spec LIKE $2 OR EXISTS \
-                             (SELECT 1 FROM worker_groups g WHERE g.cluster_id = c.id AND g.spec LIKE $2)) \
+                             (SELECT 1 FROM worker_groups g WHERE g.cluster_id = c.id AND g.spec LIKE $2) OR EXISTS \
+                             (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id AND o.body LIKE $3)) \
                              ORDER BY c.name";
         // Names have no characters that have a meaning in patterns or in JSON.
         let mention = format!("%\"computeTemplate\":\"{name}\"%");
-        let rows = self.read(async |tx| tx.rows(USERS, args![namespace, mention]).await).await?;
+        let annotated = format!("%\"ray.io/compute-template\":\"{name}\"%");
+        let rows = self.read(async |tx| tx.rows(USERS, args![namespace, mention, annotated]).await).await?;
         rows.iter().map(|row| row.text(0)).collect()
     }
 

@@ -1,5 +1,8 @@
 //! Events.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, ClusterId, EventId};
 
@@ -8,7 +11,7 @@ use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
 use crate::paging::{Selection, listed};
 use crate::rows::events;
 use crate::store::Store;
-use crate::value::args;
+use crate::value::{IntoValue as _, args};
 
 sort_keys! {
     /// What events can be sorted by.
@@ -73,6 +76,39 @@ impl Store {
         let sql = format!("SELECT {} FROM events WHERE id = $1", events::COLUMNS.join(", "));
         let row = self.read(async |tx| tx.row(sql, args![id.to_string()]).await).await?;
         row.as_ref().map(events::read).transpose()
+    }
+
+    /// The latest events of each of these clusters and their nodes, the newest first. One query reads those of many
+    /// clusters, each by its own place in the index: what is older is not read.
+    pub async fn latest_events(
+        &self,
+        clusters: &[ClusterId],
+        limit: u32,
+    ) -> Result<HashMap<ClusterId, Vec<Event>>, StoreError> {
+        const CLUSTERS_PER_QUERY: usize = 100;
+        let columns = events::COLUMNS.join(", ");
+        let mut latest: HashMap<ClusterId, Vec<Event>> = HashMap::new();
+        for some in clusters.chunks(CLUSTERS_PER_QUERY) {
+            let one = |place: usize| {
+                format!(
+                    "SELECT * FROM (SELECT {columns} FROM events WHERE cluster_id = ${place} \
+                     ORDER BY at DESC, id DESC LIMIT {limit}) AS e{place}"
+                )
+            };
+            let all: Vec<String> = (1..=some.len()).map(one).collect();
+            let ids = some.iter().map(|id| id.to_string().into_value()).collect();
+            let rows = self.read_many(async |tx| tx.rows(all.join(" UNION ALL "), ids).await).await?;
+            for row in &rows {
+                let event = events::read(row)?;
+                if let Some(cluster) = event.cluster_id {
+                    latest.entry(cluster).or_default().push(event);
+                }
+            }
+        }
+        for events in latest.values_mut() {
+            events.sort_by_key(|event| Reverse((event.at, event.id)));
+        }
+        Ok(latest)
     }
 
     /// A page of events.

@@ -3,9 +3,12 @@
 use muster_core::action::ActionStatus;
 use muster_core::cluster::Cluster;
 use muster_core::ids::EngineId;
+use muster_core::principal::Owner;
 use muster_core::sample;
 use muster_store::commands::{End, Mirror, Mirrored, TakeDuty};
+use muster_store::reads::ClusterQuery;
 use muster_testkit::database_test;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{self, Harness, claim, living, record};
@@ -22,8 +25,49 @@ fn seen(engine: EngineId, cluster: &Cluster) -> Mirror {
         nodes: Vec::new(),
         gone_nodes: Vec::new(),
         events: Vec::new(),
+        object: None,
         cluster: after,
     }
+}
+
+fn object(managed_by: Option<&str>) -> Value {
+    json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": managed_by}}, "spec": {"note": "ä"}})
+}
+
+#[database_test]
+async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let engine = living(store, 9).await;
+    assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let mut end = record(&claimed);
+    end.object = Some((harness::cluster(1).id, object(Some("kuberay-apiserver"))));
+    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    store.record(end).await.unwrap();
+    let id = harness::cluster(1).id;
+    let stored = async || store.cluster_objects(&[id]).await.unwrap().remove(&id);
+    assert_eq!(stored().await, Some(object(Some("kuberay-apiserver"))));
+    let managed = async || {
+        let query = ClusterQuery { managed_by: Some("kuberay-apiserver".into()), ..ClusterQuery::default() };
+        store.clusters(&query).await.unwrap().items.len()
+    };
+    assert_eq!(managed().await, 1);
+
+    let present = store.cluster(id).await.unwrap().unwrap();
+    let owner = Owner::of_scheme("domino", "ada");
+    let mut changed = Mirror { object: Some(object(None)), ..seen(engine, &present) };
+    (changed.cluster.owner, changed.cluster.user) = (owner.clone(), "ada".to_owned());
+    assert_eq!(store.mirror(changed).await.unwrap(), Mirrored::Written);
+    assert_eq!(stored().await, Some(object(None)));
+    assert_eq!(managed().await, 0, "its label is gone");
+    let present = store.cluster(id).await.unwrap().unwrap();
+    assert_eq!((&present.owner, present.user.as_str()), (&owner, "ada"));
+
+    let mut gone = Mirror { new_nodes: Vec::new(), ..seen(engine, &present) };
+    gone.cluster.deleted_at = Some(harness::now(9_500));
+    assert_eq!(store.mirror(gone).await.unwrap(), Mirrored::Written);
+    assert_eq!(stored().await, None);
 }
 
 #[database_test]

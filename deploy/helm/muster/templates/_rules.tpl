@@ -9,8 +9,11 @@
   resources: [daskclusters]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [kubernetes.dask.org]
-  resources: [daskworkergroups, daskautoscalers]
+  resources: [daskworkergroups]
   verbs: [get, list, watch, patch]
+- apiGroups: [kubernetes.dask.org]
+  resources: [daskautoscalers]
+  verbs: [get, list, watch, create, patch]
 # Domino's operator: clusters that others made.
 - apiGroups: [distributed-compute.dominodatalab.com]
   resources: [rayclusters, daskclusters, sparkclusters]

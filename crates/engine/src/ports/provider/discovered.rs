@@ -1,12 +1,11 @@
 //! Clusters that a provider discovers and that have no row yet.
 
-use std::collections::BTreeMap;
-
 use muster_core::cluster::{Framework, WorkerGroup};
-use muster_core::principal::Owner;
 use muster_core::profile::ProfileType;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
+
+use crate::ports::provider::ObjectContent;
 
 /// A cluster that exists and has no row: it is external, or of a Muster with another database.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,14 +24,8 @@ pub struct DiscoveredCluster {
     pub flavor: String,
     /// Its groups of workers.
     pub groups: Vec<WorkerGroup>,
-    /// Its owner, if known; empty otherwise.
-    pub owner: Owner,
-    /// Its creator, if known.
-    pub user: String,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
+    /// Its labels, annotations, owner and user, and its object.
+    pub content: ObjectContent,
     /// When it was created.
     pub created_at: Option<Timestamp>,
 }

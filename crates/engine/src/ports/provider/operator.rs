@@ -1,11 +1,15 @@
 //! Delegated membership: an operator creates the members of a cluster from the object that Muster writes.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole, Observation};
+use muster_core::principal::Owner;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
 
@@ -100,6 +104,29 @@ pub struct ObjectSpec {
     pub refused: Vec<String>,
     /// What its operator waits for: a quota, the operator itself.
     pub pending: Vec<String>,
+    /// The state that its operator reports: empty before it has reported any. None if it does not report states.
+    pub reported_state: Option<String>,
+    /// The ports of its head by purpose, as its operator reports them.
+    pub ports: BTreeMap<String, String>,
+    /// Its content, if that is other than the row of its cluster has stored.
+    pub content: Option<Box<ObjectContent>>,
+}
+
+/// The content of an object that APIs show, and that the row of an external cluster follows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectContent {
+    /// Differs whenever the content does.
+    pub digest: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The owner of its cluster, if known; empty otherwise.
+    pub owner: Owner,
+    /// The creator of its cluster, if known.
+    pub user: String,
+    /// The object as APIs show it; none if no API does.
+    pub shown: Option<Value>,
 }
 
 /// One group of the object.

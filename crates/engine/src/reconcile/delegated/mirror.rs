@@ -9,12 +9,12 @@ use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
 use muster_core::status::Counts;
 use muster_core::time::Timestamp;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::intent::naming;
 use crate::ports::provider::external_event::in_order;
 use crate::ports::provider::{
-    Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
+    Bounds, ExternalEvent, MemberId, ObjectContent, ObjectSpec, Observed, ObservedGroup, ObservedMember,
 };
 use crate::reconcile::reasons::BEING_REMOVED;
 
@@ -31,6 +31,8 @@ pub(crate) struct Mirror {
     pub(crate) gone: Vec<NodeId>,
     /// Events to record.
     pub(crate) events: Vec<ObservationEvent>,
+    /// The object as APIs show it, if its content changed.
+    pub(crate) object: Option<Value>,
 }
 
 /// An event that follows from an observation.
@@ -80,9 +82,11 @@ pub(crate) fn mirror(
         changed: Vec::new(),
         gone: Vec::new(),
         events: Vec::new(),
+        object: None,
     };
     if let Some(spec) = spec {
         mirror.copy_spec(spec);
+        mirror.copy_content(spec);
     }
     mirror.head(nodes, &observed.members, now);
     mirror.workers(nodes, &observed.members, now);
@@ -143,6 +147,21 @@ impl Mirror {
         self.cluster.generation += 1;
         if !ours {
             self.events.push(ObservationEvent::ChangedElsewhere(differences.join("; ")));
+        }
+    }
+
+    /// Copies what APIs show of the object. The labels, annotations, owner and user of an external cluster are those of
+    /// its object; those of a managed one are what its users gave.
+    fn copy_content(&mut self, spec: &ObjectSpec) {
+        let known = &mut self.cluster.observed;
+        known.reported_state.clone_from(&spec.reported_state);
+        known.ports.clone_from(&spec.ports);
+        let Some(content) = &spec.content else { return };
+        known.object_content.clone_from(&content.digest);
+        self.object.clone_from(&content.shown);
+        if self.cluster.is_external() {
+            let ObjectContent { labels, annotations, owner, user, .. } = (**content).clone();
+            self.cluster = Cluster { labels, annotations, owner, user, ..self.cluster.clone() };
         }
     }
 

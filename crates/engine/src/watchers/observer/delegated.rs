@@ -40,7 +40,7 @@ pub(crate) async fn record_observation(
     if mirror.is_same_as(&cluster) {
         return Ok(ObserveOutcome::InSync);
     }
-    let Mirror { cluster: after, new, changed, gone, events } = mirror;
+    let Mirror { cluster: after, new, changed, gone, events, object } = mirror;
     let command = Command {
         duty,
         engine: context.lease().id,
@@ -50,6 +50,7 @@ pub(crate) async fn record_observation(
         new_nodes: new,
         nodes: changed,
         gone_nodes: gone,
+        object,
     };
     Ok(context.store.mirror(command).await?.into())
 }
@@ -77,6 +78,7 @@ async fn end(
         new_nodes: Vec::new(),
         nodes: Vec::new(),
         gone_nodes: Vec::new(),
+        object: None,
         events: vec![event],
     };
     // Another object of the same name may exist already, restored from a copy.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
 use muster_core::event::Level;
 use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::profile::Profile;
@@ -14,7 +14,7 @@ use muster_store::commands::Discover;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ids::new_id;
-use crate::ports::provider::{DiscoveredCluster, Provider};
+use crate::ports::provider::{DiscoveredCluster, ObjectContent, Provider};
 
 /// Gives an existing cluster a row; returns whether it has one now.
 pub(crate) async fn discover(
@@ -33,7 +33,7 @@ pub(crate) async fn discover(
             return Ok(false);
         }
     };
-    let now = context.clock.now();
+    let (now, object) = (context.clock.now(), discovered.content.shown.clone());
     let Some((cluster, profile)) = rows(provider.as_ref(), &context.config.projects, id, discovered, now)
     else {
         return Ok(false);
@@ -41,7 +41,7 @@ pub(crate) async fn discover(
     let message = format!("it was found in namespace '{}'", cluster.namespace);
     let event = events::of_cluster(None, &cluster, Level::Info, reason::DISCOVERED, &message, now);
     let engine = context.lease().id;
-    context.store.discover(Discover { duty, engine, cluster, profile, event }).await
+    context.store.discover(Discover { duty, engine, cluster, object, profile, event }).await
 }
 
 fn rows(
@@ -55,16 +55,17 @@ fn rows(
     let project = projects.project_of(&discovered.namespace).unwrap_or_default().to_owned();
     let capabilities = provider.capabilities(&discovered.kind, Some(&discovered.flavor))?;
     let recipe = ProfileId::from_uuid(new_id());
+    let ObjectContent { digest, labels, annotations, owner, user, shown: _ } = discovered.content;
     let profile = Profile {
         properties: discovered.properties,
-        ..Profile::implicit(recipe, &discovered.name, discovered.kind, &project, &discovered.user, now)
+        ..Profile::implicit(recipe, &discovered.name, discovered.kind, &project, &user, now)
     };
     let created_at = discovered.created_at.or(Some(now));
     let new = Cluster::new(id, discovered.name, project, provider.instance().clone(), &profile, now);
     let cluster = Cluster {
         namespace: discovered.namespace,
-        owner: discovered.owner,
-        user: discovered.user,
+        owner,
+        user,
         framework: Some(discovered.framework),
         flavor: Some(discovered.flavor),
         has_head: capabilities.head,
@@ -72,8 +73,9 @@ fn rows(
         // The real status is observed in a moment.
         status: ClusterStatus::Warning,
         status_reason: "it was discovered, and has not been observed yet".to_owned(),
-        labels: discovered.labels,
-        annotations: discovered.annotations,
+        labels,
+        annotations,
+        observed: ObservedSummary { object_content: digest, ..ObservedSummary::default() },
         init_at: created_at.unwrap_or(now),
         created_at,
         ..new

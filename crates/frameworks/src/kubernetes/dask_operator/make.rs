@@ -3,7 +3,7 @@
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use serde_json::{Value, json};
 
-use super::{CLUSTER, CLUSTER_NAME};
+use super::{AUTOSCALED, AUTOSCALER, CLUSTER, CLUSTER_NAME};
 use crate::dask::{ROUTES, ROUTES_VARIABLE};
 use crate::kubernetes::flavor::Plan;
 use crate::kubernetes::metadata::{metadata, only_group};
@@ -22,11 +22,12 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
             ));
         }
     }
+    let marks: &[_] = if recipe.autoscaler.is_some() { &[(AUTOSCALED, "true")] } else { &[] };
     let body = json!({
         "apiVersion": CLUSTER.api_version(),
         "kind": CLUSTER.kind,
         // Its operator writes these on everything that it makes.
-        "metadata": metadata(plan, &cluster.object_name, &[], &[]),
+        "metadata": metadata(plan, &cluster.object_name, &[], marks),
         "spec": {
             // Its operator would ask the scheduler, and do nothing else for minutes if that does not answer.
             "idleTimeout": 0,
@@ -40,7 +41,20 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
             },
         },
     });
-    Ok(vec![Manifest { kind: &CLUSTER, body, owned: false }])
+    let mut manifests = vec![Manifest { kind: &CLUSTER, body, owned: false }];
+    if recipe.autoscaler.is_some() {
+        let Some(max) = group.max else {
+            return Err(format!("an autoscaler needs a bound: give max_replicas of group '{}'", group.name));
+        };
+        let body = json!({
+            "apiVersion": AUTOSCALER.api_version(),
+            "kind": AUTOSCALER.kind,
+            "metadata": metadata(plan, &cluster.object_name, &[], &[]),
+            "spec": {"cluster": cluster.object_name, "minimum": group.min, "maximum": max},
+        });
+        manifests.push(Manifest { kind: &AUTOSCALER, body, owned: true });
+    }
+    Ok(manifests)
 }
 
 /// Without the variables that Kubernetes adds for every Service: those of a cluster called `dask` would be settings.

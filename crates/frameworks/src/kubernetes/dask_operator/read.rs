@@ -3,7 +3,7 @@
 use muster_core::cluster::DEFAULT_GROUP;
 use serde_json::Value;
 
-use super::{AUTOSCALER, CLUSTER, CLUSTER_NAME, WORKER_GROUP, group_name};
+use super::{AUTOSCALED, AUTOSCALER, CLUSTER, CLUSTER_NAME, ITS_AUTOSCALER, WORKER_GROUP, group_name};
 use crate::kubernetes::object::{DEPLOYMENT, Kind};
 use crate::kubernetes::words::{
     Autoscaler, GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
@@ -23,6 +23,7 @@ pub(super) fn words(kind: &Kind, object: &Value) -> Option<Words> {
             groups: vec![group(DEFAULT_GROUP.to_owned(), &spec["worker"])],
             head: NodeWords::of_pod_spec(&spec["scheduler"]["spec"]),
             refused: refused(&name, object),
+            part: mark(object, "annotations", AUTOSCALED).map(|_| AUTOSCALED),
             cluster: name,
             ..words
         },
@@ -33,7 +34,7 @@ pub(super) fn words(kind: &Kind, object: &Value) -> Option<Words> {
             // It asks only for the default group.
             let bounds = whole(&spec["minimum"]).map(|min| (min, whole(&spec["maximum"])));
             let autoscaler = Autoscaler { group: Some(DEFAULT_GROUP.to_owned()), bounds };
-            Words { cluster, autoscaler: Some(autoscaler), ..words }
+            Words { cluster, autoscaler: Some(autoscaler), part: Some(ITS_AUTOSCALER), ..words }
         }
         kind if *kind == DEPLOYMENT => Words {
             cluster: mark(object, "labels", CLUSTER_NAME)?,

@@ -316,3 +316,26 @@ fn programs_are_told_where_the_scheduler_is() {
     assert_eq!(variables["DASK_SCHEDULER_ADDRESS"], "tcp://fred-scheduler.demo.svc:8786");
     assert_eq!(endpoints.get(Endpoints::DASHBOARD), Some("http://fred-scheduler.demo.svc:8787/status"));
 }
+
+#[test]
+fn an_autoscaler_is_an_object_of_its_own_between_the_bounds_of_the_group() {
+    let recipe = recipe(&json!({"autoscaler": {}}));
+    let unbounded = cluster();
+    let refused =
+        DaskOperator.manifests(Plan { cluster: &unbounded, recipe: &recipe }).expect_err("no bound");
+    assert_eq!(refused, "an autoscaler needs a bound: give max_replicas of group 'default'");
+
+    let cluster = sample::cluster(2, 1, Some(5));
+    let made = DaskOperator.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let [root, autoscaler] = made.try_into().expect("two objects");
+    assert_eq!((autoscaler.kind, autoscaler.owned), (&AUTOSCALER, true));
+    assert_eq!(autoscaler.body["spec"], json!({"cluster": "fred", "minimum": 1, "maximum": 5}));
+
+    // A creation that was interrupted between the two is not whole.
+    let words = |manifest: &Manifest| DaskOperator.read(manifest.kind, &manifest.body).expect("of a cluster");
+    let (root, autoscaler) = (words(&root), words(&autoscaler));
+    assert!(!DaskOperator.is_whole(&[&root]));
+    assert_eq!(DaskOperator.missing("fred", &[&root]), ["DaskAutoscaler 'fred' (its autoscaler)"]);
+    assert!(DaskOperator.is_whole(&[&root, &autoscaler]));
+    assert_eq!(autoscaler.autoscaler.and_then(|autoscaler| autoscaler.bounds), Some((1, Some(5))));
+}

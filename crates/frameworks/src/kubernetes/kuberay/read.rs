@@ -1,6 +1,8 @@
 //! What a `RayCluster` says.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 
 use crate::kubernetes::words::{
     Autoscaler, GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
@@ -32,8 +34,34 @@ pub(super) fn words(object: &Value) -> Words {
         known_head: status["head"]["podName"].as_str().map(str::to_owned),
         // Zero is left out.
         known_workers: has_status(object).then(|| whole(&status["availableWorkerReplicas"]).unwrap_or(0)),
+        state: Some(text(&status["state"])),
+        ports: ports(&status["endpoints"]),
         part: None,
     }
+}
+
+/// A `RayCluster` as APIs show it: its metadata and spec, and of its status the state and the ports. Everything else of
+/// the status is in the rows of its cluster, and changes more often.
+pub(super) fn shown(object: &Value) -> Value {
+    const METADATA: [&str; 7] =
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels", "annotations"];
+    json!({
+        "apiVersion": object["apiVersion"],
+        "kind": object["kind"],
+        "metadata": fields(&object["metadata"], &METADATA),
+        "spec": object["spec"],
+        "status": fields(&object["status"], &["state", "endpoints"]),
+    })
+}
+
+fn fields(object: &Value, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), object.get(name)?.clone()))).collect()
+}
+
+/// Ports by purpose.
+fn ports(endpoints: &Value) -> BTreeMap<String, String> {
+    let port = |(purpose, port): (&String, &Value)| Some((purpose.clone(), port.as_str()?.to_owned()));
+    endpoints.as_object().into_iter().flatten().filter_map(port).collect()
 }
 
 fn words_of_group(place: usize, group: &Value) -> GroupWords {

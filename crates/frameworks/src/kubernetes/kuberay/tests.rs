@@ -31,7 +31,10 @@ fn what_is_made_is_what_its_own_api_server_makes() {
         "ray.io/cluster-name": "fred", "ray.io/environment": "DEV", "ray.io/user": "3cpo-example.org",
         "ray.io/version": "2.46.0",
     });
-    let raw = json!({"muster.dev/user": "3cpo@example.org"});
+    let raw = json!({
+        "muster.dev/user": "3cpo@example.org",
+        "ray.io/creation-timestamp": "1970-01-01 00:00:00.000001 +0000 UTC",
+    });
     assert_eq!(
         made["metadata"],
         json!({"name": "fred", "namespace": "demo", "labels": labels, "annotations": raw})

@@ -26,7 +26,7 @@ pub(super) fn volume(mount: &Mount) -> Value {
 }
 
 /// Where a container has it.
-pub(super) fn mount(mount: &Mount) -> Value {
+pub(in crate::kubernetes) fn mount(mount: &Mount) -> Value {
     let mut place = json!({"name": mount.name, "mountPath": mount.path, "readOnly": mount.read_only});
     if let Some(propagation) = &mount.propagation {
         place["mountPropagation"] = propagation.clone().into();

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use muster_core::action::Fence;
+use muster_core::principal::Owner;
 use muster_core::sample;
 use rstest::rstest;
 
@@ -301,4 +304,46 @@ fn an_object_that_is_there_in_part_does_not_say_how_many_there_should_be() {
     let mirror = look(&cluster, &[], Vec::new(), &part);
     assert_eq!(mirror.cluster.groups, cluster.groups);
     assert_eq!(mirror.cluster.observed.object, Some(part.identity));
+}
+
+fn content(user: &str) -> ObjectContent {
+    ObjectContent {
+        digest: format!("of {user}"),
+        labels: [("team".to_owned(), user.to_owned())].into(),
+        annotations: [("note".to_owned(), user.to_owned())].into(),
+        owner: Owner::of_scheme("kuberay", user),
+        user: user.to_owned(),
+        shown: Some(user.into()),
+    }
+}
+
+#[rstest]
+#[case::external(true)]
+#[case::managed(false)]
+fn an_external_cluster_follows_its_object_and_a_managed_one_keeps_what_it_was_given(#[case] external: bool) {
+    let mut cluster = cluster(0);
+    let identity = if external { cluster.id.to_string() } else { "o".to_owned() };
+    cluster.observed.object = Some(identity.clone());
+    cluster.user = "before".to_owned();
+    let spec = ObjectSpec { identity, content: Some(Box::new(content("ada"))), ..spec(0) };
+    let mirror = look(&cluster, &[], Vec::new(), &spec);
+    assert_eq!(mirror.object, Some("ada".into()));
+    assert_eq!(mirror.cluster.observed.object_content, "of ada");
+    let followed = ["team", "note"].map(|key| (key.to_owned(), "ada".to_owned()));
+    let [labels, annotations] = followed.map(|pair| BTreeMap::from([pair]));
+    let expected = if external {
+        (labels, annotations, Owner::of_scheme("kuberay", "ada"), "ada".to_owned())
+    } else {
+        (cluster.labels, cluster.annotations, cluster.owner, "before".to_owned())
+    };
+    let Cluster { labels, annotations, owner, user, .. } = mirror.cluster;
+    assert_eq!((labels, annotations, owner, user), expected);
+}
+
+#[test]
+fn the_content_that_is_stored_is_not_stored_again() {
+    let mut cluster = cluster(0);
+    cluster.observed.object_content = "of ada".to_owned();
+    let mirror = look(&cluster, &[], Vec::new(), &spec(0));
+    assert_eq!((mirror.object, mirror.cluster.observed.object_content.as_str()), (None, "of ada"));
 }

@@ -13,8 +13,8 @@ use muster_proto::wkt::Empty;
 use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction, PageRequest};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::compute_templates::writer;
-use super::{CoreApi, access};
+use super::super::compute_templates::writer;
+use super::super::{CoreApi, access};
 use crate::access::Access;
 use crate::error::ApiError;
 

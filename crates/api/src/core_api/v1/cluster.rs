@@ -1,0 +1,230 @@
+//! Clusters without a `RayCluster`, as existing KubeRay clients are shown them.
+
+use std::collections::BTreeMap;
+
+use muster_core::event::Event;
+use muster_proto::v1::{
+    AutoscalerOptions, Capabilities, Cluster, ClusterEvent, ClusterSpec, EnvValueFrom, EnvironmentVariables,
+    HeadGroupSpec, SecurityContext, Volume, WorkerGroupSpec,
+};
+use muster_proto::v1alpha2 as wire;
+
+use super::super::convert;
+
+/// A cluster as `muster.v1alpha2` shows it.
+pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
+    let common = Variables { values: given.envs, from: given.envs_from };
+    let spec = given.cluster_spec.unwrap_or_default();
+    Cluster {
+        name: given.name,
+        namespace: given.namespace,
+        user: given.user,
+        version: given.version,
+        environment: given.environment,
+        cluster_spec: Some(ClusterSpec {
+            head_group_spec: Some(head(spec.head_group_spec.unwrap_or_default(), &common)),
+            worker_group_spec: spec
+                .worker_group_spec
+                .into_iter()
+                .map(|group| workers(group, &common))
+                .collect(),
+            enable_in_tree_autoscaling: spec.enable_in_tree_autoscaling,
+            autoscaler_options: spec.autoscaler_options.map(autoscaler),
+            head_service_annotations: spec.head_service_annotations,
+        }),
+        annotations: given.annotations,
+        // They are shown with the head and with each group.
+        envs: None,
+        created_at: given.created_at,
+        deleted_at: given.deleted_at,
+        cluster_state: given.cluster_state,
+        events: Vec::new(),
+        service_endpoint: given.service_endpoint,
+    }
+}
+
+/// An event of a cluster.
+pub(super) fn event(cluster: &str, event: Event) -> ClusterEvent {
+    let given = convert::cluster_event(event);
+    ClusterEvent {
+        name: format!("{cluster}-{}", given.id),
+        id: given.id,
+        created_at: given.created_at,
+        first_timestamp: given.first_timestamp,
+        last_timestamp: given.last_timestamp,
+        reason: given.reason,
+        message: given.message,
+        r#type: given.r#type,
+        count: given.count,
+    }
+}
+
+/// The environment variables of all nodes.
+struct Variables {
+    values: BTreeMap<String, String>,
+    from: BTreeMap<String, wire::EnvValueFrom>,
+}
+
+impl Variables {
+    /// With those of some nodes, which count more.
+    fn with(
+        &self,
+        values: BTreeMap<String, String>,
+        from: BTreeMap<String, wire::EnvValueFrom>,
+    ) -> EnvironmentVariables {
+        let mut all = EnvironmentVariables {
+            values: self.values.clone(),
+            values_from: self.from.clone().into_iter().map(|(name, value)| (name, source(value))).collect(),
+        };
+        all.values.retain(|name, _| !from.contains_key(name));
+        all.values_from.retain(|name, _| !values.contains_key(name));
+        all.values.extend(values);
+        all.values_from.extend(from.into_iter().map(|(name, value)| (name, source(value))));
+        all
+    }
+}
+
+fn source(wire::EnvValueFrom { source, name, key }: wire::EnvValueFrom) -> EnvValueFrom {
+    EnvValueFrom { source, name, key }
+}
+
+fn head(given: wire::HeadGroupSpec, common: &Variables) -> HeadGroupSpec {
+    HeadGroupSpec {
+        compute_template: given.compute_template,
+        image: given.image,
+        service_type: given.service_type,
+        enable_ingress: given.enable_ingress,
+        ray_start_params: given.ray_start_params,
+        volumes: given.volumes.into_iter().map(volume).collect(),
+        service_account: given.service_account,
+        image_pull_secret: given.image_pull_secret,
+        environment: Some(common.with(given.environment, given.environment_from)),
+        annotations: given.annotations,
+        labels: given.labels,
+        image_pull_policy: given.image_pull_policy,
+        security_context: given.security_context.map(security_context),
+    }
+}
+
+fn workers(given: wire::WorkerGroupSpec, common: &Variables) -> WorkerGroupSpec {
+    let min = given.min_replicas.unwrap_or_default();
+    WorkerGroupSpec {
+        group_name: given.group_name,
+        compute_template: given.compute_template,
+        image: given.image,
+        replicas: given.replicas,
+        min_replicas: min,
+        // There is no word for no bound.
+        max_replicas: given.max_replicas.unwrap_or_else(|| given.replicas.max(min)),
+        ray_start_params: given.ray_start_params,
+        volumes: given.volumes.into_iter().map(volume).collect(),
+        service_account: given.service_account,
+        image_pull_secret: given.image_pull_secret,
+        environment: Some(common.with(given.environment, given.environment_from)),
+        annotations: given.annotations,
+        labels: given.labels,
+        image_pull_policy: given.image_pull_policy,
+        security_context: given.security_context.map(security_context),
+    }
+}
+
+fn security_context(given: wire::SecurityContext) -> SecurityContext {
+    let wire::SecurityContext { add_capabilities: add, drop_capabilities: drop, privileged } = given;
+    SecurityContext { capabilities: Some(Capabilities { add, drop }), privileged }
+}
+
+fn autoscaler(given: wire::AutoscalerOptions) -> AutoscalerOptions {
+    // Whole objects have no names of variables.
+    let from = given.environment_from.into_iter().map(|from| (from.name.clone(), source(from)));
+    AutoscalerOptions {
+        idle_timeout_seconds: given.idle_timeout_seconds,
+        upscaling_mode: given.upscaling_mode,
+        image: given.image,
+        image_pull_policy: given.image_pull_policy,
+        cpu: given.cpu,
+        memory: given.memory,
+        envs: Some(EnvironmentVariables { values: given.environment, values_from: from.collect() }),
+        volumes: given.volumes.into_iter().map(volume).collect(),
+    }
+}
+
+fn volume(given: wire::Volume) -> Volume {
+    Volume {
+        mount_path: given.mount_path,
+        volume_type: given.volume_type,
+        name: given.name,
+        source: given.source,
+        read_only: given.read_only,
+        host_path_type: given.host_path_type,
+        mount_propagation_mode: given.mount_propagation_mode,
+        storage_class_name: given.storage_class_name,
+        access_mode: given.access_mode,
+        storage: given.storage,
+        items: given.items,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request;
+    use super::*;
+
+    fn from(name: &str) -> EnvValueFrom {
+        EnvValueFrom { source: 1, name: name.to_owned(), key: "k".to_owned() }
+    }
+
+    fn variables(values: &[&str], sources: &[&str]) -> EnvironmentVariables {
+        EnvironmentVariables {
+            values: values.iter().map(|name| ((*name).to_owned(), "v".to_owned())).collect(),
+            values_from: sources.iter().map(|name| ((*name).to_owned(), from("s"))).collect(),
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_shown_as_it_was_given_with_variables_of_all_nodes_at_each() {
+        let head = HeadGroupSpec {
+            compute_template: "t".to_owned(),
+            enable_ingress: true,
+            environment: Some(variables(&["A"], &["B"])),
+            security_context: Some(SecurityContext {
+                capabilities: Some(Capabilities { add: vec!["SYS_PTRACE".to_owned()], drop: Vec::new() }),
+                privileged: Some(false),
+            }),
+            volumes: vec![Volume { name: "v".to_owned(), volume_type: 4, ..Volume::default() }],
+            ..HeadGroupSpec::default()
+        };
+        let group = WorkerGroupSpec {
+            group_name: "g".to_owned(),
+            replicas: 2,
+            min_replicas: 1,
+            max_replicas: 3,
+            image_pull_policy: "Always".to_owned(),
+            ..WorkerGroupSpec::default()
+        };
+        let given = Cluster {
+            name: "c".to_owned(),
+            user: "u".to_owned(),
+            environment: 2,
+            envs: Some(variables(&["B", "C"], &["A"])),
+            cluster_spec: Some(ClusterSpec {
+                head_group_spec: Some(head.clone()),
+                worker_group_spec: vec![group.clone()],
+                ..ClusterSpec::default()
+            }),
+            ..Cluster::default()
+        };
+        let shown = of_wire(request::cluster(given.clone()));
+        let expected = ClusterSpec {
+            head_group_spec: Some(HeadGroupSpec {
+                environment: Some(variables(&["A", "C"], &["B"])),
+                ..head
+            }),
+            worker_group_spec: vec![WorkerGroupSpec {
+                environment: Some(variables(&["B", "C"], &["A"])),
+                ..group
+            }],
+            ..ClusterSpec::default()
+        };
+        assert_eq!(shown, Cluster { envs: None, cluster_spec: Some(expected), ..given });
+    }
+}

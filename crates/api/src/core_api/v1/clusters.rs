@@ -1,0 +1,190 @@
+//! The cluster service of existing KubeRay clients.
+
+use std::collections::HashMap;
+
+use muster_core::cluster::{Cluster as Row, Framework};
+use muster_core::event::Event;
+use muster_core::ids::ClusterId;
+use muster_proto::v1::cluster_service_server::ClusterService;
+use muster_proto::v1::{
+    Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, ListAllClustersRequest,
+    ListAllClustersResponse, ListClustersRequest, ListClustersResponse,
+};
+use muster_proto::wkt::Empty;
+use muster_service::find::{ClusterRef, FindError};
+use muster_service::lists::{ClusterQuery, ClusterSort, Direction, PageRequest};
+use muster_service::{Mutation, Recipe};
+use serde_json::Value;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::super::{CoreApi, access, convert, create, mutate};
+use super::{check, cluster, ray_cluster, request};
+use crate::access::Access;
+use crate::error::ApiError;
+
+type GrpcResult<T> = Result<Response<T>, Status>;
+
+/// The value of the label `app.kubernetes.io/managed-by` of clusters that existing servers and this one manage.
+const MANAGED_BY: &str = "kuberay-apiserver";
+
+/// How many events a cluster is shown with.
+const SHOWN_EVENTS: u32 = 10;
+
+impl CoreApi {
+    /// The clusters that existing clients know: those of Ray that their servers or this one created.
+    async fn v1_page(
+        &self,
+        access: &Access,
+        namespace: Option<String>,
+        token: &str,
+        limit: i64,
+    ) -> Result<(Vec<Cluster>, String), ApiError> {
+        let limit = u32::try_from(limit).map_err(|_| {
+            ApiError::invalid(format!("limit is {limit}: give 0, for all, or a positive number"))
+        })?;
+        let sort = [ClusterSort::Namespace, ClusterSort::Name];
+        let query = access.visible(ClusterQuery {
+            namespace,
+            framework: Some(Framework::Ray),
+            managed_by: Some(MANAGED_BY.to_owned()),
+            sort: sort.map(|key| (key, Direction::Ascending)).to_vec(),
+            ..ClusterQuery::default()
+        });
+        let limit = (limit > 0).then_some(limit);
+        let page = self.service.list_page(&query, PageRequest { limit, token, sort_by: "" }).await?;
+        Ok((self.v1_clusters(page.items).await?, page.next_token))
+    }
+
+    /// Clusters as they are shown, with their objects and events in one query each.
+    async fn v1_clusters(&self, rows: Vec<Row>) -> Result<Vec<Cluster>, ApiError> {
+        let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
+        let mut objects = self.service.cluster_objects(&ids).await?;
+        let mut events = self.service.latest_events(&ids, SHOWN_EVENTS).await?;
+        Ok(rows.into_iter().map(|row| shown(row, &mut objects, &mut events)).collect())
+    }
+
+    /// The cluster of a request, if existing clients know it and the caller may do this to it.
+    async fn v1_find(&self, access: &Access, namespace: &str, name: &str) -> Result<Row, ApiError> {
+        check::named(name, namespace)?;
+        let named = ClusterRef { namespace, name, framework: "ray", provider: "", id: None };
+        let missing = || {
+            let message = format!("Cluster {name} not found in namespace {namespace}");
+            ApiError::not_found(message).code("ClusterNotFound")
+        };
+        let found = match self.service.find_cluster(access, &named).await {
+            Ok(found) => return self.v1_known(vec![found]).await?.pop().ok_or_else(missing),
+            Err(FindError::Ambiguous(found)) => self.v1_known(found).await?,
+            Err(FindError::Missing | FindError::OtherCluster(_)) => return Err(missing()),
+            Err(FindError::Service(error)) => return Err(error.into()),
+        };
+        match found.as_slice() {
+            [] => Err(missing()),
+            [row] => {
+                let named = ClusterRef { id: Some(row.id), ..named };
+                self.service.find_cluster(access, &named).await.map_err(|_| missing())
+            }
+            _ => Err(ApiError::invalid(format!(
+                "several clusters are named {name} in namespace {namespace}: use /apis/v1alpha2, which tells them apart"
+            ))),
+        }
+    }
+
+    /// Those of these clusters that existing clients know.
+    async fn v1_known(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, ApiError> {
+        let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
+        let objects = self.service.cluster_objects(&ids).await?;
+        rows.retain(|row| objects.get(&row.id).is_none_or(is_managed));
+        Ok(rows)
+    }
+}
+
+/// Whether an object is of those that existing clients know.
+fn is_managed(object: &Value) -> bool {
+    object["metadata"]["labels"]["app.kubernetes.io/managed-by"] == MANAGED_BY
+}
+
+fn shown(
+    row: Row,
+    objects: &mut HashMap<ClusterId, Value>,
+    events: &mut HashMap<ClusterId, Vec<Event>>,
+) -> Cluster {
+    let (object, events) = (objects.remove(&row.id), events.remove(&row.id).unwrap_or_default());
+    let shown = match object {
+        Some(object) => ray_cluster::cluster(&object),
+        None => cluster::of_wire(convert::cluster(row)),
+    };
+    let events = events.into_iter().map(|event| cluster::event(&shown.name, event)).collect();
+    Cluster { events, ..shown }
+}
+
+/// A mutation without a request id, which waits as long as any other: until its object is accepted.
+fn mutation(
+    access: Access,
+    metadata: &MetadataMap,
+    method: &str,
+    request: &impl prost::Message,
+) -> Result<Mutation, ApiError> {
+    let caller = mutate::caller(&access, metadata, "", method, request)?;
+    Ok(Mutation { access, caller, wait: mutate::wait("", None)? })
+}
+
+#[async_trait]
+impl ClusterService for CoreApi {
+    async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> GrpcResult<Cluster> {
+        let access = access(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        check::create(&request)?;
+        let mutation = mutation(access, &metadata, "v1.CreateCluster", &request)?;
+        let Mutation { access, caller, .. } = &mutation;
+        let create = Box::pin(async {
+            let mut given = request::cluster(request.cluster.unwrap_or_default());
+            let namespace = create::namespace(&request.namespace, &given.namespace)?;
+            self.service.authorize_namespace(access, &namespace)?;
+            self.resolve_templates(&namespace, &mut given).await?;
+            let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
+            Ok::<_, ApiError>(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
+        });
+        let (row, action) = self.service.mutate(&mutation, create).await?;
+        let created = self.v1_clusters(vec![row]).await?.pop().unwrap_or_default();
+        mutate::with_action(created, &action)
+    }
+
+    async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
+        let access = access(&request)?;
+        let GetClusterRequest { name, namespace } = request.into_inner();
+        let row = self.v1_find(&access, &namespace, &name).await?;
+        Ok(Response::new(self.v1_clusters(vec![row]).await?.pop().unwrap_or_default()))
+    }
+
+    async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
+        let access = access(&request)?;
+        let ListClustersRequest { namespace, r#continue, limit } = request.into_inner();
+        check::namespace(&namespace)?;
+        let (clusters, r#continue) = self.v1_page(&access, Some(namespace), &r#continue, limit).await?;
+        Ok(Response::new(ListClustersResponse { clusters, r#continue }))
+    }
+
+    async fn list_all_clusters(
+        &self,
+        request: Request<ListAllClustersRequest>,
+    ) -> GrpcResult<ListAllClustersResponse> {
+        let access = access(&request)?;
+        let ListAllClustersRequest { r#continue, limit } = request.into_inner();
+        let (clusters, r#continue) = self.v1_page(&access, None, &r#continue, limit).await?;
+        Ok(Response::new(ListAllClustersResponse { clusters, r#continue }))
+    }
+
+    async fn delete_cluster(&self, request: Request<DeleteClusterRequest>) -> GrpcResult<Empty> {
+        let access = access(&request)?;
+        let (metadata, _, request) = request.into_parts();
+        let mutation = mutation(access, &metadata, "v1.DeleteCluster", &request)?;
+        let Mutation { access, caller, .. } = &mutation;
+        let delete = Box::pin(async {
+            let cluster = self.v1_find(access, &request.namespace, &request.name).await?;
+            Ok::<_, ApiError>(self.service.delete_cluster(caller, &cluster, false).await?)
+        });
+        let (_, action) = self.service.mutate(&mutation, delete).await?;
+        mutate::with_action(Empty {}, &action)
+    }
+}

@@ -1,0 +1,44 @@
+//! Autoscalers that run in a cluster, and the way to its head; ignored for plain processes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::pod::{EnvSource, Mount};
+use crate::quantity::{Cpu, Memory};
+
+/// How eagerly Ray's autoscaler adds workers.
+pub const UPSCALING_MODES: &[&str] = &["Default", "Aggressive", "Conservative"];
+
+/// An autoscaler in the cluster, which decides the sizes of its groups between their bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Autoscaler {
+    /// After how many seconds an idle worker is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_seconds: Option<u32>,
+    /// How eagerly it adds workers, one of [`UPSCALING_MODES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upscaling_mode: Option<String>,
+    /// The image of its container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// When that image is pulled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<String>,
+    /// Cpu of its container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Memory of its container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// Environment variables of its container.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The `ConfigMap`s and Secrets whose keys become variables of its container.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_from: Vec<EnvSource>,
+    /// What is mounted into its container: volumes of the head.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Mount>,
+}

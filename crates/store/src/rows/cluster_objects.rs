@@ -1,0 +1,44 @@
+//! Root objects of clusters as rows.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use muster_core::ids::ClusterId;
+use serde_json::Value as Json;
+
+use crate::bulk;
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+use crate::value::{args, json};
+
+const COLUMNS: &[&str] = &["cluster_id", "managed_by", "body"];
+
+/// The label that says which program manages an object.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Writes the object of a cluster in the place of what was stored of it.
+pub(crate) async fn write(
+    tx: &mut Transaction<'_>,
+    cluster: ClusterId,
+    object: &Json,
+) -> Result<(), StoreError> {
+    static REPLACE: LazyLock<String> =
+        LazyLock::new(|| bulk::update_on_conflict("cluster_id", &["managed_by", "body"]));
+    let managed_by = object["metadata"]["labels"][MANAGED_BY].as_str().map(str::to_owned);
+    let row = args![cluster.to_string(), managed_by, json(object)];
+    bulk::insert(tx, "cluster_objects", COLUMNS, &REPLACE, vec![row]).await
+}
+
+/// Reads the objects of these clusters, as far as there are any.
+pub(crate) async fn fetch(
+    tx: &mut Transaction<'_>,
+    clusters: &[ClusterId],
+) -> Result<HashMap<ClusterId, Json>, StoreError> {
+    if clusters.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (these, ids) = tx.dialect().any_of("cluster_id", "$1", clusters);
+    let rows =
+        tx.rows(format!("SELECT cluster_id, body FROM cluster_objects WHERE {these}"), args![ids]).await?;
+    rows.iter().map(|row| Ok((row.parse(0)?, row.json(1)?))).collect()
+}
