@@ -8,6 +8,7 @@ mod convert;
 mod create;
 mod find;
 mod frameworks;
+mod image_templates;
 mod limits;
 mod logs;
 mod mutate;
@@ -31,6 +32,7 @@ use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::compute_template_service_server::ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
+use muster_proto::v1alpha2::image_template_service_server::ImageTemplateServiceServer;
 use muster_service::Service;
 use muster_service::ports::frameworks::Frameworks;
 use tokio_util::sync::CancellationToken;
@@ -89,6 +91,7 @@ impl CoreApi {
             .add_service(ActionServiceServer::new(self.clone()))
             .add_service(ComputeTemplateServiceServer::new(self.clone()))
             .add_service(FrameworkServiceServer::new(self.clone()))
+            .add_service(ImageTemplateServiceServer::new(self.clone()))
             .add_service(V1ClusterServiceServer::new(self.clone()))
             .add_service(V1ComputeTemplateServiceServer::new(self.clone()))
             .add_service(AdminServiceServer::new(self.clone()))
@@ -101,6 +104,7 @@ impl CoreApi {
         endpoints.extend(rest::v1alpha2::action_service(&service));
         endpoints.extend(rest::v1alpha2::compute_template_service(&service));
         endpoints.extend(rest::v1alpha2::framework_service(&service));
+        endpoints.extend(rest::v1alpha2::image_template_service(&service));
         endpoints.extend(rest::v1alpha2::admin_service(&service));
         endpoints.extend(rest::v1::cluster_service(&service));
         endpoints.extend(rest::v1::compute_template_service(&service));

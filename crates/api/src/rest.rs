@@ -144,7 +144,7 @@ async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let message = format!("{method} is not possible on {path}: the Allow header has the methods that are");
     // Existing clients of `/apis/v1` expect the status of their own server.
-    let error = if path.starts_with(response::STRICT) {
+    let error = if response::is_strict(path) {
         ApiError::unimplemented(message)
     } else {
         ApiError::wrong_method(message)

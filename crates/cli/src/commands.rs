@@ -11,6 +11,7 @@ pub(crate) mod env;
 pub(crate) mod events;
 pub(crate) mod framework;
 pub(crate) mod get;
+pub(crate) mod image;
 pub(crate) mod logs;
 pub(crate) mod nodes;
 mod python;

@@ -15,6 +15,7 @@ use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
 use muster_proto::v1alpha2::compute_template_service_client::ComputeTemplateServiceClient;
 use muster_proto::v1alpha2::framework_service_client::FrameworkServiceClient;
+use muster_proto::v1alpha2::image_template_service_client::ImageTemplateServiceClient;
 use tokio::time::{Instant, sleep};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
@@ -165,6 +166,11 @@ impl Client {
 
     pub(crate) fn templates(&self) -> ComputeTemplateServiceClient<Service> {
         ComputeTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+            .max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn images(&self) -> ImageTemplateServiceClient<Service> {
+        ImageTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
             .max_decoding_message_size(LARGEST_ANSWER)
     }
 

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    action, actions, completion, create, delete, down, env, events, framework, get, logs, nodes, restart,
-    scale, shape, update,
+    action, actions, completion, create, delete, down, env, events, framework, get, image, logs, nodes,
+    restart, scale, shape, update,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -46,6 +46,7 @@ enum Command {
     Env(env::Env),
     Framework(framework::FrameworkCommand),
     Shape(shape::ShapeCommand),
+    Image(image::ImageCommand),
     Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
@@ -74,6 +75,7 @@ impl Args {
             Command::Env(env) => env.run(),
             Command::Framework(framework) => framework.run(),
             Command::Shape(shape) => shape.run(),
+            Command::Image(image) => image.run(),
             Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),

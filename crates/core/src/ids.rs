@@ -79,6 +79,10 @@ typed_id! {
     EventId,
     /// A process that executes actions.
     EngineId,
+    /// A durable piece of work that is not a change of a cluster.
+    TaskId,
+    /// A recipe for images.
+    ImageTemplateId,
 }
 
 /// The provider whose nodes are processes of the server's user.

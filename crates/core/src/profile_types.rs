@@ -32,6 +32,7 @@ pub(crate) const NODE: Schema = Schema(&[
     ),
     ("selectors", Property::free_map("Labels that the machine below must have.")),
     ("image", Property::string("The image, or the Python environment, if another than the cluster's.")),
+    ("image_template", Property::string("The image template to be used instead.")),
     ("env", Property::free_map("What is added to the environment.")),
     ("args", Property::list("What is added to the start command.", &Property::string("An argument."))),
     ("pod", Property::map("What its pod has on Kubernetes.", NODE_POD)),

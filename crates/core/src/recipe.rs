@@ -4,7 +4,7 @@ mod autoscaler;
 mod given;
 mod pod;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -73,6 +73,9 @@ pub struct ClusterRecipe {
     /// Seconds after which it is stopped whatever it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<u64>,
+    /// The images of the templates that it names; a cluster's spec has them, not its profile.
+    #[serde(skip)]
+    pub images: BTreeMap<String, String>,
 }
 
 /// The recipe of the head, or of the workers of a group.
@@ -109,6 +112,9 @@ pub struct NodeRecipe {
     /// The container image, or the Python environment, if it is another than the cluster's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The image template to be used instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_template: Option<String>,
     /// What is added to the environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -205,9 +211,14 @@ impl NodeRecipe {
         env.retain(|name, _| !self.pod.env_from.contains_key(name));
         pod.env_from.retain(|name, _| !self.env.contains_key(name));
         env.extend(self.env);
+        // An image or a template counts more than either of those below.
+        let has_image = self.image.is_some() || self.image_template.is_some();
+        let (image, image_template) =
+            if has_image { (self.image, self.image_template) } else { (other.image, other.image_template) };
         let completed = Self {
             shape: self.shape.or(other.shape),
-            image: self.image.or(other.image),
+            image,
+            image_template,
             env,
             args: if self.args.is_empty() { other.args } else { self.args },
             pod: self.pod.or(pod),
@@ -242,6 +253,7 @@ impl ClusterRecipe {
     /// What the nodes of a cluster are made from: its profile, with what users have changed of the cluster since.
     pub fn of_cluster(cluster: &Cluster, profile: &Profile) -> Result<Self, String> {
         let recipe = Self::from_stored(&profile.properties)?;
+        let recipe = Self { images: stored_images(&cluster.spec), ..recipe };
         Ok(match GivenRecipe::changed(&cluster.spec) {
             None => recipe,
             // A profile that was made from a create request contains what the request gave. Below that are the
@@ -280,17 +292,46 @@ impl ClusterRecipe {
 
     /// The recipe of the head.
     pub fn head(&self) -> NodeRecipe {
-        self.head.clone().or(self.common())
+        self.with_image(self.head.clone().or(self.common()))
     }
 
     /// The recipe of a group's workers: the group's own, completed by that of all workers.
     pub fn workers(&self, group: Option<&WorkerGroup>) -> NodeRecipe {
         let own = group.map(NodeRecipe::of_group).unwrap_or_default();
-        own.or(self.worker.clone()).or(self.common())
+        self.with_image(own.or(self.worker.clone()).or(self.common()))
     }
 
     fn common(&self) -> NodeRecipe {
-        NodeRecipe { image: self.image.clone(), ..NodeRecipe::default() }
+        let (image, image_template) = (self.image.clone(), self.image_template.clone());
+        NodeRecipe { image, image_template, ..NodeRecipe::default() }
+    }
+
+    /// A recipe with the image of the template that it names.
+    fn with_image(&self, node: NodeRecipe) -> NodeRecipe {
+        let image = node.image_template.as_ref().and_then(|template| self.images.get(template));
+        NodeRecipe { image: image.cloned().or(node.image), ..node }
+    }
+
+    /// The image templates that the nodes of a cluster are made with.
+    pub fn image_templates(&self, groups: &[WorkerGroup]) -> BTreeSet<String> {
+        let groups = groups.iter().map(|group| self.workers(Some(group)));
+        let nodes = std::iter::once(self.head()).chain(groups);
+        nodes.filter_map(|node| node.image_template).collect()
+    }
+}
+
+/// The key under which a cluster's spec stores the images of the templates that it names.
+const IMAGES: &str = "images";
+
+/// The images of the templates that a cluster names, as its spec stores them.
+pub fn stored_images(spec: &Map<String, Value>) -> BTreeMap<String, String> {
+    spec.get(IMAGES).and_then(|images| BTreeMap::deserialize(images).ok()).unwrap_or_default()
+}
+
+/// Stores the images of the templates that a cluster names in its spec.
+pub fn store_images(spec: &mut Map<String, Value>, images: &BTreeMap<String, String>) {
+    if !images.is_empty() {
+        spec.insert(IMAGES.to_owned(), serde_json::json!(images));
     }
 }
 

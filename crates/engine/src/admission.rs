@@ -6,6 +6,7 @@ pub(crate) mod capacity;
 mod conflict;
 mod cooldown;
 pub(crate) mod delegated;
+pub(crate) mod images;
 mod local_code;
 mod nodes;
 mod recipe;

@@ -27,6 +27,10 @@ pub(crate) mod reason {
     pub(crate) const CHANGED_ELSEWHERE: &str = "ChangedElsewhere";
     /// An external cluster was discovered, and has a row now.
     pub(crate) const DISCOVERED: &str = "Discovered";
+    /// An image was built from its template.
+    pub(crate) const IMAGE_BUILT: &str = "ImageBuilt";
+    /// The build of an image failed.
+    pub(crate) const IMAGE_BUILD_FAILED: &str = "ImageBuildFailed";
     /// The object of a cluster that was deleted is there.
     pub(crate) const LEFTOVER_FOUND: &str = "LeftoverFound";
     /// An object of a deleted cluster was removed.
@@ -118,6 +122,24 @@ pub(crate) fn of_cluster(
         cluster_id: Some(cluster.id),
         project: cluster.project.clone(),
         ..new_event(action, level, reason, message, at)
+    }
+}
+
+/// An event about an image template, by its namespace and name.
+pub(crate) fn of_image(
+    (namespace, name): (&str, &str),
+    project: &str,
+    level: Level,
+    reason: &str,
+    message: &str,
+    at: Timestamp,
+) -> Event {
+    Event {
+        object_kind: ObjectKind::Other,
+        object_id: format!("{namespace}/{name}"),
+        object_name: name.to_owned(),
+        project: project.to_owned(),
+        ..new_event(None, level, reason, message, at)
     }
 }
 

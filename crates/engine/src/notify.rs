@@ -25,6 +25,8 @@ pub(crate) struct Notifier {
     waiting: Mutex<HashMap<Topic, Waiting>>,
     /// An action may be claimed.
     pub(crate) work: Notify,
+    /// A task may be claimed.
+    pub(crate) tasks: Notify,
 }
 
 struct Waiting {
@@ -52,6 +54,7 @@ impl Notifier {
     /// Wakes all subscribers.
     pub(crate) fn notify_all(&self) {
         self.work.notify_one();
+        self.tasks.notify_one();
         let waiting = self.waiting.lock();
         for entry in waiting.values() {
             entry.version.send_modify(|version| *version += 1);
@@ -63,7 +66,10 @@ impl Listener for Notifier {
     fn on_commit(&self, touched: &[Touched]) {
         for touched in touched {
             match touched {
-                Touched::Work => self.work.notify_one(),
+                Touched::Work => {
+                    self.work.notify_one();
+                    self.tasks.notify_one();
+                }
                 Touched::Action(id) => {
                     self.notify(Topic::Action(*id));
                     self.notify(Topic::Progress(*id));

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod frameworks;
 pub mod identity;
+pub mod images;
 pub(crate) mod instrumented;
 pub mod keyed_lock;
 pub mod probe;

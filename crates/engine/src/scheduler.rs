@@ -1,4 +1,4 @@
-//! Which actions run when: claiming, running, requeueing with back-off.
+//! Which actions and tasks run when: claiming, running, requeueing with back-off.
 
 pub(crate) mod dispatcher;
 mod finish;
@@ -6,3 +6,4 @@ pub(crate) mod heartbeat;
 mod requeue;
 mod runner;
 mod supervised;
+pub(crate) mod tasks;

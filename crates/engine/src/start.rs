@@ -17,6 +17,7 @@ use crate::ports::provider::Provider;
 use crate::ports::webhook::Webhooks;
 use crate::scheduler::dispatcher::Dispatcher;
 use crate::scheduler::heartbeat;
+use crate::scheduler::tasks;
 use crate::supervise::keep_running;
 use crate::watchers::{compute_templates, expiry, health, leftover_nodes, observer, retention};
 
@@ -71,6 +72,8 @@ impl Engine {
         tokio::spawn(keep_running(context.stopped.clone(), "heartbeat", heartbeat));
         let dispatcher = Arc::new(Dispatcher::new(&context));
         keep(&context, "dispatcher", move || Arc::clone(&dispatcher).run());
+        let shared = Arc::clone(&context);
+        keep(&context, "tasks", move || tasks::run(Arc::clone(&shared)));
         let shared = Arc::clone(&context);
         keep(&context, "retention", move || retention::run(Arc::clone(&shared)));
         for provider in context.providers.values() {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fences::Fences;
 use crate::follow::WATCH_SECONDS;
+use crate::images::ImageOptions;
 use crate::which::{self, Certain, Remembered};
 
 /// How much later than its end a watch may be ended.
@@ -32,6 +33,8 @@ pub struct Options {
     pub remembered: Option<Remembered>,
     /// The database that fences are drawn from.
     pub database: String,
+    /// How images are built.
+    pub images: ImageOptions,
 }
 
 /// Why there is no connection.

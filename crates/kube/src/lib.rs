@@ -13,6 +13,7 @@ mod facts;
 mod fences;
 mod follow;
 mod happenings;
+mod images;
 mod installed;
 mod labels;
 mod logs;
@@ -32,6 +33,7 @@ mod which;
 mod write;
 
 pub use connect::{CannotConnect, Options};
+pub use images::ImageOptions;
 pub use provider::Kubernetes;
 pub use tokens::TokenReviews;
 pub use which::Remembered;

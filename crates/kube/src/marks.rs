@@ -27,6 +27,17 @@ pub(crate) fn is_ours(key: &str) -> bool {
     [MADE_AS, FENCE].contains(&key)
 }
 
+/// Whether Kubernetes, an operator or another program gives this label or annotation a meaning: such a one of an external
+/// cluster is in its row, and a user who replaces the others does not mean it.
+pub(crate) fn is_of_others(key: &str) -> bool {
+    const DOMAINS: [&str; 5] = ["kubernetes.io", "k8s.io", "ray.io", "dask.org", "dominodatalab.com"];
+    let is_of = |domain: &str, owner: &str| {
+        domain == owner || domain.strip_suffix(owner).is_some_and(|sub| sub.ends_with('.'))
+    };
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    DOMAINS.iter().any(|owner| is_of(domain, owner)) || key.starts_with("oshinko-")
+}
+
 /// The cluster that an object stands for: the one that it was made for, or one of its own.
 ///
 /// An object that others made, or a copy of one of ours, is known by its UID.
@@ -141,6 +152,15 @@ mod tests {
         mark(&mut object, id(), &Written::new("ours/7"));
         object["metadata"]["name"] = name.into();
         object
+    }
+
+    #[test]
+    fn labels_with_a_meaning_to_others_are_told_from_those_of_users() {
+        let of_others =
+            ["app.kubernetes.io/managed-by", "ray.io/user", "apps.dominodatalab.com/a", "oshinko-type"];
+        assert!(of_others.iter().all(|key| is_of_others(key)));
+        let of_users = ["team", "example.org/team", "notray.io/a", "ray.io"];
+        assert!(!of_users.iter().any(|key| is_of_others(key)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
+use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider, ProviderError,
     TemplateProvider, Unobserved, WorldChange,
@@ -19,6 +20,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connect::{self, CannotConnect, Connection, Options};
+use crate::images::Images;
 use crate::logs::Lines;
 use crate::namespaces::Namespaces;
 use crate::operated::Operated;
@@ -37,6 +39,7 @@ pub struct Kubernetes {
     operated: Arc<Operated>,
     pods: Arc<Pods>,
     templates: Arc<Templates>,
+    images: Arc<Images>,
     changes: broadcast::Sender<WorldChange>,
     _stop: DropGuard,
 }
@@ -52,10 +55,21 @@ impl Kubernetes {
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
         let own = Arc::clone(&namespaces);
         let templates = Arc::new(Templates::follow(&connection, &options.namespaces, own, &stop));
+        let images = Arc::new(Images::new(connection.client.clone(), options.images.clone()));
         let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
         let (pods, operated) = (Arc::new(pods), Arc::new(operated));
         let Connection { instance, api_server, remembered, .. } = connection;
-        Ok(Self { instance, api_server, remembered, operated, pods, templates, changes, _stop: stops })
+        Ok(Self {
+            instance,
+            api_server,
+            remembered,
+            operated,
+            pods,
+            templates,
+            images,
+            changes,
+            _stop: stops,
+        })
     }
 
     /// What to remember for the next start, at which it may be away.
@@ -94,6 +108,10 @@ impl Provider for Kubernetes {
 
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         Some(Arc::clone(&self.templates) as Arc<dyn TemplateProvider>)
+    }
+
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        Some(Arc::clone(&self.images) as Arc<dyn ImageBuilder>)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

@@ -1,5 +1,7 @@
 //! Python environments that have a framework: found, or made.
 
+mod command;
+mod images;
 mod install;
 mod make;
 mod port;

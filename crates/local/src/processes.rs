@@ -40,6 +40,7 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
+use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
     Observed, Provider, ProviderError, ProviderResource, UpdateOutcome, WorldChange,
@@ -160,6 +161,10 @@ impl Provider for Processes {
 
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
         Some(self)
+    }
+
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        Some(Arc::new(self.inner.environments.clone()))
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

@@ -40,6 +40,10 @@ pub enum Subject {
     ComputeTemplate,
     /// The compute templates that the caller may see.
     ComputeTemplates,
+    /// One image template.
+    ImageTemplate,
+    /// The image templates that the caller may see.
+    ImageTemplates,
     /// The frameworks that local processes of the server run.
     Frameworks,
     /// The caller's own project: its objects are then found within it.
@@ -92,7 +96,11 @@ impl Access {
             // Frameworks belong to no project, so the caller's role in its own project decides.
             (
                 verb,
-                Subject::Clusters | Subject::Actions | Subject::ComputeTemplates | Subject::Frameworks,
+                Subject::Clusters
+                | Subject::Actions
+                | Subject::ComputeTemplates
+                | Subject::ImageTemplates
+                | Subject::Frameworks,
             ) => {
                 let what = match case.subject {
                     Subject::Frameworks => "the frameworks of this server",

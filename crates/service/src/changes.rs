@@ -1,11 +1,12 @@
 //! Changes of clusters and nodes: every API submits them here.
 
-use muster_core::action::{Action, ActionKind, OnConflict, Target};
+use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, OnConflict, Target};
 use muster_core::change::{Change, Delete, Recovery};
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ClusterId, NodeId};
+use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::principal::Door;
+use muster_core::time::TimeSpan;
 use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
 use muster_store::reads::NodeQuery;
 
@@ -39,6 +40,26 @@ impl Service {
     ) -> Result<Action, ServiceError> {
         let accepted = self.engine.create_cluster(cluster, recipe, unique_name, caller.clone()).await?;
         Ok(accepted.action)
+    }
+
+    /// Deletes the cluster of a create that failed before there was anything of it but its row.
+    pub async fn discard_refused(&self, caller: &Caller, create: ActionId) -> Result<(), ServiceError> {
+        /// Nothing has to be removed, so it takes a moment.
+        const AT_MOST: TimeSpan = TimeSpan::from_secs(10);
+        let action = self.store().action(create).await?;
+        let failed = |action: &Action| {
+            action.kind == ActionKind::ClusterCreate
+                && action.status == ActionStatus::Failed
+                && !action.has_reached(Milestone::Applied)
+        };
+        let Some(id) = action.filter(failed).and_then(|action| action.cluster_id) else { return Ok(()) };
+        let Some(cluster) = self.store().cluster(id).await? else { return Ok(()) };
+        if cluster.deleted_at.is_some() || cluster.observed.object.is_some() {
+            return Ok(());
+        }
+        let caller = Caller { request: None, ..caller.clone() };
+        let deletion = self.delete_cluster(&caller, &cluster, false).await?;
+        self.wait_for_end(deletion, AT_MOST).await.map(drop)
     }
 
     /// Creates a node, alone or as a member; returns the action and the node as it is stored.

@@ -10,6 +10,7 @@ pub mod changes;
 mod compute_templates;
 mod error;
 pub mod find;
+mod image_templates;
 pub mod lists;
 pub mod membership;
 mod mutation;

@@ -11,6 +11,7 @@ use muster_core::cluster::Cluster;
 use muster_core::compute_template::ComputeTemplate;
 use muster_core::event::Event;
 use muster_core::ids::ClusterId;
+use muster_core::image_template::ImageTemplate;
 use muster_core::node::Node;
 use muster_core::policy::{Binding, Policy};
 use muster_core::profile::Profile;
@@ -19,8 +20,8 @@ use muster_store::{Store, StoreError};
 
 pub use muster_store::reads::{
     ActionQuery, ActionSort, BindingQuery, ClusterQuery, ClusterSort, ComputeTemplateQuery,
-    ComputeTemplateSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort, PolicyQuery, PolicySort,
-    ProfileQuery, ProfileSort, ReceiverQuery, ReceiverSort,
+    ComputeTemplateSort, Deleted, EventQuery, EventSort, ImageTemplateQuery, ImageTemplateSort, NodeQuery,
+    NodeSort, PolicyQuery, PolicySort, ProfileQuery, ProfileSort, ReceiverQuery, ReceiverSort,
 };
 pub use muster_store::{Direction, Page};
 pub(crate) use page_scope::PageScope;
@@ -83,6 +84,7 @@ list_queries! {
     ProfileQuery, profiles -> Profile;
     ReceiverQuery, receivers -> Receiver;
     ComputeTemplateQuery, compute_templates -> ComputeTemplate;
+    ImageTemplateQuery, image_templates -> ImageTemplate;
 }
 
 impl ListQuery for PolicyQuery {

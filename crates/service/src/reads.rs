@@ -54,7 +54,7 @@ impl Service {
         Ok(self.store().cluster_objects(clusters).await?)
     }
 
-    /// The latest events of each of these clusters and their nodes, the newest first.
+    /// The latest events of each of these clusters, without those of their nodes, the newest first.
     pub async fn latest_events(
         &self,
         clusters: &[ClusterId],

@@ -1,5 +1,5 @@
-//! Names of shapes and image templates. A name is resolved when it is given, so that a later change of what it stands
-//! for does not affect what was made with it.
+//! Names of shapes. A name is resolved when it is given, so that a later change of what it stands for does not affect what
+//! was made with it. Names of image templates are resolved when a cluster is created.
 
 use muster_core::profile::ProfileType;
 use muster_core::recipe::NodeRecipe;
@@ -45,12 +45,6 @@ impl Service {
     ) -> Result<(), ServiceError> {
         if framework_of(kind).is_none() {
             return Ok(());
-        }
-        if let Some(name) = properties.get("image_template").and_then(Value::as_str) {
-            let message = format!(
-                "image_template '{name}' is not there: this server does not have any yet; give an image instead"
-            );
-            return Err(ServiceError::invalid(message).code("UnknownImageTemplate"));
         }
         for node in NODES {
             let Some(given) = properties.get_mut(node) else { continue };

@@ -3,14 +3,16 @@
 use muster_core::action::{Action, Control};
 use muster_core::ids::NodeId;
 use muster_core::policy::{Binding, Policy};
+use muster_core::task::Task;
 use muster_core::time::Timestamp;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Adopt, Bind, Claim, Claimed, CompleteLifecycle, CountDeaths, CreatePolicy,
-    DeleteComputeTemplate, DeletePolicy, DeleteProfile, DeleteReceiver, Deregister, Discover, EndWait,
-    Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertProfile, Mirror,
-    MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordExpiryState,
-    Register, Removed, RenamePolicy, Renewal, Requeue, ServeInstances, Signal, TakeDuty, UpdateProfile,
+    Abandon, Accept, Accepted, Adopt, Bind, Claim, ClaimTasks, Claimed, CompleteLifecycle, CountDeaths,
+    CreatePolicy, DeleteComputeTemplate, DeleteImageTemplate, DeletePolicy, DeleteProfile, DeleteReceiver,
+    Deregister, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate,
+    InsertImageTemplate, InsertProfile, Mirror, MirrorComputeTemplates, Mirrored, Observe, Purge, Purged,
+    PutReceiver, Record, RecordExpiryState, RecordTask, Register, Removed, RenamePolicy, Renewal, Requeue,
+    ServeInstances, Signal, TakeDuty, TaskRecorded, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::postgres::Lane;
@@ -113,6 +115,26 @@ impl Store {
         command: MirrorComputeTemplates,
     ) -> Result<bool, StoreError> {
         self.write("mirror_compute_templates", command).await
+    }
+
+    /// Stores an image template with its build; false if its name is taken.
+    pub async fn insert_image_template(&self, command: InsertImageTemplate) -> Result<bool, StoreError> {
+        self.write("insert_image_template", command).await
+    }
+
+    /// Removes an image template; false if it is not there any more.
+    pub async fn delete_image_template(&self, command: DeleteImageTemplate) -> Result<bool, StoreError> {
+        self.write("delete_image_template", command).await
+    }
+
+    /// Takes tasks for an engine.
+    pub async fn claim_tasks(&self, command: ClaimTasks) -> Result<Vec<Task>, StoreError> {
+        self.write("claim_tasks", command).await
+    }
+
+    /// Writes how a task goes on.
+    pub async fn record_task(&self, command: RecordTask) -> Result<TaskRecorded, StoreError> {
+        self.write("record_task", command).await
     }
 
     /// Sets how many engines died in a row while they ran an action.

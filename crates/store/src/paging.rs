@@ -23,7 +23,7 @@ pub(crate) trait Listed: Sized {
 
 /// Declares that rows are listed: their type, what they are sorted by, table, id, and the module that reads them.
 macro_rules! listed {
-    ($row:ty, $sort:ty, $table:literal, $id:literal, $rows:ident) => {
+    ($row:ty, $sort:ty, $table:expr, $id:literal, $rows:ident) => {
         impl $crate::paging::Listed for $row {
             const TABLE: &'static str = $table;
             const ID: &'static str = $id;

@@ -12,6 +12,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use wire::cluster::Environment;
 
 use super::shapes;
 
@@ -39,7 +40,13 @@ pub(super) fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key
 }
 
 pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
-    let given: wire::Cluster = kept(&cluster.spec, CLUSTER_SPEC);
+    let mut given: wire::Cluster = kept(&cluster.spec, CLUSTER_SPEC);
+    if cluster.is_external() {
+        let label = |name: &str| cluster.labels.get(name).map(String::as_str).unwrap_or_default();
+        label("ray.io/version").clone_into(&mut given.version);
+        let environment = Environment::from_str_name(label("ray.io/environment"));
+        given.environment = environment.unwrap_or(Environment::Dev).into();
+    }
     let spec = given.cluster_spec.unwrap_or_default();
     let desired_workers = number(cluster.desired());
     let there = cluster.deleted_at.is_none();
@@ -108,8 +115,8 @@ fn ports(cluster: &Cluster) -> BTreeMap<String, String> {
     }
     let purpose = |endpoint: &str| match (cluster.framework, endpoint) {
         // As KubeRay names them.
-        (Some(Framework::Ray), "address") => "head".to_owned(),
-        (Some(Framework::Ray), "gcs") => "redis".to_owned(),
+        (Some(Framework::Ray), "client") => "head".to_owned(),
+        (Some(Framework::Ray), "address") => "redis".to_owned(),
         _ => endpoint.to_owned(),
     };
     let port = |address: &str| {
@@ -123,9 +130,10 @@ fn ports(cluster: &Cluster) -> BTreeMap<String, String> {
 
 pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
     let given: wire::WorkerGroupSpec = kept(&group.spec, GROUP_SPEC);
-    let NodeRecipe { image, env, args, .. } = NodeRecipe::stored_in(group);
+    let NodeRecipe { image, image_template, env, args, .. } = NodeRecipe::stored_in(group);
     wire::WorkerGroupSpec {
         image: image.unwrap_or_default(),
+        image_template: image_template.unwrap_or_default(),
         environment: env,
         args,
         group_name: group.name.clone(),
@@ -257,7 +265,7 @@ mod tests {
     #[rstest]
     #[case::ray(
         Framework::Ray,
-        &[("address", "ray://127.0.0.1:10001"), ("dashboard", "http://127.0.0.1:8265"), ("gcs", "127.0.0.1:6379")],
+        &[("address", "127.0.0.1:6379"), ("client", "ray://127.0.0.1:10001"), ("dashboard", "http://127.0.0.1:8265")],
         &[("dashboard", "8265"), ("head", "10001"), ("redis", "6379")],
     )]
     #[case::dask(

@@ -121,7 +121,7 @@ impl CoreApi {
         recipe::check_variables(&given.envs)?;
         if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
             recipe::check_node(&head.image, &head.environment)?;
-            let named = [&head.image_template, &head.machine_group, &head.machine_type];
+            let named = [&head.machine_group, &head.machine_type];
             recipe::check_named("head_group_spec", named)?;
         }
         check_marks("annotation", &given.annotations)?;
@@ -222,7 +222,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
     recipe::check_node(&given.image, &given.environment)?;
-    let named = [&given.image_template, &given.machine_group, &given.machine_type];
+    let named = [&given.machine_group, &given.machine_type];
     recipe::check_named(&format!("group '{name}'"), named)?;
     let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
     let shape = shapes::read(given.shape.as_ref())
@@ -235,6 +235,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
         shape: None,
         // The recipe has these.
         image: String::new(),
+        image_template: String::new(),
         environment: BTreeMap::new(),
         args: Vec::new(),
         ..given.clone()

@@ -128,16 +128,20 @@ fn environment(given: &wire::Cluster) -> Option<String> {
 fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
     let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
-    let (image, env, args) = (optional(&given.image), given.environment.clone(), given.args.clone());
+    let (env, args) = (given.environment.clone(), given.args.clone());
+    let (image, image_template) = image_or_template("head_group_spec", &given.image, &given.image_template)?;
     let template = optional(&given.compute_template);
-    Ok(NodeRecipe { shape: template, image, env, args, ..NodeRecipe::of_shape(shape) })
+    Ok(NodeRecipe { shape: template, image, image_template, env, args, ..NodeRecipe::of_shape(shape) })
 }
 
 /// The recipe of a group's workers.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
+    let whose = format!("group '{}'", given.group_name);
+    let (image, image_template) = image_or_template(&whose, &given.image, &given.image_template)?;
     Ok(NodeRecipe {
         shape: optional(&given.compute_template),
-        image: optional(&given.image),
+        image,
+        image_template,
         env: given.environment.clone(),
         args: given.args.clone(),
         pod: pods::of_workers(given)?,
@@ -175,16 +179,28 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     }
 }
 
-/// Refuses image templates and machine types, which do not exist here: nodes would silently be created without them.
-pub(super) fn check_named(whose: &str, named: [&String; 3]) -> Result<(), ApiError> {
-    const FIELDS: [&str; 3] = ["image_template", "machine_group", "machine_type"];
+/// The image of nodes, or the template that it is built from; both are refused.
+fn image_or_template(
+    whose: &str,
+    image: &str,
+    template: &str,
+) -> Result<(Option<String>, Option<String>), ApiError> {
+    if !image.is_empty() && !template.is_empty() {
+        return Err(ApiError::invalid(format!(
+            "{whose} has image '{image}' and image_template '{template}': leave one out"
+        )));
+    }
+    Ok((optional(image), optional(template)))
+}
+
+/// Refuses machine groups and types, which do not exist here: nodes would silently be created without them.
+pub(super) fn check_named(whose: &str, named: [&String; 2]) -> Result<(), ApiError> {
+    const FIELDS: [&str; 2] = ["machine_group", "machine_type"];
     match FIELDS.into_iter().zip(named).find(|(_, name)| !name.is_empty()) {
-        Some((field, name)) => {
-            let instead = if field.starts_with("image") { "an image" } else { "a shape (cpu, memory, gpu)" };
-            Err(ApiError::invalid(format!(
-                "{field} '{name}' of {whose} is not there: this server does not have any yet; give {instead} instead"
-            )))
-        }
+        Some((field, name)) => Err(ApiError::invalid(format!(
+            "{field} '{name}' of {whose} is not there: this server does not have any yet; give a shape (cpu, memory, \
+             gpu) instead"
+        ))),
         None => Ok(()),
     }
 }
@@ -196,6 +212,16 @@ pub(super) fn check_same_template(whose: &str, given: &str, present: &str) -> Re
     }
     Err(ApiError::invalid(format!(
         "compute_template of {whose} cannot be changed to '{given}': give a shape (cpu, memory, gpu) instead"
+    )))
+}
+
+/// Refuses another image template of nodes that exist: their image is changed by giving one.
+pub(super) fn check_same_image_template(whose: &str, given: &str, present: &str) -> Result<(), ApiError> {
+    if given.is_empty() || given == present {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "image_template of {whose} cannot be changed to '{given}': give its image instead"
     )))
 }
 

@@ -23,7 +23,7 @@ const EVENTS: &str = "text/event-stream";
 const GRPC: &str = "application/grpc";
 
 /// The paths whose contract allows no additional keys in errors.
-pub(super) const STRICT: &str = "/apis/v1/";
+const STRICT: &str = "/apis/v1";
 
 type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
 
@@ -86,9 +86,14 @@ impl ErrorContext {
     }
 }
 
+/// Whether clients of this path decode errors strictly.
+pub(super) fn is_strict(path: &str) -> bool {
+    path.strip_prefix(STRICT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 fn refusal(path: &str, error: &ApiError) -> Value {
     let (code, message) = (error.grpc_code as i32, &error.message);
-    if path.starts_with(STRICT) {
+    if is_strict(path) {
         return json!({"code": code, "message": message});
     }
     let details = json!([{"@type": ERROR_INFO, "reason": error.code, "domain": DOMAIN}]);

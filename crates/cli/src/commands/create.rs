@@ -67,6 +67,9 @@ struct Spec {
     /// The container image, or on the local provider the Python interpreter
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// An image that was built by muster image create
+    #[arg(long, value_name = "NAME", conflicts_with = "image")]
+    image_template: Option<String>,
     /// Delete it when it has not been used for so long, such as 30m or 2h
     #[arg(long, value_name = "DURATION", value_parser = life)]
     idle_timeout: Option<wkt::Duration>,
@@ -98,7 +101,7 @@ impl Create {
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
             // A framework runs in the Python that the user has before them.
-            if spec.profile.is_none() {
+            if spec.profile.is_none() && spec.image_template.is_none() {
                 let (provider, image) = (spec.provider.as_deref().unwrap_or_default(), spec.image.take());
                 spec.image = python::resolve(&client, provider, &spec.framework, image).await?;
             }
@@ -126,15 +129,22 @@ impl Spec {
             provider,
             flavor,
             image,
+            image_template,
             idle_timeout,
             max_lifetime,
             profile,
             profile_properties: _,
         } = self;
+        let image_template = image_template.unwrap_or_default();
         let provider = provider.unwrap_or_default();
         let of_framework = profile.is_none();
         let image = image.unwrap_or_default();
-        let head = HeadGroupSpec { image: image.clone(), shape: head_shape, ..HeadGroupSpec::default() };
+        let head = HeadGroupSpec {
+            image: image.clone(),
+            image_template: image_template.clone(),
+            shape: head_shape,
+            ..HeadGroupSpec::default()
+        };
         let head = (head != HeadGroupSpec::default()).then_some(head);
         let mut groups = group;
         if groups.is_empty() {
@@ -147,6 +157,7 @@ impl Spec {
         }
         for group in &mut groups {
             group.image.clone_from(&image);
+            group.image_template.clone_from(&image_template);
         }
         Cluster {
             name,

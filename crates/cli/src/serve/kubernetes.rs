@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::ports::identity::{Identity as _, IdentityError, TokenIdentity};
-use muster_kube::{CannotConnect, Kubernetes, Options, TokenReviews};
+use muster_kube::{CannotConnect, ImageOptions, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
 use crate::files::write_private;
@@ -66,10 +66,16 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
 }
 
 fn options(settings: &Settings) -> Options {
+    let default = ImageOptions::default();
     Options {
         kubeconfig: settings.kubeconfig.clone(),
         namespaces: settings.namespace.clone(),
         instance_id: settings.instance_id.clone(),
+        images: ImageOptions {
+            registry: settings.image_registry.clone(),
+            builder: settings.image_builder.clone().unwrap_or(default.builder),
+            push_secret: settings.image_push_secret.clone(),
+        },
         ..Options::default()
     }
 }

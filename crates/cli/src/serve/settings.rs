@@ -30,6 +30,9 @@ pub(crate) struct Settings {
     pub(crate) in_cluster: bool,
     pub(crate) namespace: Vec<String>,
     pub(crate) instance_id: Option<String>,
+    pub(crate) image_registry: Option<String>,
+    pub(crate) image_builder: Option<String>,
+    pub(crate) image_push_secret: Option<String>,
     pub(crate) auth: Vec<String>,
     pub(crate) kubernetes_project: String,
     pub(crate) kubernetes_admin_groups: Vec<String>,
@@ -94,6 +97,9 @@ impl Default for Settings {
             in_cluster: false,
             namespace: Vec::new(),
             instance_id: None,
+            image_registry: None,
+            image_builder: None,
+            image_push_secret: None,
             auth: Vec::new(),
             kubernetes_project: "default".to_owned(),
             kubernetes_admin_groups: vec!["system:masters".to_owned()],
@@ -158,6 +164,15 @@ pub(crate) struct Flags {
     /// What tells this Kubernetes from others, where the UID of kube-system cannot be read
     #[arg(long, env = "MUSTER_INSTANCE_ID", value_name = "ID")]
     instance_id: Option<String>,
+    /// The registry that images built on Kubernetes are pushed to, with a path if it has one
+    #[arg(long, env = "MUSTER_IMAGE_REGISTRY", value_name = "REGISTRY")]
+    image_registry: Option<String>,
+    /// The image of the builder on Kubernetes, which builds with buildctl and runs without root
+    #[arg(long, env = "MUSTER_IMAGE_BUILDER", value_name = "IMAGE")]
+    image_builder: Option<String>,
+    /// The Secret with the registry's credentials, in every namespace where images are built
+    #[arg(long, env = "MUSTER_IMAGE_PUSH_SECRET", value_name = "SECRET")]
+    image_push_secret: Option<String>,
     /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE, kubernetes; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
@@ -234,6 +249,9 @@ impl Flags {
             in_cluster,
             namespace,
             instance_id,
+            image_registry,
+            image_builder,
+            image_push_secret,
             auth,
             kubernetes_project,
             kubernetes_admin_groups,
@@ -264,6 +282,9 @@ impl Flags {
             in_cluster: in_cluster.unwrap_or(file.in_cluster),
             namespace: namespace.unwrap_or(file.namespace),
             instance_id: instance_id.or(file.instance_id),
+            image_registry: image_registry.or(file.image_registry),
+            image_builder: image_builder.or(file.image_builder),
+            image_push_secret: image_push_secret.or(file.image_push_secret),
             auth: auth.unwrap_or(file.auth),
             kubernetes_project: kubernetes_project.unwrap_or(file.kubernetes_project),
             kubernetes_admin_groups: kubernetes_admin_groups.unwrap_or(file.kubernetes_admin_groups),

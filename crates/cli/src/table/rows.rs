@@ -1,7 +1,7 @@
 //! What stands in which column.
 
 use muster_core::time::Timestamp;
-use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, Node, Shape};
+use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, ImageTemplate, Node, Shape};
 
 use super::{Listed, age};
 use crate::output::harmless;
@@ -202,6 +202,30 @@ impl Listed for Shape {
     fn line(&self, _: bool, _: Timestamp) -> Vec<String> {
         let gpu = self.gpu.map(|gpu| gpu.to_string()).unwrap_or_default();
         vec![self.name.clone(), self.cpu.clone(), self.memory.clone(), gpu]
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &'static str {
+        ""
+    }
+}
+
+impl Listed for ImageTemplate {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAME", "STATE", "PROVIDER", "AGE", "REASON"];
+        titles.extend(wide.then_some("IMAGE"));
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let reason = self.status_reason.lines().next().unwrap_or_default().to_owned();
+        let age = age(self.created_at, now);
+        let mut line = vec![self.name.clone(), self.state.clone(), self.provider.clone(), age, reason];
+        line.extend(wide.then(|| self.image.clone()));
+        line
     }
 
     fn called(&self) -> &str {

@@ -177,6 +177,17 @@ async fn the_documented_example_makes_the_documented_object_and_answer() {
     assert_eq!(all["clusters"][0]["name"], "test-cluster");
     assert!(all["clusters"][0]["events"].as_array().is_some_and(|events| !events.is_empty()), "{all}");
 
+    // Another image is shown as it was given, and a variable that users give goes before that of the server.
+    let spec = json!({"headGroupSpec": {"image": "i:2", "environment": {"MY_POD_IP": "1.2.3.4"}}});
+    let path = format!("{}/test-cluster", harness.clusters());
+    let patched = server.call(Method::PATCH, &path, Some(json!({"clusterSpec": spec}))).await;
+    assert_eq!(patched.status(), StatusCode::OK, "{}", patched.text().await.unwrap_or_default());
+    let shown = answered(&server, Method::GET, &one, None).await;
+    assert_eq!(shown["clusterSpec"]["headGroupSpec"]["image"], "i:2", "{shown}");
+    let after = harness.ray_clusters().get("test-cluster").await.expect("its object").data["spec"].clone();
+    let container = &after["headGroupSpec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["env"], json!([{"name": "MY_POD_IP", "value": "1.2.3.4"}]));
+
     // Twice is a conflict, in a body that strict clients decode.
     let response = server.call_at(Method::POST, &clusters, Some(golden(name))).await;
     let (status, body) = (response.status().as_u16(), response.json::<Value>().await.expect("JSON"));
@@ -276,6 +287,14 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
     assert_eq!(status, 409, "{why}");
     assert!(why.contains("is used by a, b, c"), "{why}");
 
+    // Labels that a user gives take nothing from those of others.
+    let labels = json!({"labels": {"team": "red"}});
+    let path = format!("{}/b?wait_for=reached", harness.clusters());
+    assert_eq!(server.call(Method::PATCH, &path, Some(labels)).await.status(), StatusCode::OK);
+    let kept = objects.get("b").await.expect("an object").metadata.labels.expect("labels");
+    assert_eq!((kept["team"].as_str(), kept["ray.io/user"].as_str()), ("red", "bob"));
+    assert_eq!(names("").await.0, ["a", "b", "c"]);
+
     // What nobody labelled is known to the newer API alone.
     let other = format!("{clusters}/other");
     assert_eq!(refused(&server, Method::GET, &other).await.0, 404);
@@ -366,6 +385,17 @@ async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
     group["environment"] = json!({"values": {"ALL": "1"}});
     group.as_object_mut().expect("a group").remove("rayStartParams");
     assert_eq!(created, given);
+
+    // What Kubernetes refuses leaves nothing behind.
+    let mut twice = given.clone();
+    twice["name"] = "twice".into();
+    twice["clusterSpec"]["headGroupSpec"]["volumes"] = json!([volume, volume]);
+    for _ in 0..2 {
+        let refused = server.call_at(Method::POST, &clusters, Some(twice.clone())).await;
+        let (status, body) = (refused.status().as_u16(), refused.text().await.expect("a body"));
+        assert_eq!(status, 400, "{body}");
+    }
+    assert_eq!(refused(&server, Method::GET, &format!("{clusters}/twice")).await.0, 404);
 
     // The newer API shows it too.
     let newer = server.get(&format!("{}/whole", harness.clusters())).await;

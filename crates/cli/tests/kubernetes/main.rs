@@ -4,6 +4,7 @@ mod chaos;
 mod commands;
 mod compute_templates;
 mod harness;
+mod images;
 mod killed;
 mod kuberay_clients;
 mod logs;

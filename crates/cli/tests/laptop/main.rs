@@ -7,6 +7,7 @@ mod clusters;
 mod dask;
 mod draining;
 mod healing;
+mod images;
 mod laptop;
 mod limits;
 mod listeners;

@@ -52,7 +52,7 @@ fn kept_out(case: &Case, person: Person) -> Option<u16> {
         (Person::Nobody, ..) => Some(401),
         (Person::Admin, ..)
         | (_, _, Subject::Anyone)
-        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates)
+        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates | Subject::ImageTemplates)
         // They are nobody's: a member of any project may, as far as the server allows it at all.
         | (Person::Stranger | Person::Member, _, Subject::Frameworks) => None,
         (_, Verb::Administer, _)
@@ -76,7 +76,11 @@ enum Place {
 /// named.
 fn decides_local_code(method: &Method, case: &Case) -> bool {
     match method.grpc_path.rsplit('/').next().unwrap_or_default() {
-        "CreateCluster" | "UpdateCluster" | "InstallFramework" => true,
+        "CreateCluster"
+        | "UpdateCluster"
+        | "InstallFramework"
+        | "CreateImageTemplate"
+        | "DeleteImageTemplate" => true,
         "DeleteCluster"
         | "ScaleCluster"
         | "RestartHead"
@@ -173,6 +177,9 @@ impl Target {
         if method.grpc_path.contains("ComputeTemplateService") || is_of_kuberay(method) {
             server.post("/namespaces/demo/compute_templates", template(&name)).await;
         }
+        if method.grpc_path.contains("ImageTemplateService") {
+            server.post("/namespaces/demo/image_templates", image(&name)).await;
+        }
         Self { place, name, cluster: made["id"].as_str().expect("an id").to_owned(), action }
     }
 
@@ -198,6 +205,7 @@ impl Target {
             Some("ScaleCluster") => json!({"replicas": self.place.workers()}),
             Some("SignalAction") => json!({"signal": "cancel"}),
             Some("CreateComputeTemplate") => template(&format!("{}-new", self.name)),
+            Some("CreateImageTemplate") => image(&format!("{}-new", self.name)),
             _ => json!({}),
         }
     }
@@ -244,6 +252,12 @@ impl Target {
             template.set_field_by_name("memory", Field::U32(1));
             fields.push(("compute_template", Field::Message(template)));
         }
+        if method.request.ends_with("CreateImageTemplateRequest") {
+            let mut image = made("muster.v1alpha2.ImageTemplate");
+            image.set_field_by_name("name", text(&format!("{}-new", self.name)));
+            image.set_field_by_name("custom_commands", text("exit 1"));
+            fields.push(("image_template", Field::Message(image)));
+        }
         if method.request.ends_with("UpdateClusterRequest") {
             let mut mask = made("google.protobuf.FieldMask");
             mask.set_field_by_name("paths", Field::List(vec![text(self.place.changed())]));
@@ -261,6 +275,11 @@ impl Target {
 /// A compute template.
 fn template(name: &str) -> Value {
     json!({"name": name, "namespace": "demo", "cpu": 1, "memory": 1})
+}
+
+/// An image template whose build fails at once.
+fn image(name: &str) -> Value {
+    json!({"name": name, "namespace": "demo", "customCommands": "exit 1"})
 }
 
 fn is_update(method: &Method) -> bool {
@@ -324,8 +343,10 @@ async fn over_http_everybody_may_do_what_the_table_says(
             let out = Some(status).filter(|status| matches!(status, 401 | 403 | 404));
             assert_eq!(out, kept_out_at(place, method, case, person), "{why}");
             assert!(status < 500, "{why}");
-            let is_list =
-                matches!(case.subject, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates);
+            let is_list = matches!(
+                case.subject,
+                Subject::Clusters | Subject::Actions | Subject::ComputeTemplates | Subject::ImageTemplates
+            );
             if out.is_none() && is_list {
                 let seen = first_of(method, response).await;
                 assert_eq!(seen, person != Person::Stranger, "{why}");
@@ -341,7 +362,9 @@ async fn first_of(method: &Method, mut response: Response) -> bool {
         return String::from_utf8_lossy(&first).contains("ADDED");
     }
     let list: Value = response.json().await.expect("JSON");
-    let array = ["clusters", "actions", "computeTemplates"].into_iter().find_map(|key| list.get(key));
+    let array = ["clusters", "actions", "computeTemplates", "imageTemplates"]
+        .into_iter()
+        .find_map(|key| list.get(key));
     !array.and_then(Value::as_array).expect("a list has its array").is_empty()
 }
 

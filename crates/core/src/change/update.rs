@@ -164,6 +164,7 @@ impl NodeChange {
         let Self { image, env, args, shape: _ } = self;
         if let Some(image) = image {
             recipe.image.clone_from(image);
+            recipe.image_template = None;
         }
         if let Some(env) = env {
             env.apply(&mut recipe.env);

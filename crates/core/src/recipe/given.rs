@@ -38,6 +38,7 @@ impl GivenRecipe {
         let head = NodeRecipe {
             shape: text(&stored["computeTemplate"]),
             image: text(&stored["image"]),
+            image_template: text(&stored["imageTemplate"]),
             env: read(&stored["environment"]),
             args: read(&stored["args"]),
             ..NodeRecipe::default()
@@ -66,6 +67,9 @@ impl GivenRecipe {
                 ("environment", env.is_some(), json!(head.env)),
                 ("args", args.is_some(), json!(head.args)),
             ];
+            if image.is_some() {
+                set(shown, "/clusterSpec/headGroupSpec/imageTemplate", Value::Null);
+            }
             let before = shape_fields(before);
             let of_shape = shape_fields(after).into_iter().filter(|field| !before.contains(field));
             let named = fields.into_iter().filter(|(_, named, _)| *named);
@@ -88,7 +92,7 @@ impl GivenRecipe {
         if let Some(head) =
             shown.get_mut("clusterSpec").and_then(|spec| spec["headGroupSpec"].as_object_mut())
         {
-            for key in ["computeTemplate", "image", "environment", "args", "shape"] {
+            for key in ["computeTemplate", "image", "imageTemplate", "environment", "args", "shape"] {
                 head.remove(key);
             }
         }
@@ -99,13 +103,20 @@ impl GivenRecipe {
         let Self { env, head } = self;
         let shape = head.shape().or(below.head.shape());
         let over = |below: &BTreeMap<String, String>| below.clone().into_iter().chain(env.clone());
+        let has_image = head.image.is_some() || head.image_template.is_some();
+        let (image, image_template) = if has_image {
+            (head.image, head.image_template)
+        } else {
+            (below.head.image.clone(), below.head.image_template.clone())
+        };
         ClusterRecipe {
             worker: NodeRecipe { env: over(&below.worker.env).collect(), ..rest.worker },
             head: NodeRecipe {
                 env: over(&below.head.env).chain(head.env).collect(),
                 args: below.head.args.iter().cloned().chain(head.args).collect(),
                 shape: head.shape.or_else(|| below.head.shape.clone()),
-                image: head.image.or_else(|| below.head.image.clone()),
+                image,
+                image_template,
                 ..rest.head
             }
             .with_shape(shape),

@@ -35,8 +35,9 @@ impl Engine {
             .provider(&cluster.instance)
             .ok_or_else(|| SubmitError::NoProvider(cluster.instance.to_string()))?;
         let flavor = cluster.flavor.clone().or_else(|| provider.default_flavor(&cluster.profile_type));
-        let cluster = Cluster { flavor, ..cluster };
+        let mut cluster = Cluster { flavor, ..cluster };
         let profile = from.profile();
+        let waits = Box::pin(self.resolve_images(&mut cluster, profile)).await?;
         recipe::admit(provider.as_ref(), profile, cluster.flavor.as_deref()).await?;
         let kind = &cluster.profile_type;
         let unknown = || SubmitError::UnknownType {
@@ -74,7 +75,7 @@ impl Engine {
         let quota = Some(self.context.config.max_clusters_per_project);
         let profile = from.into_new();
         let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
-        let accept = Accept { cluster, ..accept };
+        let accept = Accept { cluster, waits, ..accept };
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 

@@ -21,6 +21,7 @@ use self::nodes::InstrumentedNodes;
 use self::operator::InstrumentedOperator;
 use self::timer::Timers;
 use crate::metrics::Metrics;
+use crate::ports::images::ImageBuilder;
 use crate::ports::provider::{
     Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider, Provider,
     ProviderError, TemplateProvider, Unobserved, WorldChange,
@@ -65,6 +66,10 @@ impl Provider for InstrumentedProvider {
 
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         Arc::clone(&self.provider).template_provider()
+    }
+
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        Arc::clone(&self.provider).image_builder()
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

@@ -28,6 +28,7 @@ use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
+use crate::ports::images::ImageBuilder;
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
@@ -242,6 +243,11 @@ pub trait Provider: Send + Sync {
 
     /// The compute templates that are kept here, where there can be any.
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
+        None
+    }
+
+    /// How images are built here, where that is possible.
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         None
     }
 

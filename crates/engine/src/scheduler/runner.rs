@@ -27,12 +27,13 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
 /// engine.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
-    let Claimed { mut action, mut taken_over, deaths, mut subject } = claimed;
+    let Claimed { mut action, mut taken_over, deaths, mut subject, failed_task } = claimed;
     // At the highest level, so that no log filter drops the action's id from messages inside.
     let span = tracing::error_span!("run", action = %action.id, kind = %action.kind, fence = action.fence.0);
     async move {
         loop {
-            let claimed = Claimed { action: action.clone(), taken_over, deaths, subject: subject.take() };
+            let (subject, failed_task) = (subject.take(), failed_task.clone());
+            let claimed = Claimed { action: action.clone(), taken_over, deaths, subject, failed_task };
             match Box::pin(attempt(&context, &lease, &slot, claimed)).await {
                 Ok(()) => return true,
                 Err(Stop::Fenced) => return false,
@@ -82,7 +83,7 @@ async fn attempt(
     slot: &Slot,
     claimed: Claimed,
 ) -> Result<(), Stop> {
-    let Claimed { action, taken_over, deaths, subject } = claimed;
+    let Claimed { action, taken_over, deaths, subject, failed_task } = claimed;
     let (slot, ticket) = (Some(slot.clone()), lease.ticket(&action));
     let load = ActionRun::load(context, lease, slot, action, taken_over, subject);
     let mut run = match Box::pin(load).await {
@@ -91,9 +92,10 @@ async fn attempt(
         Err(stop) => return Err(stop),
     };
     run.control.set_deaths(deaths);
-    let outcome = match run.control.check() {
-        Ok(()) => check_policies_and_perform(&mut run).await,
-        Err(stop) => Err(stop),
+    let outcome = match (run.control.check(), failed_task) {
+        (Ok(()), None) => check_policies_and_perform(&mut run).await,
+        (Ok(()), Some(why)) => Err(Stop::Failed(format!("its image was not built: {why}"))),
+        (Err(stop), _) => Err(stop),
     };
     if matches!(outcome, Err(Stop::Failed(_) | Stop::TimedOut | Stop::Cancelled)) {
         stop_unfinished(&mut run).await;

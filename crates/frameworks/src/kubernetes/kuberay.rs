@@ -112,7 +112,8 @@ impl Flavor for KubeRay {
     }
 
     fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        let mut remade = Remade::default();
+        // Objects of others may have no annotations that could be changed.
+        let mut remade = Remade { annotates: !after.cluster.is_external(), ..Remade::default() };
         remade.add("/spec/headGroupSpec", &head(before)?, &head(after)?);
         for wanted in &after.cluster.groups {
             let group = group(words, &wanted.name)?;
@@ -211,6 +212,8 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
 /// What is written for a changed recipe.
 #[derive(Default)]
 struct Remade {
+    /// Whether the annotations of pods are changed too.
+    annotates: bool,
     tests: Vec<Value>,
     pods: Vec<PodChange>,
     parameters: Vec<Value>,
@@ -226,6 +229,11 @@ impl Remade {
             &before["rayStartParams"],
             &after["rayStartParams"],
         );
+        if self.annotates {
+            let annotations = |made: &Value| made["template"]["metadata"]["annotations"].clone();
+            let path = format!("{path}/template/metadata/annotations");
+            self.parameters.extend(replaced_entries(&path, &annotations(before), &annotations(after)));
+        }
         let differs = change.is_some() || !parameters.is_empty();
         self.pods.extend(change);
         self.parameters.extend(parameters);
@@ -233,7 +241,7 @@ impl Remade {
     }
 
     fn steps(self, cluster: &str) -> Vec<Step> {
-        let Self { tests, pods, parameters } = self;
+        let Self { annotates: _, tests, pods, parameters } = self;
         let operations = tests.into_iter().chain(parameters).collect();
         let pods = Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Pods(pods) };
         vec![patch(cluster, operations), pods]

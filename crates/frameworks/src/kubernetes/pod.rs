@@ -34,7 +34,13 @@ impl Container<'_> {
         });
         let own = node.env.iter().map(|(name, value)| variable(name, value));
         let from = node.pod.env_from.iter().map(|(name, source)| variable_from(name, source));
-        let all: Vec<Value> = environment.into_iter().chain(own).chain(from).collect();
+        // What users give counts more, and a name stands there once.
+        let is_given = |variable: &Value| {
+            let name = variable["name"].as_str().unwrap_or_default();
+            node.env.contains_key(name) || node.pod.env_from.contains_key(name)
+        };
+        let fixed = environment.into_iter().filter(|variable| !is_given(variable));
+        let all: Vec<Value> = fixed.chain(own).chain(from).collect();
         for (key, list) in [("env", all), ("ports", ports)] {
             if !list.is_empty() {
                 container[key] = Value::Array(list);
@@ -58,7 +64,7 @@ impl Container<'_> {
 
 /// What a container requests and may use: the same unless its shape has other limits, so that nothing is taken from it
 /// later.
-pub(super) fn resources(shape: &Shape) -> Value {
+pub fn resources(shape: &Shape) -> Value {
     let cpu = shape.cpu.unwrap_or(CPU);
     let memory = memory(shape);
     let gpu = shape.gpu.map(|gpu| (shape.gpu_resource(), gpu));

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Operated;
 use super::stand::Stand;
 use crate::facts::PodFacts;
+use crate::marks;
 use crate::sites::Site;
 use crate::write::CHANGED_MEANWHILE;
 
@@ -174,8 +175,8 @@ pub(super) fn relabelled(site: &Site, before: &Cluster, after: &Cluster) -> Opti
     let kinds =
         [("labels", &before.labels, &after.labels), ("annotations", &before.annotations, &after.annotations)];
     for (place, before, after) in kinds {
-        let gone =
-            before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+        let gone = before.keys().filter(|key| !after.contains_key(*key) && !marks::is_of_others(key));
+        let gone = gone.map(|key| (key.clone(), Value::Null));
         let new = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
         let new = new.map(|(key, value)| (key.clone(), Value::from(value.clone())));
         let changes: Map<String, Value> = gone.chain(new).collect();

@@ -1,14 +1,14 @@
 //! Bringing a framework: at most one installation of each at a time, whoever asks, and whoever died in the middle.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use muster_engine::ports::frameworks::{InstallProgress, Installation};
 use muster_frameworks::LocalFramework;
 use sha2::{Digest as _, Sha256};
 
+use super::command::{self, Lines};
 use super::make::Making;
 use super::{Environment, Environments};
 
@@ -18,11 +18,8 @@ const COMPLETE: &str = "complete";
 /// Lines that wait for a slow reader; pip writes a few hundred.
 const LINES: usize = 64;
 
-/// How often a lock is tried that another process may hold: nobody tells when it is free.
-const TRY_AGAIN: Duration = Duration::from_millis(50);
-
 /// Where the environment of a framework is made: other pins, another folder.
-fn place(folder: &Path, framework: &dyn LocalFramework) -> PathBuf {
+pub(super) fn place(folder: &Path, framework: &dyn LocalFramework) -> PathBuf {
     let digest = Sha256::digest(framework.package().pins);
     folder.join(format!("{}-{:.12}", framework.framework(), format!("{digest:x}")))
 }
@@ -41,6 +38,11 @@ impl Tell {
     /// What is being done now.
     pub(super) async fn doing(&mut self, what: impl Into<String>) {
         self.send(Ok(InstallProgress::Doing(what.into()))).await;
+    }
+
+    /// The same, line by line.
+    pub(super) fn lines(&self) -> Lines<Result<InstallProgress, String>> {
+        Lines::new(self.0.clone(), |line| Ok(InstallProgress::Doing(line)))
     }
 
     async fn send(&mut self, told: Result<InstallProgress, String>) {
@@ -106,19 +108,9 @@ impl Environments {
             format!("{name} cannot be installed: the folder {} cannot be used: {error}", folder.display())
         };
         std::fs::create_dir_all(folder).map_err(|error| unusable(&error))?;
-        let lock = File::create(folder.join(format!("{name}.lock"))).map_err(|error| unusable(&error))?;
-        let mut told = false;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::Error(error)) => return Err(unusable(&error)),
-                Err(TryLockError::WouldBlock) if told => {}
-                Err(TryLockError::WouldBlock) => {
-                    told = true;
-                    tell.doing(format!("{name} is being installed already: waiting for that")).await;
-                }
-            }
-            tokio::time::sleep(TRY_AGAIN).await;
-        }
+        let waiting = format!("{name} is being installed already: waiting for that");
+        let lock =
+            command::lock(&folder.join(format!("{name}.lock")), Some((&mut tell.lines(), waiting))).await;
+        lock.map_err(|error| unusable(&error))
     }
 }

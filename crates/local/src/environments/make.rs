@@ -1,28 +1,20 @@
 //! Making an environment with what a framework pins.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 
 use muster_frameworks::LocalFramework;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
 
 use super::INTERPRETER;
+use super::command::{self, Failed};
 use super::install::Tell;
 
 /// The pins of an environment, as pip reads them.
 const PINS: &str = "pins.txt";
 
-/// Lines of a command that tell what failed.
-const LAST_LINES: usize = 8;
-
 /// What the system says when a disk has no room.
 const DISK_FULL: &str = "No space left on device";
-
-/// Settings of pip that would put packages elsewhere. Those that say where packages come from stay.
-const ELSEWHERE: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
 
 /// What tells pip the versions of packages that it needs to build others, in its younger and older versions.
 const CONSTRAINTS: [&str; 2] = ["PIP_BUILD_CONSTRAINT", "PIP_CONSTRAINT"];
@@ -124,46 +116,7 @@ impl Making<'_> {
         }
     }
 
-    /// Runs a command to its end, and tells what it says.
-    async fn command(&self, mut command: Command, tell: &mut Tell) -> Result<(), Failed> {
-        let not_started = |error: std::io::Error| Failed::NotStarted(error.to_string());
-        // As its standard input the lock is kept for as long as the command lives, or whatever it started.
-        let lock = self.lock.try_clone().map_err(not_started)?;
-        // One pipe for both, so that what it says stays in order.
-        let (reader, writer) = std::io::pipe().map_err(not_started)?;
-        command.stdin(lock).stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
-        for name in ELSEWHERE {
-            command.env_remove(name);
-        }
-        let mut child = command.kill_on_drop(true).spawn().map_err(not_started)?;
-        // It has our ends of the pipe, too: without them the pipe ends with what was started.
-        drop(command);
-        let reader = Receiver::from_owned_fd(reader.into()).map_err(not_started)?;
-        let mut lines = BufReader::new(reader).split(b'\n');
-        let mut last = VecDeque::with_capacity(LAST_LINES);
-        while let Ok(Some(line)) = lines.next_segment().await {
-            let line = String::from_utf8_lossy(&line);
-            let line = line.trim();
-            if line.is_empty() {
-                continue;
-            }
-            if last.len() == LAST_LINES {
-                last.pop_front();
-            }
-            last.push_back(line.to_owned());
-            tell.doing(line).await;
-        }
-        let mut said = || last.make_contiguous().join("\n");
-        match child.wait().await {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Failed::Ended { status: status.to_string(), said: said() }),
-            Err(error) => Err(Failed::Ended { status: error.to_string(), said: said() }),
-        }
+    async fn command(&self, command: Command, tell: &mut Tell) -> Result<(), Failed> {
+        command::run(command, self.lock, &mut tell.lines()).await
     }
-}
-
-/// How a command failed.
-enum Failed {
-    NotStarted(String),
-    Ended { status: String, said: String },
 }

@@ -5,7 +5,9 @@
 
 use std::fmt::Display;
 
-use super::{ActionQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, NodeQuery};
+use super::{
+    ActionQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, ImageTemplateQuery, NodeQuery,
+};
 
 /// Changes when the same text would mean another list.
 const VERSION: &str = "1";
@@ -136,6 +138,22 @@ impl PageScope {
             .with("project", project)
             .with("namespace", namespace)
             .with("instance", instance)
+            .with("name_prefix", name_prefix)
+    }
+
+    pub(crate) fn image_templates(query: &ImageTemplateQuery, sort_by: &str) -> Self {
+        let ImageTemplateQuery {
+            project,
+            namespace,
+            name_prefix,
+            sort: _,
+            after: _,
+            limit: _,
+            with_total: _,
+        } = query;
+        Self::new("image_templates", sort_by)
+            .with("project", project)
+            .with("namespace", namespace)
             .with("name_prefix", name_prefix)
     }
 

@@ -6,8 +6,8 @@ use muster_store::Cursor;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ListQuery, NodeQuery, PageScope,
-    page_length,
+    ActionQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ImageTemplateQuery, ListQuery,
+    NodeQuery, PageScope, page_length,
 };
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
@@ -44,6 +44,7 @@ paged_queries! {
     EventQuery, events;
     ActionQuery, actions;
     ComputeTemplateQuery, compute_templates;
+    ImageTemplateQuery, image_templates;
 }
 
 /// Which page of a list.

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, NodeId};
+use muster_core::ids::{ActionId, NodeId, TaskId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
@@ -34,6 +34,8 @@ pub struct Accept {
     pub nodes: Vec<Node>,
     /// The caller's own name for the request, so that it may safely ask again.
     pub request: Option<RequestKey>,
+    /// Tasks that have to end before it is claimed.
+    pub waits: Vec<TaskId>,
     /// What is worth telling.
     pub events: Vec<Event>,
 }
@@ -41,7 +43,15 @@ pub struct Accept {
 impl Accept {
     /// Stores an action on what exists, with no event.
     pub const fn new(action: Action, on_conflict: OnConflict) -> Self {
-        Self { action, on_conflict, cluster: None, nodes: Vec::new(), request: None, events: Vec::new() }
+        Self {
+            action,
+            on_conflict,
+            cluster: None,
+            nodes: Vec::new(),
+            request: None,
+            waits: Vec::new(),
+            events: Vec::new(),
+        }
     }
 }
 
@@ -146,6 +156,10 @@ impl Accept {
         }
         nodes::insert(tx, &self.nodes).await?;
         actions::insert(tx, std::slice::from_ref(&self.action)).await?;
+        for task in &self.waits {
+            const WAIT: &str = "INSERT INTO task_waits (action_id, task_id) VALUES ($1, $2)";
+            tx.execute(WAIT, args![self.action.id.to_string(), task.to_string()]).await?;
+        }
         events::insert(tx, &self.events).await?;
         tx.touch(Touched::Action(self.action.id));
         tx.touch(Touched::Work);

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, EngineId, InstanceId};
+use muster_core::task::TaskStatus;
 use muster_core::time::{TimeSpan, Timestamp};
 
 use self::choose::of_actions;
@@ -42,6 +43,8 @@ pub struct Claimed {
     pub deaths: u32,
     /// What it is about, as it was then.
     pub subject: Option<Subject>,
+    /// Why a task that it waited for did not succeed.
+    pub failed_task: Option<String>,
 }
 
 /// The words of the index of open actions, without which SQLite does not use it: it would go through all of history.
@@ -88,6 +91,7 @@ impl Command for Claim {
                 left -= taken;
             }
             add_subjects(tx, &mut claimed).await?;
+            add_failed_tasks(tx, &mut claimed).await?;
             Ok(claimed)
         })
     }
@@ -170,7 +174,7 @@ impl Claim {
         // Whoever had it before is told that it is not his any more.
         let told = if taken_over { Touched::Action } else { Touched::Progress };
         tx.touch(told(action.id));
-        Ok(Claimed { action, taken_over, deaths, subject: None })
+        Ok(Claimed { action, taken_over, deaths, subject: None, failed_task: None })
     }
 }
 
@@ -183,6 +187,26 @@ async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Resu
     };
     for claimed in claimed {
         claimed.subject = claimed.action.cluster_id.and_then(|id| subjects.get(&id).cloned());
+    }
+    Ok(())
+}
+
+/// Tasks that they waited for and that did not succeed.
+async fn add_failed_tasks(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
+    if claimed.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<_> = claimed.iter().map(|claimed| claimed.action.id).collect();
+    let (these, ids) = tx.dialect().any_of("w.action_id", "$1", &ids);
+    let sql = format!(
+        "SELECT w.action_id, t.status_reason FROM task_waits w JOIN tasks t ON t.id = w.task_id \
+         WHERE {these} AND t.status <> $2"
+    );
+    for row in tx.rows(sql, args![ids, TaskStatus::Succeeded.as_str()]).await? {
+        let (action, reason) = (row.parse(0)?, row.text(1)?);
+        for claimed in claimed.iter_mut().filter(|claimed| claimed.action.id == action) {
+            claimed.failed_task = Some(reason.clone());
+        }
     }
     Ok(())
 }

@@ -40,6 +40,10 @@ impl Command for Purge {
         const FORGET: &str = "INSERT INTO counters (name, value) \
                               SELECT $1, max(change) FROM clusters WHERE deleted_at < $2 HAVING count(*) > 0 \
                               ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE excluded.value > counters.value";
+        const WAITS: &str = "DELETE FROM task_waits WHERE NOT EXISTS (SELECT 1 FROM actions a WHERE a.id = task_waits.action_id)";
+        // The task of a template stays for as long as the template.
+        const TASKS: &str = "DELETE FROM tasks WHERE ended_at < $1 \
+                                 AND NOT EXISTS (SELECT 1 FROM image_templates i WHERE i.task_id = tasks.id)";
         Box::pin(async move {
             let limit = self.limit;
             tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
@@ -54,6 +58,8 @@ impl Command for Purge {
                 );
                 rows += tx.execute(sql, args![self.history_before]).await?;
             }
+            rows += tx.execute(WAITS, args![]).await?;
+            rows += tx.execute(TASKS, args![self.history_before]).await?;
             let requests = "DELETE FROM idempotency WHERE created_at < $1";
             rows += tx.execute(requests, args![self.requests_before]).await?;
             Ok(Purged { rows })

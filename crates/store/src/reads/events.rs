@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use muster_core::event::{Event, Level};
+use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::{ActionId, ClusterId, EventId};
 
 use crate::error::StoreError;
@@ -78,20 +78,20 @@ impl Store {
         row.as_ref().map(events::read).transpose()
     }
 
-    /// The latest events of each of these clusters and their nodes, the newest first. One query reads those of many
-    /// clusters, each by its own place in the index: what is older is not read.
+    /// The latest events of each of these clusters, without those of their nodes, the newest first. One query reads those of
+    /// many clusters, each by its own place in the index: what is older is not read.
     pub async fn latest_events(
         &self,
         clusters: &[ClusterId],
         limit: u32,
     ) -> Result<HashMap<ClusterId, Vec<Event>>, StoreError> {
         const CLUSTERS_PER_QUERY: usize = 100;
-        let columns = events::COLUMNS.join(", ");
+        let (columns, kind) = (events::COLUMNS.join(", "), ObjectKind::Cluster);
         let mut latest: HashMap<ClusterId, Vec<Event>> = HashMap::new();
         for some in clusters.chunks(CLUSTERS_PER_QUERY) {
             let one = |place: usize| {
                 format!(
-                    "SELECT * FROM (SELECT {columns} FROM events WHERE cluster_id = ${place} \
+                    "SELECT * FROM (SELECT {columns} FROM events WHERE cluster_id = ${place} AND object_kind = '{kind}' \
                      ORDER BY at DESC, id DESC LIMIT {limit}) AS e{place}"
                 )
             };

@@ -19,4 +19,5 @@ mod policies;
 mod races;
 mod raw;
 mod rewrite;
+mod tasks;
 mod versions;

@@ -40,6 +40,10 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]
+# Images are built by Jobs.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create, delete]
 # Why something does not come up.
 - apiGroups: [""]
   resources: [events]

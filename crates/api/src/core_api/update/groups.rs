@@ -6,7 +6,7 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
-use super::super::recipe::{check_named, check_same_template};
+use super::super::recipe::{check_named, check_same_image_template, check_same_template};
 use super::super::{convert, pods, sizes as group_sizes};
 use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
@@ -99,8 +99,8 @@ fn group_change(
 fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) -> Result<(), ApiError> {
     let whose = format!("group '{}'", given.group_name);
     check_same_template(&whose, &given.compute_template, &present.compute_template)?;
-    let named = [&given.image_template, &given.machine_group, &given.machine_type];
-    check_named(&whose, named)?;
+    check_same_image_template(&whose, &given.image_template, &present.image_template)?;
+    check_named(&whose, [&given.machine_group, &given.machine_type])?;
     let merged = wire::WorkerGroupSpec {
         ray_start_params: either(given.ray_start_params.clone(), present.ray_start_params.clone()),
         volumes: either(given.volumes.clone(), present.volumes.clone()),
@@ -108,6 +108,9 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
         image_pull_secret: either(given.image_pull_secret.clone(), present.image_pull_secret.clone()),
         annotations: either(given.annotations.clone(), present.annotations.clone()),
         labels: either(given.labels.clone(), present.labels.clone()),
+        image_pull_policy: either(given.image_pull_policy.clone(), present.image_pull_policy.clone()),
+        security_context: either(given.security_context.clone(), present.security_context.clone()),
+        environment_from: either(given.environment_from.clone(), present.environment_from.clone()),
         ..present.clone()
     };
     if pods::of_workers(&merged)? == pods::of_workers(present)? {

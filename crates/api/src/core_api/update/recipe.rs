@@ -81,8 +81,8 @@ fn check_head(
         return Ok(());
     }
     recipe::check_same_template("head_group_spec", &given.compute_template, &present.compute_template)?;
-    let named = [&given.image_template, &given.machine_group, &given.machine_type];
-    recipe::check_named("head_group_spec", named)?;
+    recipe::check_same_image_template("head_group_spec", &given.image_template, &present.image_template)?;
+    recipe::check_named("head_group_spec", [&given.machine_group, &given.machine_type])?;
     // Other values have to be the present ones: they cannot be changed.
     let rest = wire::HeadGroupSpec {
         service_type: either(given.service_type.clone(), present.service_type.clone()),
@@ -92,9 +92,13 @@ fn check_head(
         image_pull_secret: either(given.image_pull_secret.clone(), present.image_pull_secret.clone()),
         annotations: either(given.annotations.clone(), present.annotations.clone()),
         labels: either(given.labels.clone(), present.labels.clone()),
+        image_pull_policy: either(given.image_pull_policy.clone(), present.image_pull_policy.clone()),
+        security_context: either(given.security_context.clone(), present.security_context.clone()),
+        environment_from: either(given.environment_from.clone(), present.environment_from.clone()),
         ..present.clone()
     };
-    if pods::of_head(&rest)? != pods::of_head(present)? {
+    let adds_ingress = given.enable_ingress && !present.enable_ingress;
+    if adds_ingress || pods::of_head(&rest)? != pods::of_head(present)? {
         return Err(ApiError::invalid(
             "of the pod of head_group_spec only shape, image, environment and args can be changed: for other labels, \
              annotations, volumes, accounts or start parameters create another cluster",

@@ -84,6 +84,15 @@ fn workers(place: usize, group: &WorkerGroupSpec) -> Result<(), ApiError> {
     Err(ApiError::invalid(format!("WorkerNodeSpec {place} {what}. Please specify a valid value.")))
 }
 
+/// Adds what existing servers say before a quantity that is wrong.
+pub(super) fn explain_quantity(error: ApiError) -> ApiError {
+    const QUANTITIES: [&str; 3] = ["storage for ", "cpu for autoscaler", "memory for autoscaler"];
+    if !QUANTITIES.iter().any(|quantity| error.message.starts_with(quantity)) {
+        return error;
+    }
+    ApiError { message: format!("Failed to create a Ray cluster: {}", error.message), ..error }
+}
+
 fn is_pull_policy(given: &str) -> bool {
     ["", "Always", "IfNotPresent"].contains(&given)
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use muster_core::cluster::DEFAULT_GROUP;
 use muster_core::event::Event;
 use muster_proto::v1::{
     AutoscalerOptions, Capabilities, Cluster, ClusterEvent, ClusterSpec, EnvValueFrom, EnvironmentVariables,
     HeadGroupSpec, SecurityContext, Volume, WorkerGroupSpec,
 };
 use muster_proto::v1alpha2 as wire;
+use muster_proto::wkt::Timestamp;
 
 use super::super::convert;
 
@@ -26,6 +28,7 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
             worker_group_spec: spec
                 .worker_group_spec
                 .into_iter()
+                .filter(|group| !is_unasked(group))
                 .map(|group| workers(group, &common))
                 .collect(),
             enable_in_tree_autoscaling: spec.enable_in_tree_autoscaling,
@@ -35,12 +38,23 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
         annotations: given.annotations,
         // They are shown with the head and with each group.
         envs: None,
-        created_at: given.created_at,
+        // Objects of Kubernetes have whole seconds.
+        created_at: given.created_at.map(|at| Timestamp { nanos: 0, ..at }),
         deleted_at: given.deleted_at,
         cluster_state: given.cluster_state,
         events: Vec::new(),
         service_endpoint: given.service_endpoint,
     }
+}
+
+/// The group of a cluster that was created without any.
+fn is_unasked(group: &wire::WorkerGroupSpec) -> bool {
+    let none = wire::WorkerGroupSpec {
+        group_name: DEFAULT_GROUP.to_owned(),
+        min_replicas: Some(0),
+        ..wire::WorkerGroupSpec::default()
+    };
+    *group == none
 }
 
 /// An event of a cluster.

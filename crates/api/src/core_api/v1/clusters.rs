@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::cluster::{Cluster as Row, Framework};
 use muster_core::event::Event;
-use muster_core::ids::ClusterId;
+use muster_core::ids::{ActionId, ClusterId};
 use muster_proto::v1::cluster_service_server::ClusterService;
 use muster_proto::v1::{
     Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, ListAllClustersRequest,
@@ -29,7 +29,10 @@ type GrpcResult<T> = Result<Response<T>, Status>;
 const MANAGED_BY: &str = "kuberay-apiserver";
 
 /// How many events a cluster is shown with.
-const SHOWN_EVENTS: u32 = 10;
+const SHOWN_EVENTS: usize = 10;
+
+/// How many of its latest events are read for that: some are not of its object.
+const READ_EVENTS: u32 = 40;
 
 impl CoreApi {
     /// The clusters that existing clients know: those of Ray that their servers or this one created.
@@ -60,7 +63,7 @@ impl CoreApi {
     async fn v1_clusters(&self, rows: Vec<Row>) -> Result<Vec<Cluster>, ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let mut objects = self.service.cluster_objects(&ids).await?;
-        let mut events = self.service.latest_events(&ids, SHOWN_EVENTS).await?;
+        let mut events = self.service.latest_events(&ids, READ_EVENTS).await?;
         Ok(rows.into_iter().map(|row| shown(row, &mut objects, &mut events)).collect())
     }
 
@@ -90,6 +93,17 @@ impl CoreApi {
         }
     }
 
+    /// Deletes a cluster whose object was refused: existing clients expect that nothing is left of it. Returns the error.
+    async fn v1_discard(&self, mutation: &Mutation, error: ApiError) -> ApiError {
+        let action: Option<ActionId> = error.action.as_ref().and_then(|id| id.parse().ok());
+        if let Some(action) = action
+            && let Err(failed) = self.service.discard_refused(&mutation.caller, action).await
+        {
+            tracing::warn!(error = %failed.message, %action, "cannot delete a cluster that was refused");
+        }
+        error
+    }
+
     /// Those of these clusters that existing clients know.
     async fn v1_known(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
@@ -109,13 +123,24 @@ fn shown(
     objects: &mut HashMap<ClusterId, Value>,
     events: &mut HashMap<ClusterId, Vec<Event>>,
 ) -> Cluster {
-    let (object, events) = (objects.remove(&row.id), events.remove(&row.id).unwrap_or_default());
+    let (object, mut events) = (objects.remove(&row.id), events.remove(&row.id).unwrap_or_default());
     let shown = match object {
-        Some(object) => ray_cluster::cluster(&object),
+        Some(object) => {
+            // Those that Kubernetes has of the object itself.
+            events.retain(is_of_object);
+            ray_cluster::cluster(&object)
+        }
         None => cluster::of_wire(convert::cluster(row)),
     };
+    events.truncate(SHOWN_EVENTS);
     let events = events.into_iter().map(|event| cluster::event(&shown.name, event)).collect();
     Cluster { events, ..shown }
+}
+
+/// Whether an event was reported about a `RayCluster`.
+fn is_of_object(event: &Event) -> bool {
+    let object = event.data.get("object").and_then(Value::as_str);
+    object.is_some_and(|object| object.starts_with("RayCluster/"))
 }
 
 /// A mutation without a request id, which waits as long as any other: until its object is accepted.
@@ -142,10 +167,14 @@ impl ClusterService for CoreApi {
             let namespace = create::namespace(&request.namespace, &given.namespace)?;
             self.service.authorize_namespace(access, &namespace)?;
             self.resolve_templates(&namespace, &mut given).await?;
-            let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
+            let new = self.new_cluster(access.principal(), namespace, given);
+            let create::New { cluster, profile } = new.map_err(check::explain_quantity)?;
             Ok::<_, ApiError>(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
         });
-        let (row, action) = self.service.mutate(&mutation, create).await?;
+        let (row, action) = match self.service.mutate(&mutation, create).await {
+            Ok(created) => created,
+            Err(error) => return Err(self.v1_discard(&mutation, error).await.into()),
+        };
         let created = self.v1_clusters(vec![row]).await?.pop().unwrap_or_default();
         mutate::with_action(created, &action)
     }

@@ -7,6 +7,7 @@ use muster_proto::v1::{
     SecurityContext, Volume, WorkerGroupSpec,
 };
 use muster_proto::v1alpha2 as wire;
+use wire::env_value_from::Source;
 
 /// A cluster that is to be created.
 pub(super) fn cluster(given: Cluster) -> wire::Cluster {
@@ -112,9 +113,14 @@ fn autoscaler(given: AutoscalerOptions) -> wire::AutoscalerOptions {
         cpu: given.cpu,
         memory: given.memory,
         environment,
-        environment_from: from.into_values().collect(),
+        // Only whole objects can be given, and existing servers pass over all else.
+        environment_from: from.into_values().filter(is_whole_object).collect(),
         volumes: given.volumes.into_iter().map(volume).collect(),
     }
+}
+
+fn is_whole_object(from: &wire::EnvValueFrom) -> bool {
+    matches!(from.source(), Source::Configmap | Source::Secret)
 }
 
 fn volume(given: Volume) -> wire::Volume {

@@ -10,6 +10,7 @@ use muster_proto::v1alpha2::{
 
 use crate::commands::NamespaceFlag;
 use crate::connect::{Client, ServerFlags};
+use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
 use crate::output::{self, say};
 
@@ -73,7 +74,12 @@ impl Create {
                 namespace: self.namespace.namespace,
             };
             // It is not sent again where no answer comes: it may have been done.
-            let created = client.templates().create_compute_template(request).await?.into_inner();
+            let created = client
+                .templates()
+                .create_compute_template(request)
+                .await
+                .map_err(Failure::from)?
+                .into_inner();
             show(&self.format, &created)
         })
     }
@@ -100,7 +106,7 @@ impl Delete {
             let client = server.connect().await?;
             let namespace = namespace.namespace;
             let request = DeleteComputeTemplateRequest { name: name.clone(), namespace, force };
-            client.templates().delete_compute_template(request).await?;
+            client.templates().delete_compute_template(request).await.map_err(Failure::from)?;
             say!("shape '{name}' is deleted");
             Ok(ExitCode::SUCCESS)
         })

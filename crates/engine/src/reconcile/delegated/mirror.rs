@@ -428,7 +428,8 @@ fn copy_template(
     if before.image != template.image {
         differences
             .push(format!("group '{name}' is made from image {}, not {}", template.image, before.image));
-        NodeRecipe { image: Some(template.image.clone()), ..NodeRecipe::stored_in(group) }.store_in(group);
+        let image = Some(template.image.clone());
+        NodeRecipe { image, image_template: None, ..NodeRecipe::stored_in(group) }.store_in(group);
     }
     let (now, then) = (amounts(&template.shape), amounts(&before.shape));
     if now != then {

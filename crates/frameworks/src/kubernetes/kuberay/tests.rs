@@ -211,6 +211,10 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
     assert_eq!(operations, [json!({"op": "add", "path": image, "value": "mine:2"})]);
     let written = json!([
         {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "small"},
+        {
+            "op": "add", "value": "mine:2",
+            "path": "/spec/workerGroupSpecs/1/template/metadata/annotations/ray.io~1compute-image",
+        },
         {"op": "remove", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-gpus"},
         {"op": "add", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-cpus", "value": "2"},
     ]);

@@ -78,6 +78,7 @@ impl Claim {
             "WHERE {OPEN} AND a.status = $1 AND (a.project || '') = ${project} AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
              AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
              OR (l.target = a.cluster_id AND (l.exclusive = 1 OR a.target = a.cluster_id)))) \
+             AND NOT EXISTS (SELECT 1 FROM task_waits w JOIN tasks t ON t.id = w.task_id WHERE w.action_id = a.id AND t.ended_at IS NULL) \
              AND (a.started_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM actions e WHERE e.target = a.target AND e.status = $1 AND e.parent_id IS NULL \
              AND (e.priority > a.priority OR (e.priority = a.priority AND (e.created_at, e.id) < (a.created_at, a.id))))) \
              AND (a.started_at IS NOT NULL OR a.target = a.cluster_id OR NOT EXISTS (SELECT 1 FROM actions e \

@@ -1,0 +1,195 @@
+//! Images that are built by Jobs, and pushed to a registry.
+
+mod dockerfile;
+mod job;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{AsyncBufReadExt as _, SinkExt as _, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
+use kube::{Api, Client, Error};
+use muster_core::ids::TaskId;
+use muster_core::image_template::ImageSpec;
+use muster_engine::ports::images::{BuildProgress, ImageBuild, ImageBuilder};
+use muster_engine::ports::provider::{INVALID, ProviderError};
+use sha2::{Digest as _, Sha256};
+
+use crate::refusal;
+use crate::write::within;
+use job::PodState;
+
+/// How often a build is observed: it takes minutes, and reports nothing by itself.
+const OBSERVED_EVERY: Duration = Duration::from_secs(2);
+
+/// Lines that wait for a slow reader.
+const LINES: usize = 64;
+
+/// How images are built.
+#[derive(Debug, Clone)]
+pub struct ImageOptions {
+    /// The registry that they are pushed to, with a path if it has one; without it none are built.
+    pub registry: Option<String>,
+    /// The image of the builder: one that has `BuildKit`, and runs without root.
+    pub builder: String,
+    /// The Secret with the credentials of the registry, in the namespace of the build.
+    pub push_secret: Option<String>,
+}
+
+impl Default for ImageOptions {
+    fn default() -> Self {
+        Self { registry: None, builder: "moby/buildkit:rootless".to_owned(), push_secret: None }
+    }
+}
+
+/// Builds images by Jobs. Handles are cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Images {
+    client: Client,
+    options: ImageOptions,
+}
+
+impl Images {
+    pub(crate) fn new(client: Client, options: ImageOptions) -> Self {
+        Self { client, options }
+    }
+
+    /// Creates the Job of a build, unless it is there.
+    async fn begin(&self, task: TaskId, build: &ImageBuild) -> Result<(), ProviderError> {
+        let what = format!("create the Job of image template '{}/{}'", build.namespace, build.name);
+        let job = serde_json::from_value(job::manifest(task, build, &self.options))
+            .map_err(|error| ProviderError::permanent(INVALID, error.to_string()))?;
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &build.namespace);
+        match within(&what, jobs.create(&PostParams::default(), &job)).await? {
+            Ok(_) => Ok(()),
+            Err(Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+
+    /// The pod of a build, if there is one; an error if its Job is gone.
+    async fn pod(&self, task: TaskId, namespace: &str) -> Result<Option<Pod>, ProviderError> {
+        let what = format!("observe the build '{namespace}/{}'", job::name(task));
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let selector = ListParams::default().labels(&format!("{}={task}", job::TASK));
+        let found = within(&what, pods.list(&selector)).await?.map_err(|error| refusal::of(&what, error))?;
+        if let Some(pod) = found.items.into_iter().next() {
+            return Ok(Some(pod));
+        }
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), namespace);
+        let name = job::name(task);
+        let there = within(&what, jobs.get_opt(&name)).await?.map_err(|error| refusal::of(&what, error))?;
+        if there.is_none() {
+            return Err(ProviderError::transient("JobGone", format!("Job '{namespace}/{name}' was deleted")));
+        }
+        Ok(None)
+    }
+
+    /// Sends what the builder logs, for as long as it does.
+    async fn send_log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        lines: &mut futures::channel::mpsc::Sender<BuildProgress>,
+    ) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let container = Some(job::CONTAINER.to_owned());
+        let follow = LogParams { follow: true, container, ..LogParams::default() };
+        // A log that cannot be read changes nothing about the build.
+        let Ok(log) = pods.log_stream(pod, &follow).await else { return };
+        let mut log = log.lines();
+        while let Ok(Some(line)) = log.try_next().await {
+            drop(lines.send(BuildProgress::Line(line)).await);
+        }
+    }
+
+    async fn run(
+        &self,
+        task: TaskId,
+        build: &ImageBuild,
+        lines: &mut futures::channel::mpsc::Sender<BuildProgress>,
+    ) -> Result<String, ProviderError> {
+        self.begin(task, build).await?;
+        let (mut has_log, mut last) = (false, String::new());
+        loop {
+            let pod = self.pod(task, &build.namespace).await?;
+            let state = pod.as_ref().map_or_else(|| PodState::Waiting(String::new()), job::state);
+            let name = pod.and_then(|pod| pod.metadata.name).unwrap_or_default();
+            if !matches!(state, PodState::Waiting(_)) && !has_log {
+                has_log = true;
+                self.send_log(&build.namespace, &name, lines).await;
+                continue;
+            }
+            match state {
+                PodState::Succeeded(digest) => return Ok(digest),
+                PodState::Failed(why) => return Err(ProviderError::permanent("BuildFailed", why)),
+                PodState::Waiting(why) if !why.is_empty() && why != last => {
+                    drop(lines.send(BuildProgress::Line(why.clone())).await);
+                    last = why;
+                }
+                PodState::Waiting(_) | PodState::Running => {}
+            }
+            tokio::time::sleep(OBSERVED_EVERY).await;
+        }
+    }
+}
+
+#[async_trait]
+impl ImageBuilder for Images {
+    fn image_of(&self, namespace: &str, name: &str, spec: &ImageSpec) -> Result<String, ProviderError> {
+        let Some(registry) = &self.options.registry else {
+            let message = "no registry is configured that images could be pushed to: set image_registry";
+            return Err(ProviderError::permanent(INVALID, message));
+        };
+        let digest = Sha256::digest(spec.content());
+        let tag = digest.iter().take(6).fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        Ok(format!("{}/{namespace}/{name}:{tag}", registry.trim_end_matches('/')))
+    }
+
+    async fn admit(&self, spec: &ImageSpec) -> Result<Vec<String>, ProviderError> {
+        if spec.base_image.is_empty() {
+            let message = "base_image is empty: give the image that this one is based on, such as that of the framework";
+            return Err(ProviderError::permanent(INVALID, message));
+        }
+        Ok(Vec::new())
+    }
+
+    fn build(&self, task: TaskId, build: ImageBuild) -> BoxStream<'static, BuildProgress> {
+        let images = self.clone();
+        let (mut sender, lines) = futures::channel::mpsc::channel(LINES);
+        let building = async move {
+            let built = images.run(task, &build, &mut sender.clone()).await;
+            let end = match built {
+                Ok(digest) => BuildProgress::Done { digest },
+                Err(error) => BuildProgress::Failed(error),
+            };
+            drop(sender.send(end).await);
+        };
+        let building = futures::stream::once(building).filter_map(|()| std::future::ready(None));
+        futures::stream::select(lines, building).boxed()
+    }
+
+    async fn remove(
+        &self,
+        task: TaskId,
+        build: &ImageBuild,
+        _: BoxFuture<'_, bool>,
+    ) -> Result<(), ProviderError> {
+        // What was pushed stays in the registry, whose own rules clean it up.
+        let what = format!("delete the Job of image template '{}/{}'", build.namespace, build.name);
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &build.namespace);
+        match within(&what, jobs.delete(&job::name(task), &DeleteParams::background())).await? {
+            Ok(_) => Ok(()),
+            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
+            Err(error) => Err(refusal::of(&what, error)),
+        }
+    }
+}

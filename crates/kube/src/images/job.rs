@@ -1,0 +1,204 @@
+//! The Job that builds an image, and what its pod says. Pure.
+
+use k8s_openapi::api::core::v1::Pod;
+use muster_core::ids::TaskId;
+use muster_engine::ports::images::ImageBuild;
+use muster_frameworks::kubernetes::resources;
+use serde_json::{Value, json};
+
+use super::{ImageOptions, dockerfile};
+
+/// The label of Jobs and pods that build images, with the task.
+pub(super) const TASK: &str = "muster.dev/image-build";
+
+/// The container that builds.
+pub(super) const CONTAINER: &str = "build";
+
+/// How long a Job that ended is kept, for those who want to see it.
+const KEPT_SECONDS: u32 = 3600;
+
+/// The most characters of a termination message.
+const LONGEST_MESSAGE: u32 = 2000;
+
+/// Builds and pushes, and leaves the digest or the failing line as the termination message.
+fn script() -> String {
+    format!(
+        "mkdir /tmp/build && printf %s \"$DOCKERFILE\" > /tmp/build/Dockerfile\n\
+         if buildctl-daemonless.sh build --frontend dockerfile.v0 --local context=/tmp/build --local dockerfile=/tmp/build \
+         --output \"type=image,name=$IMAGE,push=true\" --metadata-file /tmp/metadata.json --progress plain 2> /tmp/log; then\n\
+         cat /tmp/log\n\
+         sed -n 's/.*\"containerimage.digest\": *\"\\([^\"]*\\)\".*/\\1/p' /tmp/metadata.json > /dev/termination-log\n\
+         else\n\
+         cat /tmp/log\n\
+         (grep -i error /tmp/log || cat /tmp/log) | tail -n 1 | cut -c 1-{LONGEST_MESSAGE} > /dev/termination-log\n\
+         exit 1\n\
+         fi\n"
+    )
+}
+
+/// The name of a task's Job.
+pub(super) fn name(task: TaskId) -> String {
+    format!("muster-image-{task}")
+}
+
+/// The Job of a build. Its name is the task's, so that there is one whatever happens.
+pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions) -> Value {
+    let labels = json!({TASK: task.to_string(), "app.kubernetes.io/managed-by": "muster"});
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": options.builder,
+        "command": ["sh", "-c", script()],
+        "env": [
+            {"name": "IMAGE", "value": build.image},
+            {"name": "DOCKERFILE", "value": dockerfile::render(&build.spec)},
+            {"name": "BUILDKITD_FLAGS", "value": "--oci-worker-no-process-sandbox"},
+        ],
+        "resources": resources(&build.shape),
+        "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "seccompProfile": {"type": "Unconfined"}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    });
+    let mut spec = json!({"restartPolicy": "Never", "automountServiceAccountToken": false});
+    if let Some(secret) = &options.push_secret {
+        let items = json!([{"key": ".dockerconfigjson", "path": "config.json"}]);
+        spec["volumes"] = json!([{"name": "push", "secret": {"secretName": secret, "items": items}}]);
+        let mount = json!({"name": "push", "mountPath": "/home/user/.docker", "readOnly": true});
+        container["volumeMounts"] = json!([mount]);
+    }
+    if !build.shape.tolerations.is_empty() {
+        spec["tolerations"] = json!(build.shape.tolerations);
+    }
+    if !build.shape.selectors.is_empty() {
+        spec["nodeSelector"] = json!(build.shape.selectors);
+    }
+    spec["containers"] = json!([container]);
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name(task),
+            "namespace": build.namespace,
+            "labels": labels,
+            "annotations": {"muster.dev/image-template": build.name},
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": KEPT_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    })
+}
+
+/// What the pod of a build says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PodState {
+    /// It has not begun, and why.
+    Waiting(String),
+    /// It builds.
+    Running,
+    /// The image was pushed, and has this digest.
+    Succeeded(String),
+    /// It failed, for this reason.
+    Failed(String),
+}
+
+/// Reads the state of a build's pod.
+pub(super) fn state(pod: &Pod) -> PodState {
+    let status = pod.status.as_ref();
+    let containers = status.and_then(|status| status.container_statuses.as_ref());
+    let container = containers.into_iter().flatten().find(|container| container.name == CONTAINER);
+    let state = container.and_then(|container| container.state.as_ref());
+    if let Some(ended) = state.and_then(|state| state.terminated.as_ref()) {
+        let said = ended.message.as_deref().unwrap_or_default().trim().to_owned();
+        return match (ended.exit_code, said.starts_with("sha256:")) {
+            (0, true) => PodState::Succeeded(said),
+            (0, false) => PodState::Failed("the builder ended without a digest".to_owned()),
+            (code, _) if said.is_empty() => {
+                PodState::Failed(format!("the builder ended with exit code {code}"))
+            }
+            _ => PodState::Failed(said),
+        };
+    }
+    match status.and_then(|status| status.phase.as_deref()) {
+        Some("Failed") => {
+            let why = status.and_then(|status| status.message.clone().or_else(|| status.reason.clone()));
+            PodState::Failed(why.unwrap_or_else(|| "its pod failed".to_owned()))
+        }
+        Some("Running") => PodState::Running,
+        _ => {
+            let waiting = state.and_then(|state| state.waiting.as_ref());
+            let waiting =
+                waiting.and_then(|waiting| waiting.message.clone().or_else(|| waiting.reason.clone()));
+            let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+            let unscheduled = conditions.filter(|condition| condition.status == "False");
+            let unscheduled = unscheduled.map(|condition| condition.message.clone()).find(Option::is_some);
+            let unscheduled = unscheduled.flatten();
+            PodState::Waiting(waiting.or(unscheduled).unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::image_template::ImageSpec;
+    use muster_core::shape::Shape;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn task() -> TaskId {
+        "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().expect("an id")
+    }
+
+    #[test]
+    fn a_build_is_one_job_with_its_dockerfile_and_where_to_push() {
+        let build = ImageBuild {
+            namespace: "demo".to_owned(),
+            name: "mine".to_owned(),
+            image: "registry.test/demo/mine:1".to_owned(),
+            spec: ImageSpec { base_image: "a:1".to_owned(), ..ImageSpec::default() },
+            shape: Shape { cpu: "2".parse().ok(), ..Shape::default() },
+        };
+        let options = ImageOptions {
+            registry: Some("registry.test".to_owned()),
+            builder: "builder:1".to_owned(),
+            push_secret: Some("push".to_owned()),
+        };
+        let job = manifest(task(), &build, &options);
+        assert_eq!(job["metadata"]["name"], "muster-image-0190f3a2-7b1c-7d4e-8f00-1234567890ab");
+        assert_eq!(job["spec"]["backoffLimit"], 0);
+        let pod = &job["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!((&container["image"], &pod["restartPolicy"]), (&json!("builder:1"), &json!("Never")));
+        assert_eq!(container["env"][0], json!({"name": "IMAGE", "value": "registry.test/demo/mine:1"}));
+        assert_eq!(container["env"][1], json!({"name": "DOCKERFILE", "value": "FROM a:1\n"}));
+        assert_eq!(container["resources"]["requests"]["cpu"], "2");
+        assert_eq!(container["volumeMounts"][0]["mountPath"], "/home/user/.docker");
+        assert_eq!(pod["volumes"][0]["secret"]["secretName"], "push");
+        let parsed: Result<k8s_openapi::api::batch::v1::Job, _> = serde_json::from_value(job);
+        assert!(parsed.is_ok(), "{parsed:?}");
+    }
+
+    fn ended(code: i32, message: &str) -> Value {
+        let state = json!({"terminated": {"exitCode": code, "message": message}});
+        json!({"phase": "Running", "containerStatuses": [{
+            "name": CONTAINER, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state,
+        }]})
+    }
+
+    #[rstest]
+    #[case::new(json!({}), PodState::Waiting(String::new()))]
+    #[case::unscheduled(
+        json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "no gpu"}]}),
+        PodState::Waiting("no gpu".to_owned()),
+    )]
+    #[case::runs(json!({"phase": "Running"}), PodState::Running)]
+    #[case::pushed(ended(0, "sha256:ab\n"), PodState::Succeeded("sha256:ab".to_owned()))]
+    #[case::silent(ended(0, ""), PodState::Failed("the builder ended without a digest".to_owned()))]
+    #[case::failed(ended(1, "ERROR: no such package"), PodState::Failed("ERROR: no such package".to_owned()))]
+    #[case::killed(ended(137, ""), PodState::Failed("the builder ended with exit code 137".to_owned()))]
+    #[case::evicted(json!({"phase": "Failed", "message": "no disk"}), PodState::Failed("no disk".to_owned()))]
+    fn the_state_of_a_build_is_that_of_its_pod(#[case] status: Value, #[case] expected: PodState) {
+        let pod = serde_json::from_value(json!({"metadata": {}, "status": status})).expect("a pod");
+        assert_eq!(state(&pod), expected);
+    }
+}

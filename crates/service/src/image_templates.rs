@@ -1,0 +1,185 @@
+//! Image templates: recipes for images, built by tasks.
+
+use muster_core::cluster::Framework;
+use muster_core::event::{Event, Level, ObjectKind};
+use muster_core::ids::{EventId, ImageTemplateId, LOCAL_PROVIDER, TaskId};
+use muster_core::image_template::{ImageSpec, ImageTemplate};
+use muster_core::shape::Shape;
+use muster_core::task::{Task, TaskKind};
+use muster_engine::new_id;
+use muster_engine::ports::images::ImageBuild;
+use muster_engine::ports::provider::{INVALID, Provider, ProviderError};
+use muster_store::commands::{DeleteImageTemplate, InsertImageTemplate};
+use serde_json::Map;
+
+use crate::access::{Access, UNOWNED};
+use crate::authorize::{Denied, Resource};
+use crate::error::{ErrorKind, ServiceError};
+use crate::placement::cluster_type;
+use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
+
+/// The most clusters that a refusal names.
+const NAMED_USERS: usize = 5;
+
+/// The reason of events about fields that have no effect.
+const NOT_APPLIED: &str = "ImageFieldNotApplied";
+
+impl Service {
+    /// Creates a template, and with it the task that builds its image.
+    pub async fn create_image_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        (namespace, name): (&str, &str),
+        provider: &str,
+        spec: ImageSpec,
+    ) -> Result<ImageTemplate, ServiceError> {
+        self.authorize_namespace(access, namespace)?;
+        spec.check(name)
+            .map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidImageTemplate"))?;
+        let instance = self.instance_for(provider, &cluster_type(Framework::Ray))?;
+        if instance.provider() == LOCAL_PROVIDER && !self.may_run_as_server(access.principal()) {
+            let message =
+                "local images are built as the server's own user: only admins may build them here; ask one";
+            return Err(ServiceError::forbidden(message.to_owned()).code("LocalProcessesNeedAdmin"));
+        }
+        let builder = self.engine.provider(&instance).and_then(Provider::image_builder);
+        let builder = builder.ok_or_else(|| {
+            let message =
+                format!("no images are built at '{}': choose another provider", instance.provider());
+            ServiceError::invalid(message).code("NoProvider")
+        })?;
+        let ignored = builder.admit(&spec).await.map_err(refused)?;
+        let image = builder.image_of(namespace, name, &spec).map_err(refused)?;
+        let shape = match spec.compute_template.as_str() {
+            "" => Shape::default(),
+            template => self.shape_of_template(namespace, template).await?,
+        };
+        let (now, project) = (self.now(), self.project_of(namespace)?.to_owned());
+        let build = ImageBuild {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            image: image.clone(),
+            spec: spec.clone(),
+            shape,
+        };
+        let inputs = serde_json::to_value(build).map_err(|error| ServiceError::invalid(error.to_string()))?;
+        let task =
+            Task::new(TaskId::from_uuid(new_id()), TaskKind::ImageBuild, instance.clone(), &project, now);
+        let template = ImageTemplate {
+            id: ImageTemplateId::from_uuid(new_id()),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            project,
+            user: access.principal().id.clone(),
+            instance,
+            spec,
+            image,
+            task: Task { inputs, ..task },
+            created_at: now,
+        };
+        let created = self.image_event(writer, Written::Created, &template);
+        let warnings = ignored.into_iter().map(|message| warning(&created, message));
+        let events = std::iter::once(created.clone()).chain(warnings).collect();
+        if self
+            .store()
+            .insert_image_template(InsertImageTemplate { template: template.clone(), events })
+            .await?
+        {
+            return Ok(template);
+        }
+        let message = format!("Image template with name {name} already exists in namespace {namespace}");
+        Err(ServiceError::new(ErrorKind::Exists, message).code("ImageTemplateExists"))
+    }
+
+    /// The template of this name, if the caller may do with it what its operation does.
+    pub async fn image_template(
+        &self,
+        access: &Access,
+        namespace: &str,
+        name: &str,
+    ) -> Result<ImageTemplate, ServiceError> {
+        let what = format!("image template '{namespace}/{name}'");
+        let unknown =
+            || ServiceError::not_found(format!("Image template {name} not found in namespace {namespace}"));
+        let template = self.store().image_template(namespace, name).await?.ok_or_else(unknown)?;
+        match access.check(Resource { what: &what, project: &template.project, owner: &UNOWNED }) {
+            Ok(()) => Ok(template),
+            Err(Denied::Unseen(_)) => Err(unknown()),
+            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+        }
+    }
+
+    /// The log of a template's build.
+    pub async fn image_build_log(&self, template: &ImageTemplate) -> Result<String, ServiceError> {
+        Ok(self.store().task_log(template.task.id).await?)
+    }
+
+    /// Deletes a template, unless clusters use it; with `force` also then. Its build ends. Its image is removed where no
+    /// other template and no cluster has it.
+    pub async fn delete_image_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        namespace: &str,
+        name: &str,
+        force: bool,
+    ) -> Result<(), ServiceError> {
+        let template = self.image_template(access, namespace, name).await?;
+        if template.instance.provider() == LOCAL_PROVIDER && !self.may_run_as_server(access.principal()) {
+            let message =
+                "local images are removed as the server's own user: only admins may do that here; ask one";
+            return Err(ServiceError::forbidden(message.to_owned()).code("LocalProcessesNeedAdmin"));
+        }
+        if !force {
+            self.check_image_unused(namespace, name).await?;
+        }
+        let events = vec![self.image_event(writer, Written::Deleted, &template)];
+        let command = DeleteImageTemplate { template: template.clone(), events };
+        if self.store().delete_image_template(command).await? {
+            self.engine.remove_image(&template).await;
+        }
+        Ok(())
+    }
+
+    async fn check_image_unused(&self, namespace: &str, name: &str) -> Result<(), ServiceError> {
+        let users = self.store().clusters_with_image(namespace, name).await?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
+        let more = if users.len() > NAMED_USERS { ", …" } else { "" };
+        let message = format!(
+            "image template '{namespace}/{name}' is used by {}{more}: delete them first, or give force",
+            named.join(", ")
+        );
+        Err(ServiceError::new(ErrorKind::Conflict, message).code("ImageTemplateInUse"))
+    }
+
+    fn image_event(&self, writer: &Writer, written: Written, template: &ImageTemplate) -> Event {
+        let ImageTemplate { namespace, name, project, .. } = template;
+        let id = format!("{namespace}/{name}");
+        self.write_event(writer, written, &Object { kind: "ImageTemplate", id, name, project })
+    }
+}
+
+/// A warning beside the event of a creation.
+fn warning(created: &Event, message: String) -> Event {
+    Event {
+        id: EventId::from_uuid(new_id()),
+        level: Level::Warn,
+        object_kind: ObjectKind::Other,
+        reason: NOT_APPLIED.to_owned(),
+        message,
+        data: Map::new(),
+        ..created.clone()
+    }
+}
+
+fn refused(error: ProviderError) -> ServiceError {
+    if error.reason == INVALID {
+        return ServiceError::invalid(error.message).code("InvalidImageTemplate");
+    }
+    error.into()
+}

@@ -1,0 +1,65 @@
+//! Writing image templates, each with the task that builds it.
+
+use futures::future::BoxFuture;
+use muster_core::event::Event;
+use muster_core::image_template::ImageTemplate;
+
+use crate::error::StoreError;
+use crate::rows::{events, image_templates, tasks};
+use crate::transaction::{Command, Touched, Transaction};
+use crate::value::args;
+
+/// Stores a template that was created, and its build.
+#[derive(Debug, Clone)]
+pub struct InsertImageTemplate {
+    /// The template.
+    pub template: ImageTemplate,
+    /// Its events, if it is stored.
+    pub events: Vec<Event>,
+}
+
+impl Command for InsertImageTemplate {
+    /// Whether it is stored: its name may be taken.
+    type Output = bool;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+        Box::pin(async move {
+            if !image_templates::insert(tx, &self.template).await? {
+                return Ok(false);
+            }
+            tasks::insert(tx, &self.template.task).await?;
+            events::insert(tx, &self.events).await?;
+            tx.touch(Touched::Work);
+            Ok(true)
+        })
+    }
+}
+
+/// Removes a template, and cancels its build if that has not ended.
+#[derive(Debug, Clone)]
+pub struct DeleteImageTemplate {
+    /// The template.
+    pub template: ImageTemplate,
+    /// Its events, if it is removed.
+    pub events: Vec<Event>,
+}
+
+impl Command for DeleteImageTemplate {
+    /// Whether it was there.
+    type Output = bool;
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
+        const DELETE: &str = "DELETE FROM image_templates WHERE id = $1";
+        const CANCEL: &str = "UPDATE tasks SET cancelled = 1 WHERE id = $1 AND ended_at IS NULL";
+        Box::pin(async move {
+            let ImageTemplate { id, task, .. } = &self.template;
+            let removed = tx.execute(DELETE, args![id.to_string()]).await? > 0;
+            if removed {
+                tx.execute(CANCEL, args![task.id.to_string()]).await?;
+                events::insert(tx, &self.events).await?;
+                tx.touch(Touched::Work);
+            }
+            Ok(removed)
+        })
+    }
+}
