@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use axum::Router;
@@ -24,8 +25,21 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::client::Client;
-use crate::database;
+use crate::figures::{at_least, tell};
 use crate::server::Server;
+use crate::{database, load};
+
+/// The connections of a comparison.
+const CONNECTIONS: usize = 16;
+
+/// Each kind of read, in turn with its floor.
+const TURNS: usize = 5;
+
+/// How long a turn is.
+const TURN: Duration = Duration::from_secs(2);
+
+/// The least ratio to the floor.
+const TARGET: f64 = 0.5;
 
 /// Statements that are kept prepared: more than there are different ones.
 const STATEMENTS: usize = 2_000;
@@ -158,6 +172,30 @@ impl Served {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(connection)
     }
+}
+
+/// Reads these paths from a server and from its floor, in turn.
+pub async fn compare(what: &str, server: &Server, floor: &Floor, paths: &[String]) -> Result<()> {
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    for turn in 0..=TURNS {
+        let floor = load::reads(floor.address(), paths, CONNECTIONS, TURN).await?;
+        let server = load::reads(server.address(), paths, CONNECTIONS, TURN).await?;
+        if turn > 0 {
+            raw.push(floor);
+            ours.push(server);
+        }
+    }
+    let (ours, raw) = (middle(ours), middle(raw));
+    println!("{what}, {CONNECTIONS} connections, {TURNS} turns of {} s", TURN.as_secs());
+    tell("raw", format!("{raw:.0} a second"));
+    tell("Muster", format!("{ours:.0} a second"));
+    at_least("ratio", ours / raw, TARGET, |ratio| format!("{ratio:.2}"));
+    Ok(())
+}
+
+fn middle(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use muster_bench::client::{self, Client};
-use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
+use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
 use muster_bench::reads::{self, Floor};
 use muster_bench::server::{self, Server};
-use muster_bench::{copies, load, machine, run};
+use muster_bench::{copies, machine, run};
 use serde_json::{Value, json};
 
 /// The clustering API beside the core API, and its reads beside raw ones
@@ -30,12 +30,8 @@ const WARM_UP: usize = 10;
 
 /// One node each.
 const CLUSTERS: u32 = 500;
-const CONNECTIONS: usize = 16;
 /// How many different clusters are read.
 const READ: usize = 50;
-/// Each kind of read, in turn with its floor.
-const TURNS: usize = 5;
-const TURN: Duration = Duration::from_secs(2);
 
 /// How often is looked whether it is ACTIVE.
 const LOOK: Duration = Duration::from_millis(1);
@@ -149,29 +145,6 @@ async fn reads_of(muster: &Path) -> Result<()> {
     let count = listed["clusters"].as_array().map_or(0, Vec::len);
     ensure!(count == usize::try_from(CLUSTERS)?, "{count} clusters are on the list");
     let floor = Floor::start(folder.path(), &learned).await?;
-    println!("reads over {CONNECTIONS} connections, {TURNS} turns of {} s", TURN.as_secs());
-    compare("GET of one cluster", &server, &floor, &ones).await?;
-    compare(&format!("list of {CLUSTERS} clusters"), &server, &floor, &all).await
-}
-
-async fn compare(what: &str, server: &Server, floor: &Floor, paths: &[String]) -> Result<()> {
-    let (mut ours, mut raw) = (Vec::new(), Vec::new());
-    for turn in 0..=TURNS {
-        let floor = load::reads(floor.address(), paths, CONNECTIONS, TURN).await?;
-        let server = load::reads(server.address(), paths, CONNECTIONS, TURN).await?;
-        if turn > 0 {
-            raw.push(floor);
-            ours.push(server);
-        }
-    }
-    let (ours, raw) = (middle(ours), middle(raw));
-    tell(&format!("{what}, raw"), format!("{raw:.0} a second"));
-    tell(what, format!("{ours:.0} a second"));
-    at_least("  ratio", ours / raw, 0.5, |ratio| format!("{ratio:.2}"));
-    Ok(())
-}
-
-fn middle(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or_default()
+    reads::compare("GET of one cluster", &server, &floor, &ones).await?;
+    reads::compare(&format!("list of {CLUSTERS} clusters"), &server, &floor, &all).await
 }

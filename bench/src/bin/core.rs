@@ -1,0 +1,64 @@
+//! Reads of the core API beside the same SELECTs without it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use muster_bench::client;
+use muster_bench::reads::{self, Floor};
+use muster_bench::server::{self, Server};
+use muster_bench::{copies, machine, run};
+use serde_json::Value;
+
+/// Gets and pages of the core API, beside raw ones
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+    /// Be the floor of the reads
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    floor: Option<PathBuf>,
+}
+
+/// One node each.
+const CLUSTERS: u32 = 1_000;
+/// How many different clusters are read.
+const READ: usize = 50;
+/// The clusters of a page.
+const PAGE: usize = 100;
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(5);
+
+fn main() -> Result<()> {
+    let Args { muster, floor } = Args::parse();
+    if let Some(data) = floor {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(reads::serve(data));
+    }
+    let muster = server::program(muster)?;
+    machine::tell()?;
+    run::run(LIMIT, measure(&muster))
+}
+
+async fn measure(muster: &Path) -> Result<()> {
+    let folder = server::folder()?;
+    let server = Server::start(muster, folder.path()).await?;
+    server.connect().await?.create("original", 1).await?;
+    drop(server);
+    copies::add(folder.path(), CLUSTERS - 1)?;
+    let ones: Vec<String> =
+        (1..=READ).map(|copy| format!("{}/original-{copy}", client::clusters())).collect();
+    let page = vec![format!("{}?page_size={PAGE}", client::clusters())];
+    let paths: Vec<String> = ones.iter().chain(&page).cloned().collect();
+    let learned = reads::learn(muster, folder.path(), &paths).await?;
+    let server = Server::start(muster, folder.path()).await?;
+    let listed: Value = serde_json::from_slice(&server.connect().await?.get(&page[0]).await?)?;
+    let count = listed["clusters"].as_array().map_or(0, Vec::len);
+    ensure!(count == PAGE, "{count} clusters are on the page");
+    let floor = Floor::start(folder.path(), &learned).await?;
+    reads::compare("GET of one cluster by name", &server, &floor, &ones).await?;
+    reads::compare(&format!("page of {PAGE} of {CLUSTERS} clusters"), &server, &floor, &page).await
+}
