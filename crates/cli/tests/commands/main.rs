@@ -6,6 +6,7 @@ mod exits;
 mod frameworks;
 mod groups;
 mod home;
+mod images;
 mod life;
 mod output;
 mod reconnect;

@@ -295,7 +295,7 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
     assert_eq!((kept["team"].as_str(), kept["ray.io/user"].as_str()), ("red", "bob"));
     assert_eq!(names("").await.0, ["a", "b", "c"]);
 
-    // What nobody labelled is known to the newer API alone.
+    // What has no label is known to the newer API alone.
     let other = format!("{clusters}/other");
     assert_eq!(refused(&server, Method::GET, &other).await.0, 404);
     assert_eq!(refused(&server, Method::DELETE, &other).await.0, 404);

@@ -66,7 +66,7 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     let row = harness.cluster(found.id).await;
     assert_eq!(NodeRecipe::stored_in(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
-    // They give it to somebody else, which is shown with the object.
+    // They give it to another user, which is shown with the object.
     let labels = json!({"metadata": {"labels": {"ray.io/user": "eve", "team": "red"}}});
     objects.patch("theirs", &PatchParams::default(), &Patch::Merge(&labels)).await.unwrap();
     let given = async || Some(harness.cluster(found.id).await).filter(|row| row.user == "eve");

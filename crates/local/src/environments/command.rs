@@ -1,4 +1,4 @@
-//! Commands that make environments: run to their end, told line by line, under a lock that lives as long as they do.
+//! Commands that make environments: run to their end, with their lines sent on, under a lock that lives as long as they do.
 
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -72,7 +72,7 @@ pub(super) async fn lock<T>(path: &Path, mut waiting: Option<(&mut Lines<T>, Str
 
 /// Runs a command to its end. Whatever it started holds the lock too, so that nothing else begins while something still
 /// writes there whose server is dead.
-pub(super) async fn run<T>(mut command: Command, lock: &File, told: &mut Lines<T>) -> Result<(), Failed> {
+pub(super) async fn run<T>(mut command: Command, lock: &File, lines_to: &mut Lines<T>) -> Result<(), Failed> {
     let not_started = |error: io::Error| Failed::NotStarted(error.to_string());
     let lock = lock.try_clone().map_err(not_started)?;
     // One pipe for both, so that what it says stays in order.
@@ -97,7 +97,7 @@ pub(super) async fn run<T>(mut command: Command, lock: &File, told: &mut Lines<T
             last.pop_front();
         }
         last.push_back(line.to_owned());
-        told.send(line).await;
+        lines_to.send(line).await;
     }
     let mut said = || last.make_contiguous().join("\n");
     match child.wait().await {

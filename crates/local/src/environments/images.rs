@@ -213,10 +213,10 @@ impl Environments {
     async fn make_image(
         &self,
         task: TaskId,
-        spec: &ImageSpec,
+        build: &ImageBuild,
         mut lines: Lines<BuildProgress>,
     ) -> Result<String, ProviderError> {
-        let (images, name) = (self.images(), self.image_name(spec));
+        let (images, name, spec) = (self.images(), name_of(build)?, &build.spec);
         fs::create_dir_all(&images).map_err(|error| on_disk(&error))?;
         let waiting = "it is being made already: waiting for that".to_owned();
         let lock = command::lock(&images.join(format!("{name}.lock")), Some((&mut lines, waiting))).await;
@@ -237,6 +237,16 @@ impl Environments {
         }
         Ok(format!("sha256:{name}"))
     }
+}
+
+/// The name of the image of a build, as it was given when the template was created: what is below may have changed since.
+fn name_of(build: &ImageBuild) -> Result<String, ProviderError> {
+    let folder = Path::new(&build.image).parent().and_then(Path::parent);
+    let name = folder.and_then(Path::file_name).and_then(|name| name.to_str());
+    let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.filter(is_name).map(str::to_owned).ok_or_else(|| {
+        ProviderError::permanent(INVALID, format!("'{}' is no image of local processes", build.image))
+    })
 }
 
 /// Gives a folder its name, in one step.
@@ -286,7 +296,7 @@ impl ImageBuilder for Environments {
         let (mut sender, lines) = futures::channel::mpsc::channel(LINES);
         let making = async move {
             let lines = Lines::new(sender.clone(), BuildProgress::Line);
-            let made = environments.make_image(task, &build.spec, lines).await;
+            let made = environments.make_image(task, &build, lines).await;
             let end = match made {
                 Ok(digest) => BuildProgress::Done { digest },
                 Err(error) => BuildProgress::Failed(error),
@@ -303,7 +313,7 @@ impl ImageBuilder for Environments {
         build: &ImageBuild,
         is_used: BoxFuture<'_, bool>,
     ) -> Result<(), ProviderError> {
-        let (images, name) = (self.images(), self.image_name(&build.spec));
+        let (images, name) = (self.images(), name_of(build)?);
         if !images.exists() {
             return Ok(());
         }

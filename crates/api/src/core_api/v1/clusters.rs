@@ -88,7 +88,7 @@ impl CoreApi {
                 self.service.find_cluster(access, &named).await.map_err(|_| missing())
             }
             _ => Err(ApiError::invalid(format!(
-                "several clusters are named {name} in namespace {namespace}: use /apis/v1alpha2, which tells them apart"
+                "several clusters are named {name} in namespace {namespace}: use /apis/v1alpha2, which distinguishes them"
             ))),
         }
     }

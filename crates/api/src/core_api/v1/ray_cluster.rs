@@ -1,4 +1,4 @@
-//! A `RayCluster` as existing KubeRay clients are shown it, whoever made it. What it lacks, or has in another form, is
+//! A `RayCluster` as existing KubeRay clients are shown it, also one of others. What it lacks, or has in another form, is
 //! shown as empty.
 
 mod pod;
