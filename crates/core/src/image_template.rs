@@ -112,12 +112,15 @@ pub enum InvalidImageTemplate {
     },
     /// A variable that no process can have.
     #[error(
-        "environment variable {0:?} is not possible: use letters, digits and '_', and no NUL in its value"
+        "environment variable {0:?} is not possible: use letters, digits and '_' in its name, and a value of one line without NUL"
     )]
     Variable(String),
     /// Characters that no command can have.
     #[error("{0} has a NUL character: leave it out")]
     Nul(&'static str),
+    /// A base that is no name of an image.
+    #[error("base_image {0:?} is no name of an image: it has no spaces and no control characters")]
+    BaseImage(String),
     /// More than fits.
     #[error("the template has {0} bytes: {LARGEST_SPEC} are possible")]
     TooLarge(usize),
@@ -150,7 +153,7 @@ impl ImageSpec {
             return Err(InvalidImageTemplate::Nul("custom_commands"));
         }
         if self.base_image.chars().any(|letter| letter.is_control() || letter.is_whitespace()) {
-            return Err(InvalidImageTemplate::Nul("base_image"));
+            return Err(InvalidImageTemplate::BaseImage(self.base_image.clone()));
         }
         let size = self.content().len();
         if size > LARGEST_SPEC { Err(InvalidImageTemplate::TooLarge(size)) } else { Ok(()) }

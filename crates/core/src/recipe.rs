@@ -272,6 +272,16 @@ impl ClusterRecipe {
         if let Some(name) = profile_types::FRAMEWORK.first_unknown(properties) {
             return Err(format!("unknown property '{name}'"));
         }
+        let parts = [
+            ("the profile", &recipe.image, &recipe.image_template),
+            ("head", &recipe.head.image, &recipe.head.image_template),
+            ("worker", &recipe.worker.image, &recipe.worker.image_template),
+        ];
+        if let Some((whose, ..)) =
+            parts.iter().find(|(_, image, template)| image.is_some() && template.is_some())
+        {
+            return Err(format!("{whose} has image and image_template: leave one out"));
+        }
         for node in [recipe.head(), recipe.workers(None)] {
             node.shape().check().map_err(|error| error.to_string())?;
         }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_core::cluster::Framework;
+use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_frameworks::{LocalFramework, Program};
 
 use parking_lot::Mutex;
@@ -108,6 +109,8 @@ struct Inner {
     known: Mutex<HashMap<(PathBuf, &'static str), Probed>>,
     /// Programs beside packages that are known to be there, by name.
     programs: Mutex<HashMap<&'static str, Program>>,
+    /// Held while an image is made or removed.
+    image_turns: KeyedLock<String>,
 }
 
 impl Environments {
@@ -133,6 +136,7 @@ impl Environments {
                 around,
                 known: Mutex::default(),
                 programs: Mutex::default(),
+                image_turns: KeyedLock::default(),
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use muster_core::cluster::Framework;
 use muster_core::event::{Event, Level, ObjectKind};
-use muster_core::ids::{EventId, ImageTemplateId, LOCAL_PROVIDER, TaskId};
+use muster_core::ids::{EventId, ImageTemplateId, InstanceId, LOCAL_PROVIDER, TaskId};
 use muster_core::image_template::{ImageSpec, ImageTemplate};
 use muster_core::shape::Shape;
 use muster_core::task::{Task, TaskKind};
@@ -50,6 +50,7 @@ impl Service {
                 format!("no images are built at '{}': choose another provider", instance.provider());
             ServiceError::invalid(message).code("NoProvider")
         })?;
+        self.check_namespace_exists(&instance, namespace).await?;
         let ignored = builder.admit(&spec).await.map_err(refused)?;
         let image = builder.image_of(namespace, name, &spec).map_err(refused)?;
         let shape = match spec.compute_template.as_str() {
@@ -100,6 +101,9 @@ impl Service {
         namespace: &str,
         name: &str,
     ) -> Result<ImageTemplate, ServiceError> {
+        if name.is_empty() || namespace.is_empty() {
+            return Err(ServiceError::invalid("name or namespace of the image template is empty: give both"));
+        }
         let what = format!("image template '{namespace}/{name}'");
         let unknown =
             || ServiceError::not_found(format!("Image template {name} not found in namespace {namespace}"));
@@ -108,6 +112,22 @@ impl Service {
             Ok(()) => Ok(template),
             Err(Denied::Unseen(_)) => Err(unknown()),
             Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+        }
+    }
+
+    /// Refuses a namespace that an instance does not have, where instances have namespaces.
+    async fn check_namespace_exists(
+        &self,
+        instance: &InstanceId,
+        namespace: &str,
+    ) -> Result<(), ServiceError> {
+        let templates = self.engine.provider(instance).and_then(Provider::template_provider);
+        match templates {
+            Some(templates) if !templates.keeps(namespace).await? => {
+                let message = format!("there is no namespace '{namespace}' at '{}'", instance.provider());
+                Err(ServiceError::not_found(message).code("NoNamespace"))
+            }
+            _ => Ok(()),
         }
     }
 

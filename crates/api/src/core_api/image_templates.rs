@@ -155,7 +155,7 @@ fn shown(row: Row) -> ImageTemplate {
         state: state.as_str().to_owned(),
         status_reason: row.task.status_reason,
         digest,
-        built_at: row.task.ended_at.filter(|_| is_ready).map(convert::moment),
+        built_at: row.task.ended_at.map(convert::moment),
         compute_template: row.spec.compute_template,
         provider: row.instance.provider().to_owned(),
         created_at: Some(convert::moment(row.created_at)),

@@ -102,6 +102,22 @@ async fn a_cluster_waits_for_its_image_and_imports_what_is_in_it() {
     assert_eq!(client.run(variable).await, r#"['it\'s "$HOME"']"#);
     assert_eq!(client.run("client.run_on_scheduler(lambda: __import__('muster_probe').NUMBER)").await, "7");
 
+    // Another profile cannot bring another template.
+    let properties = json!({"image_template": "missing"});
+    let spec = json!({"type": "dask.cluster", "version": "1.0", "properties": properties});
+    let http = reqwest::Client::new();
+    let clustering = format!("{}/clustering/v1", laptop.rest());
+    let profile = json!({"profile": {"name": "p", "spec": spec}});
+    let profile = http.post(format!("{clustering}/profiles")).json(&profile).send().await.expect("an answer");
+    let profile: Value = profile.json().await.expect("a profile");
+    let change = json!({"cluster": {"profile_id": profile["profile"]["id"]}});
+    let id = cluster["id"].as_str().expect("an id");
+    let refused =
+        http.patch(format!("{clustering}/clusters/{id}")).json(&change).send().await.expect("an answer");
+    let (status, why) = (refused.status(), refused.text().await.expect("a body"));
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{why}");
+    assert!(why.contains("names image template 'missing'"), "{why}");
+
     // It cannot go while it is used.
     let (status, why) = refusal(&laptop, Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
     assert_eq!(status, 409, "{why}");
@@ -116,9 +132,8 @@ async fn a_cluster_waits_for_its_image_and_imports_what_is_in_it() {
 async fn a_build_whose_server_is_killed_ends_once() {
     let Some((mut laptop, python)) = laptop().await else { return };
     let gate = laptop.path().join("gate");
-    // It waits for the gate, and ends in any case.
-    let wait =
-        format!("echo begun; for i in $(seq 600); do [ -e '{}' ] && exit 0; sleep 0.1; done", gate.display());
+    // Until the gate is open it waits in a process of its own, which the death of the server does not end.
+    let wait = format!("echo begun; [ -e '{}' ] || sleep 600", gate.display());
     let package = wheel(&python, laptop.path(), 8);
     create(&laptop, json!({"name": "slow", "pipPackages": [package], "customCommands": wait})).await;
     eventually("the build has begun", PATIENCE, async || {
@@ -165,6 +180,12 @@ async fn a_build_that_fails_says_why_and_so_does_a_cluster_that_waited_for_it() 
     })
     .await;
 
+    // Nor does a later change run it in another environment.
+    let path = "/namespaces/demo/clusters/fred/scale?wait_for=reached";
+    let scaled = laptop.call(Method::POST, path, Some(json!({"replicas": 2}))).await;
+    let why = scaled.text().await.expect("a body");
+    assert!(why.contains("the image of template 'bad' is not there"), "{why}");
+
     create(&laptop, json!({"name": "none", "pipPackages": ["muster-no-such-package==0"]})).await;
     let none = built(&laptop, "none").await;
     let why = none["statusReason"].as_str().unwrap_or_default();
@@ -178,15 +199,19 @@ async fn a_build_that_fails_says_why_and_so_does_a_cluster_that_waited_for_it() 
         assert!(why.contains(expected), "{why}");
     }
 
-    // A build that is deleted ends.
-    let endless = "for i in $(seq 600); do sleep 0.1; done";
+    // What a command leaves behind does not keep a build from its end, and ends with it.
+    create(&laptop, json!({"name": "background", "customCommands": "sleep 600 & echo started"})).await;
+    assert_eq!(built(&laptop, "background").await["state"], "READY");
+
+    // A build that is deleted ends, with all that it started.
+    let endless = "sleep 600; true";
     create(&laptop, json!({"name": "endless", "customCommands": endless})).await;
     eventually("it is built", PATIENCE, async || {
         let template = laptop.get(&format!("{TEMPLATES}/endless")).await;
         if template["state"] == "BUILDING" { Ok(()) } else { Err(template) }
     })
     .await;
-    for name in ["endless", "bad", "none"] {
+    for name in ["endless", "background", "bad", "none"] {
         let gone = laptop.call(Method::DELETE, &format!("{TEMPLATES}/{name}?force=true"), None).await;
         assert_eq!(gone.status(), StatusCode::OK);
     }

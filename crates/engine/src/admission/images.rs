@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::ids::TaskId;
 use muster_core::image_template::{ImageState, ImageTemplate};
 use muster_core::profile::Profile;
-use muster_core::recipe::{ClusterRecipe, store_images};
+use muster_core::recipe::{ClusterRecipe, store_images, stored_images};
 use serde::Deserialize as _;
 
 use crate::admission::request::SubmitError;
@@ -15,6 +16,27 @@ use crate::context::{Context, Engine};
 use crate::ports::images::{ImageBuild, ImageBuilder};
 
 impl Engine {
+    /// Refuses another profile that names image templates which the cluster was not created with: they are resolved when a
+    /// cluster is created.
+    pub(crate) async fn check_profile_images(
+        &self,
+        cluster: &Cluster,
+        change: &Change,
+    ) -> Result<(), SubmitError> {
+        let Change::UpdateCluster(update) = change else { return Ok(()) };
+        let Some(id) = update.profile_id.filter(|_| cluster.framework.is_some()) else { return Ok(()) };
+        let Some(profile) = self.context.store.profile(id).await? else { return Ok(()) };
+        let recipe = ClusterRecipe::from_stored(&profile.properties).map_err(SubmitError::Invalid)?;
+        let known = stored_images(&cluster.spec);
+        match recipe.image_templates(&cluster.groups).iter().find(|name| !known.contains_key(*name)) {
+            Some(name) => Err(SubmitError::Invalid(format!(
+                "the profile names image template '{name}', which a cluster takes when it is created: name its image in \
+                 the profile, or create another cluster"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Removes the image of a template that was deleted, unless another template or a cluster has it. What is left of a
     /// running build is removed when that ends.
     pub async fn remove_image(&self, template: &ImageTemplate) {
@@ -45,6 +67,10 @@ impl Engine {
                 waits.push(template.task.id);
             }
             images.insert(name, template.image);
+        }
+        if !waits.is_empty() {
+            let names: Vec<&str> = images.keys().map(String::as_str).collect();
+            cluster.status_reason = format!("It waits for its image to be built: {}", names.join(", "));
         }
         store_images(&mut cluster.spec, &images);
         Ok(waits)

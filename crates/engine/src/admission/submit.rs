@@ -98,6 +98,7 @@ impl Engine {
             return Err(SubmitError::NotSupported(refusal));
         }
         Box::pin(self.check_references(&cluster.project, &change, &caller.principal)).await?;
+        Box::pin(self.check_profile_images(&cluster, &change)).await?;
         Box::pin(self.check_change(&change, &cluster)).await?;
         Box::pin(self.admit_recipe(
             &cluster.instance,

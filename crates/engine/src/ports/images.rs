@@ -6,9 +6,13 @@ use futures::stream::BoxStream;
 use muster_core::ids::TaskId;
 use muster_core::image_template::ImageSpec;
 use muster_core::shape::Shape;
+use muster_core::time::TimeSpan;
 use serde::{Deserialize, Serialize};
 
 use crate::ports::provider::ProviderError;
+
+/// How long a build may take.
+pub const BUILD_LIMIT: TimeSpan = TimeSpan::from_secs(3600);
 
 /// The build of an image, as its task stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use crate::admission::images;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::lease::Lease;
-use crate::ports::images::{BuildProgress, ImageBuild, ImageBuilder};
+use crate::ports::images::{BUILD_LIMIT, BuildProgress, ImageBuild, ImageBuilder};
 use crate::ports::provider::ProviderError;
 
 /// How many tasks an engine runs at the same time: a build uses a whole processor.
@@ -25,6 +25,9 @@ const PARALLEL_TASKS: usize = 2;
 
 /// How often the log of a running task is stored.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
+
+/// The most characters of a reason; the log has all of it.
+const LONGEST_REASON: usize = 1000;
 
 /// How often a task is tried whose failures are transient.
 const MOST_TRIES: u32 = 5;
@@ -127,6 +130,9 @@ async fn perform(context: &Context, lease: &Lease, task: Task) -> Result<(), Sto
     }
     let mut progress = builder.build(task.id, build.clone());
     let mut store_log_at = Instant::now() + LOG_PERIOD;
+    let begun = task.started_at.unwrap_or_else(|| context.clock.now());
+    let left = begun.after(BUILD_LIMIT).since(context.clock.now());
+    let give_up_at = Instant::now() + Duration::from(left);
     let outcome = loop {
         tokio::select! {
             next = progress.next() => match next {
@@ -145,6 +151,10 @@ async fn perform(context: &Context, lease: &Lease, task: Task) -> Result<(), Sto
                         return cancelled(&mut running, &task, &build, builder.as_ref()).await;
                     }
                 }
+            }
+            () = tokio::time::sleep_until(give_up_at) => {
+                let message = format!("it did not end within {} seconds", BUILD_LIMIT.secs());
+                break Err(ProviderError::permanent("TimedOut", message));
             }
             () = lease.lost.cancelled() => return Ok(()),
             () = context.stopping.cancelled() => {
@@ -186,6 +196,7 @@ async fn end(
     } else {
         (Level::Warn, reason::IMAGE_BUILD_FAILED)
     };
+    let why: String = why.chars().take(LONGEST_REASON).collect();
     tracing::info!(task = %task.id, %status, reason = why, "ended");
     let now = running.context.clock.now();
     let event = build.map(|build| {

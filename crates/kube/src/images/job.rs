@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use muster_core::ids::TaskId;
-use muster_engine::ports::images::ImageBuild;
+use muster_engine::ports::images::{BUILD_LIMIT, ImageBuild};
 use muster_frameworks::kubernetes::resources;
 use serde_json::{Value, json};
 
@@ -50,7 +50,8 @@ pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions)
         "command": ["sh", "-c", script()],
         "env": [
             {"name": "IMAGE", "value": build.image},
-            {"name": "DOCKERFILE", "value": dockerfile::render(&build.spec)},
+            // Kubernetes replaces variables in values.
+            {"name": "DOCKERFILE", "value": dockerfile::render(&build.spec).replace('$', "$$")},
             {"name": "BUILDKITD_FLAGS", "value": "--oci-worker-no-process-sandbox"},
         ],
         "resources": resources(&build.shape),
@@ -82,6 +83,7 @@ pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions)
         },
         "spec": {
             "backoffLimit": 0,
+            "activeDeadlineSeconds": BUILD_LIMIT.secs(),
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
@@ -155,7 +157,11 @@ mod tests {
             namespace: "demo".to_owned(),
             name: "mine".to_owned(),
             image: "registry.test/demo/mine:1".to_owned(),
-            spec: ImageSpec { base_image: "a:1".to_owned(), ..ImageSpec::default() },
+            spec: ImageSpec {
+                base_image: "a:1".to_owned(),
+                environment_variables: [("P".to_owned(), "$(IMAGE)".to_owned())].into(),
+                ..ImageSpec::default()
+            },
             shape: Shape { cpu: "2".parse().ok(), ..Shape::default() },
         };
         let options = ImageOptions {
@@ -170,7 +176,10 @@ mod tests {
         let container = &pod["containers"][0];
         assert_eq!((&container["image"], &pod["restartPolicy"]), (&json!("builder:1"), &json!("Never")));
         assert_eq!(container["env"][0], json!({"name": "IMAGE", "value": "registry.test/demo/mine:1"}));
-        assert_eq!(container["env"][1], json!({"name": "DOCKERFILE", "value": "FROM a:1\n"}));
+        assert_eq!(
+            container["env"][1],
+            json!({"name": "DOCKERFILE", "value": "FROM a:1\nENV P=\"\\$$(IMAGE)\"\n"})
+        );
         assert_eq!(container["resources"]["requests"]["cpu"], "2");
         assert_eq!(container["volumeMounts"][0]["mountPath"], "/home/user/.docker");
         assert_eq!(pod["volumes"][0]["secret"]["secretName"], "push");

@@ -21,6 +21,7 @@ use muster_engine::ports::images::{BuildProgress, ImageBuild, ImageBuilder};
 use muster_engine::ports::provider::{INVALID, ProviderError};
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
+use tokio::sync::OwnedMutexGuard;
 
 use super::command::{self, Failed, Lines};
 use super::{Environments, INTERPRETER, install};
@@ -209,6 +210,24 @@ fn folders_of(images: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Environments {
+    /// The lock of an image. This server alone uses the folder: what holds the lock without its turn is what a server left
+    /// behind that is dead.
+    async fn image_lock(
+        &self,
+        images: &Path,
+        name: &str,
+        lines: Option<&mut Lines<BuildProgress>>,
+    ) -> Result<(OwnedMutexGuard<()>, File), ProviderError> {
+        let turn = self.inner.image_turns.lock(name.to_owned()).await;
+        let path = images.join(format!("{name}.lock"));
+        let killed = command::kill_holders(&path);
+        if let Some(lines) = lines.filter(|_| killed > 0) {
+            lines.send(format!("ended {killed} processes of a build whose server is gone")).await;
+        }
+        let lock = command::lock::<BuildProgress>(&path, None).await.map_err(|error| on_disk(&error))?;
+        Ok((turn, lock))
+    }
+
     /// Makes an image, unless it is there.
     async fn make_image(
         &self,
@@ -218,9 +237,7 @@ impl Environments {
     ) -> Result<String, ProviderError> {
         let (images, name, spec) = (self.images(), name_of(build)?, &build.spec);
         fs::create_dir_all(&images).map_err(|error| on_disk(&error))?;
-        let waiting = "it is being made already: waiting for that".to_owned();
-        let lock = command::lock(&images.join(format!("{name}.lock")), Some((&mut lines, waiting))).await;
-        let lock = lock.map_err(|error| on_disk(&error))?;
+        let (_turn, lock) = self.image_lock(&images, &name, Some(&mut lines)).await?;
         let link = images.join(&name);
         if !link.join(INTERPRETER).exists() {
             // What a build left behind that did not end.
@@ -317,8 +334,7 @@ impl ImageBuilder for Environments {
         if !images.exists() {
             return Ok(());
         }
-        let path = images.join(format!("{name}.lock"));
-        let lock = command::lock::<BuildProgress>(&path, None).await.map_err(|error| on_disk(&error))?;
+        let (_turn, _lock) = self.image_lock(&images, &name, None).await?;
         // A template of the same content that is created from now on is built after this.
         if is_used.await {
             return Ok(());
@@ -327,7 +343,6 @@ impl ImageBuilder for Environments {
         for folder in folders_of(&images, &name).map_err(|error| on_disk(&error))? {
             fs::remove_dir_all(&folder).map_err(|error| on_disk(&error))?;
         }
-        drop(lock);
         Ok(())
     }
 }

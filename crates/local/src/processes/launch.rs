@@ -169,6 +169,13 @@ impl Inner {
         framework: &dyn LocalFramework,
         recipe: &NodeRecipe,
     ) -> Result<Installed, ProviderError> {
+        if let (Some(template), Some(image)) = (&recipe.image_template, &recipe.image)
+            && !Path::new(image).exists()
+        {
+            // Another environment would not have what is in it.
+            let message = format!("the image of template '{template}' is not there: {image}");
+            return Err(ProviderError::permanent("ImageMissing", message));
+        }
         let unmet = |unmet: Unmet| ProviderError::permanent("RequirementMissing", unmet.to_string());
         let needed = self.environments.require(framework).await.map_err(unmet)?;
         let text = |(name, home): (&str, PathBuf)| (name.to_owned(), home.to_string_lossy().into_owned());

@@ -123,11 +123,45 @@ impl Store {
         filter.any_of("object_name", query.object_names.iter());
         filter.any_of("level", query.levels.iter().map(|level| level.as_str()));
         filter.any_of("reason", query.reasons.iter());
+        let is_few = is_few(query);
         let selection = Selection {
             after: query.after.as_ref(),
             with_total: query.with_total,
             ..Selection::new(&query.sort, query.marker.as_ref(), query.limit)
         };
+        if is_few {
+            return self.read(async |tx| selection.read(tx, filter).await).await;
+        }
         self.list(filter, selection).await
     }
+}
+
+/// Whether these are the latest events of a cluster, of which an index finds a handful at once.
+fn is_few(query: &EventQuery) -> bool {
+    const FEW: u32 = 20;
+    let EventQuery {
+        project: _,
+        cluster,
+        action,
+        clusters,
+        objects,
+        object_kinds,
+        object_names,
+        levels,
+        reasons,
+        sort,
+        after: _,
+        marker,
+        limit,
+        with_total,
+    } = query;
+    let is_filtered = action.is_some()
+        || [clusters, objects, object_kinds, object_names, reasons].iter().any(|filter| !filter.is_empty())
+        || !levels.is_empty();
+    cluster.is_some()
+        && !is_filtered
+        && matches!(sort.as_slice(), [(EventSort::At, _)])
+        && marker.is_none()
+        && limit.is_some_and(|limit| limit <= FEW)
+        && !with_total
 }
