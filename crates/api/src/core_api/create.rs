@@ -127,6 +127,7 @@ impl CoreApi {
         check_marks("annotation", &given.annotations)?;
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
+        recipe::check_image_templates(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
         let project = self.service.project_of(&namespace)?.to_owned();
         let mut properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();

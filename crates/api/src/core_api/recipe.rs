@@ -166,6 +166,23 @@ pub(super) fn check_start_parameters(
     }
 }
 
+/// Refuses image templates of nodes that run no framework: they would silently be created without them.
+pub(super) fn check_image_templates(
+    spec: Option<&wire::ClusterSpec>,
+    framework: Option<Framework>,
+) -> Result<(), ApiError> {
+    let Some(spec) = spec.filter(|_| framework.is_none()) else { return Ok(()) };
+    let head = spec.head_group_spec.iter().map(|head| ("head_group_spec", &head.image_template));
+    let groups =
+        spec.worker_group_spec.iter().map(|group| (group.group_name.as_str(), &group.image_template));
+    match head.chain(groups).find(|(_, template)| !template.is_empty()) {
+        Some((whose, template)) => Err(ApiError::invalid(format!(
+            "image_template '{template}' of {whose} is for clusters of a framework: leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Refuses environment variables that no process can have.
 pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let impossible = |(name, value): &(&String, &String)| {

@@ -38,7 +38,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
         (
             with(&[("/cluster_spec", json!({"head_group_spec": {"image_template": "fat"}}))]),
-            "image_template 'fat' of head_group_spec is not there: this server does not have any yet; give an image",
+            "image_template 'fat' of head_group_spec is for clusters of a framework: leave it out",
         ),
         (with(&[("/name", json!("Bad_Name"))]), "cluster name 'Bad_Name' is not possible"),
         (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),

@@ -5,7 +5,8 @@ use super::*;
 use crate::rest::{METHODS, UnknownNames};
 
 fn method(name: &str) -> &'static Method {
-    METHODS.iter().find(|known| known.grpc_path.ends_with(name)).unwrap()
+    let is_ours = |path: &str| path.starts_with("/muster.") && path.ends_with(name);
+    METHODS.iter().find(|known| is_ours(known.grpc_path)).unwrap()
 }
 
 fn bind(name: &str, path: &[(&str, &str)], query: &str, body: Option<Value>) -> Result<Value, BadRequest> {

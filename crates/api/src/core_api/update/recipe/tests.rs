@@ -131,7 +131,7 @@ fn a_shape_is_replaced_as_a_whole_or_by_amount(
     "update_mask has 'cluster_spec.head_group_spec.volumes', which cannot be changed"
 )]
 #[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable \"A=B\" is not possible")]
-#[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template 'fat' of head_group_spec is not there")]
+#[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template of head_group_spec cannot be changed to 'fat': give its image instead")]
 fn what_cannot_be_changed_of_a_head_is_refused(
     #[case] path: &str,
     #[case] head: wire::HeadGroupSpec,
