@@ -66,10 +66,8 @@ impl Listener for Notifier {
     fn on_commit(&self, touched: &[Touched]) {
         for touched in touched {
             match touched {
-                Touched::Work => {
-                    self.work.notify_one();
-                    self.tasks.notify_one();
-                }
+                Touched::Work => self.work.notify_one(),
+                Touched::Tasks => self.tasks.notify_one(),
                 Touched::Action(id) => {
                     self.notify(Topic::Action(*id));
                     self.notify(Topic::Progress(*id));

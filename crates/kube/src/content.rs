@@ -10,7 +10,6 @@ use muster_engine::ports::provider::ObjectContent;
 use muster_frameworks::kubernetes::{Flavor, USER};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 
 use crate::marks;
 
@@ -33,8 +32,7 @@ impl Content {
             json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}})
         };
         let json = if flavor.is_shown() { flavor.shown(root) } else { marks() }.to_string();
-        let hash: [u8; 32] = Sha256::digest(&json).into();
-        let digest = Uuid::from_bytes(hash[..16].try_into().unwrap_or_default()).simple().to_string();
+        let digest = format!("{:.32}", format!("{:x}", Sha256::digest(&json)));
         Self { digest, json: json.into() }
     }
 

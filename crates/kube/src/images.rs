@@ -3,7 +3,6 @@
 mod dockerfile;
 mod job;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -146,12 +145,8 @@ impl ImageBuilder for Images {
             let message = "no registry is configured that images could be pushed to: set image_registry";
             return Err(ProviderError::permanent(INVALID, message));
         };
-        let digest = Sha256::digest(spec.content());
-        let tag = digest.iter().take(6).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Ok(format!("{}/{namespace}/{name}:{tag}", registry.trim_end_matches('/')))
+        let digest = format!("{:x}", Sha256::digest(spec.content()));
+        Ok(format!("{}/{namespace}/{name}:{digest:.12}", registry.trim_end_matches('/')))
     }
 
     async fn admit(&self, spec: &ImageSpec) -> Result<Vec<String>, ProviderError> {

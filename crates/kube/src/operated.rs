@@ -459,8 +459,7 @@ impl OperatorProvider for Operated {
         };
         let site = sites.look(&key)?;
         let Some(root) = site.root.as_ref().map(|root| &root.value) else { return Ok(None) };
-        let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
-        let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());
-        Ok(same.map(|object| describe::describe(sites.flavor, &object, &site.words())))
+        let object = self.read_root(root).await?;
+        Ok(object.map(|object| describe::describe(sites.flavor, &object, &site.words())))
     }
 }

@@ -107,7 +107,9 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let template = self.compute_template(access, namespace, name).await?;
         if !force {
-            self.check_unused(namespace, name).await?;
+            let users = self.store().clusters_with_template(namespace, name).await?;
+            let what = format!("compute template '{namespace}/{name}'");
+            check_unused(&what, &users).map_err(|error| error.code("ComputeTemplateInUse"))?;
         }
         if let Some(instance) = &template.instance {
             let provider = self.template_provider_of(instance).ok_or_else(|| {
@@ -119,20 +121,6 @@ impl Service {
         let events = vec![self.template_event(writer, Written::Deleted, &template)];
         self.store().delete_compute_template(DeleteComputeTemplate { template, events }).await?;
         Ok(())
-    }
-
-    async fn check_unused(&self, namespace: &str, name: &str) -> Result<(), ServiceError> {
-        let users = self.store().clusters_with_template(namespace, name).await?;
-        if users.is_empty() {
-            return Ok(());
-        }
-        let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
-        let more = if users.len() > NAMED_USERS { ", …" } else { "" };
-        let message = format!(
-            "compute template '{namespace}/{name}' is used by {}{more}: delete them first, or give force",
-            named.join(", ")
-        );
-        Err(ServiceError::new(ErrorKind::Conflict, message).code("ComputeTemplateInUse"))
     }
 
     /// What a name of a shape stands for in a namespace: a compute template there, otherwise a shape of the configuration.
@@ -158,6 +146,17 @@ impl Service {
         let id = format!("{namespace}/{name}");
         self.write_event(writer, written, &Object { kind: "ComputeTemplate", id, name, project })
     }
+}
+
+/// Refuses to delete what clusters use, and names some of them.
+pub(crate) fn check_unused(what: &str, users: &[String]) -> Result<(), ServiceError> {
+    if users.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
+    let more = if users.len() > NAMED_USERS { ", …" } else { "" };
+    let message = format!("{what} is used by {}{more}: delete them first, or give force", named.join(", "));
+    Err(ServiceError::new(ErrorKind::Conflict, message))
 }
 
 fn shape_of(ComputeTemplate { namespace, name, spec, .. }: &ComputeTemplate) -> Result<Shape, ServiceError> {

@@ -14,13 +14,11 @@ use serde_json::Map;
 
 use crate::access::{Access, UNOWNED};
 use crate::authorize::{Denied, Resource};
+use crate::compute_templates::check_unused;
 use crate::error::{ErrorKind, ServiceError};
 use crate::placement::cluster_type;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
-
-/// The most clusters that a refusal names.
-const NAMED_USERS: usize = 5;
 
 /// The reason of events about fields that have no effect.
 const NOT_APPLIED: &str = "ImageFieldNotApplied";
@@ -39,11 +37,7 @@ impl Service {
         spec.check(name)
             .map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidImageTemplate"))?;
         let instance = self.instance_for(provider, &cluster_type(Framework::Ray))?;
-        if instance.provider() == LOCAL_PROVIDER && !self.may_run_as_server(access.principal()) {
-            let message =
-                "local images are built as the server's own user: only admins may build them here; ask one";
-            return Err(ServiceError::forbidden(message.to_owned()).code("LocalProcessesNeedAdmin"));
-        }
+        self.check_local_image(access, &instance)?;
         let builder = self.engine.provider(&instance).and_then(Provider::image_builder);
         let builder = builder.ok_or_else(|| {
             let message =
@@ -115,6 +109,15 @@ impl Service {
         }
     }
 
+    /// Refuses callers who may not run code as the server's user, which builds and removes local images.
+    fn check_local_image(&self, access: &Access, instance: &InstanceId) -> Result<(), ServiceError> {
+        if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(access.principal()) {
+            return Ok(());
+        }
+        let message = "local images are built and removed as the server's own user: only admins may do that here; ask one";
+        Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
+    }
+
     /// Refuses a namespace that an instance does not have, where instances have namespaces.
     async fn check_namespace_exists(
         &self,
@@ -147,13 +150,11 @@ impl Service {
         force: bool,
     ) -> Result<(), ServiceError> {
         let template = self.image_template(access, namespace, name).await?;
-        if template.instance.provider() == LOCAL_PROVIDER && !self.may_run_as_server(access.principal()) {
-            let message =
-                "local images are removed as the server's own user: only admins may do that here; ask one";
-            return Err(ServiceError::forbidden(message.to_owned()).code("LocalProcessesNeedAdmin"));
-        }
+        self.check_local_image(access, &template.instance)?;
         if !force {
-            self.check_image_unused(namespace, name).await?;
+            let users = self.store().clusters_with_image(namespace, name).await?;
+            let what = format!("image template '{namespace}/{name}'");
+            check_unused(&what, &users).map_err(|error| error.code("ImageTemplateInUse"))?;
         }
         let events = vec![self.image_event(writer, Written::Deleted, &template)];
         let command = DeleteImageTemplate { template: template.clone(), events };
@@ -161,20 +162,6 @@ impl Service {
             self.engine.remove_image(&template).await;
         }
         Ok(())
-    }
-
-    async fn check_image_unused(&self, namespace: &str, name: &str) -> Result<(), ServiceError> {
-        let users = self.store().clusters_with_image(namespace, name).await?;
-        if users.is_empty() {
-            return Ok(());
-        }
-        let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
-        let more = if users.len() > NAMED_USERS { ", …" } else { "" };
-        let message = format!(
-            "image template '{namespace}/{name}' is used by {}{more}: delete them first, or give force",
-            named.join(", ")
-        );
-        Err(ServiceError::new(ErrorKind::Conflict, message).code("ImageTemplateInUse"))
     }
 
     fn image_event(&self, writer: &Writer, written: Written, template: &ImageTemplate) -> Event {

@@ -17,6 +17,7 @@ fn word(touched: &Touched) -> String {
         Touched::Action(id) => format!("a:{id}"),
         Touched::Progress(id) => format!("p:{id}"),
         Touched::Work => "work".to_owned(),
+        Touched::Tasks => "tasks".to_owned(),
         Touched::Everything => "everything".to_owned(),
     }
 }
@@ -27,6 +28,7 @@ fn touched_of(word: &str) -> Option<Touched> {
         Some(("a", id)) => id.parse().ok().map(Touched::Action),
         Some(("p", id)) => id.parse().ok().map(Touched::Progress),
         _ if word == "work" => Some(Touched::Work),
+        _ if word == "tasks" => Some(Touched::Tasks),
         // Also what a newer replica says that is not known here.
         _ => Some(Touched::Everything),
     }
@@ -46,7 +48,7 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_touched() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        let told = [Touched::Action(id), Touched::Progress(id), Touched::Work];
+        let told = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks];
         let read: Vec<Touched> = touched_in(&payload(&told)).collect();
         assert_eq!(read, told);
     }

@@ -19,6 +19,8 @@ pub enum Touched {
     Progress(ActionId),
     /// An action may now be claimed.
     Work,
+    /// A task may now be claimed.
+    Tasks,
     /// Nobody knows what: whoever waits for anything reads again.
     Everything,
 }

@@ -11,17 +11,9 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::server::{Server, cluster};
+use crate::walk::python;
 
 const CLUSTERS: &str = "/apis/v1/namespaces/demo/clusters";
-
-/// A program that claims to be a Python with Ray.
-fn python(server: &Server) -> String {
-    let file = server.data().with_file_name("python");
-    let write = r#"test -e "$1" || { printf '#!/bin/sh\necho 9.9\n' > "$1" && chmod +x "$1"; }"#;
-    let written = std::process::Command::new("sh").args(["-c", write, "sh"]).arg(&file).status();
-    assert!(written.expect("sh runs").success());
-    file.to_string_lossy().into_owned()
-}
 
 fn ray(name: &str, python: &str) -> Value {
     json!({

@@ -288,7 +288,7 @@ fn is_update(method: &Method) -> bool {
 
 /// A program that claims to be a Python with every framework. Another process writes it: a file that is open for writing
 /// cannot be run.
-fn python(server: &Server) -> String {
+pub(crate) fn python(server: &Server) -> String {
     let file = server.data().with_file_name("python");
     let write = r#"test -e "$1" || { printf '#!/bin/sh\necho 9.9\n' > "$1" && chmod +x "$1"; }"#;
     let written = std::process::Command::new("sh").args(["-c", write, "sh"]).arg(&file).status();

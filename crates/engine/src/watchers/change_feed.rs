@@ -28,7 +28,7 @@ impl ChangedClusters {
     fn add(&mut self, touched: Touched) {
         match touched {
             Touched::Cluster(id) => drop(self.clusters.insert(id)),
-            Touched::Action(_) | Touched::Progress(_) | Touched::Work => {}
+            Touched::Action(_) | Touched::Progress(_) | Touched::Work | Touched::Tasks => {}
             Touched::Everything => self.all = true,
         }
     }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
 use muster_engine::ports::provider::{MemberId, ObjectContent, ProviderError};
+use serde_json::Value;
 
 use super::Operated;
 use super::stand::Stand;
 use crate::content::Content;
-use crate::facts::LeanPod;
+use crate::facts::{LeanPod, ObjectFacts};
 use crate::follow::{self, api_in, api_of};
 use crate::plain::PlainObject;
 use crate::sites::{Of, Site};
@@ -72,9 +73,14 @@ impl Operated {
         if let Some(recent) = stand.sites.recent_content(&root.uid, digest) {
             return Ok(Some(recent.parse(stand.flavor)));
         }
+        let object = self.read_root(root).await?;
+        Ok(object.map(|object| Content::read(stand.flavor, &object).parse(stand.flavor)))
+    }
+
+    /// A root as it is now; none if it is gone, also if another one has its name.
+    pub(super) async fn read_root(&self, root: &ObjectFacts) -> Result<Option<Value>, ProviderError> {
         let object = self.writer.read(root.kind, &root.namespace, &root.name).await?;
-        let same = object.filter(|object| object["metadata"]["uid"] == root.uid.as_str());
-        Ok(same.map(|object| Content::read(stand.flavor, &object).parse(stand.flavor)))
+        Ok(object.filter(|object| object["metadata"]["uid"] == root.uid.as_str()))
     }
 
     /// Takes in everything of the flavor that is in the namespace.

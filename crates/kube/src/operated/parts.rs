@@ -65,8 +65,7 @@ impl Operated {
             return Ok(());
         }
         self.writer.fences.refuse_older(call.fence, root.fence.as_ref())?;
-        let owner = self.writer.read(root.kind, &root.namespace, &root.name).await?;
-        let Some(owner) = owner.filter(|owner| owner["metadata"]["uid"] == root.uid.as_str()) else {
+        let Some(owner) = self.read_root(root).await? else {
             let message = format!("'{}/{}' was deleted in the meantime", root.namespace, root.name);
             return Err(ProviderError::transient(CHANGED_MEANWHILE, message));
         };

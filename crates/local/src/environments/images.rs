@@ -57,11 +57,7 @@ impl Environments {
         for folder in self.framework_folders() {
             hash.update(folder.as_os_str().as_encoded_bytes());
         }
-        let digest = hash.finalize();
-        digest.iter().take(12).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        format!("{:.24}", format!("{:x}", hash.finalize()))
     }
 
     /// The interpreter that images are made with: of the server's own environment, if it has one.

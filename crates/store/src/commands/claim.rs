@@ -193,10 +193,12 @@ async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Resu
 
 /// Tasks that they waited for and that did not succeed.
 async fn add_failed_tasks(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
-    if claimed.is_empty() {
+    // Nothing else waits for tasks.
+    let creates = claimed.iter().filter(|claimed| claimed.action.kind == ActionKind::ClusterCreate);
+    let ids: Vec<_> = creates.map(|claimed| claimed.action.id).collect();
+    if ids.is_empty() {
         return Ok(());
     }
-    let ids: Vec<_> = claimed.iter().map(|claimed| claimed.action.id).collect();
     let (these, ids) = tx.dialect().any_of("w.action_id", "$1", &ids);
     let sql = format!(
         "SELECT w.action_id, t.status_reason FROM task_waits w JOIN tasks t ON t.id = w.task_id \

@@ -29,7 +29,7 @@ impl Command for InsertImageTemplate {
             }
             tasks::insert(tx, &self.template.task).await?;
             events::insert(tx, &self.events).await?;
-            tx.touch(Touched::Work);
+            tx.touch(Touched::Tasks);
             Ok(true)
         })
     }
@@ -57,7 +57,7 @@ impl Command for DeleteImageTemplate {
             if removed {
                 tx.execute(CANCEL, args![task.id.to_string()]).await?;
                 events::insert(tx, &self.events).await?;
-                tx.touch(Touched::Work);
+                tx.touch(Touched::Tasks);
             }
             Ok(removed)
         })

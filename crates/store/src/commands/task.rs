@@ -191,9 +191,11 @@ impl Command for RecordTask {
             );
             let Some(written) = tx.update(sql, row).await? else { return Ok(TaskRecorded::Lost) };
             events::insert(tx, &self.events).await?;
-            if !matches!(self.progress, TaskProgress::Running) {
+            match self.progress {
+                TaskProgress::Running => {}
+                TaskProgress::Requeue { .. } => tx.touch(Touched::Tasks),
                 // Actions may have waited for it.
-                tx.touch(Touched::Work);
+                TaskProgress::End { .. } => tx.touch(Touched::Work),
             }
             Ok(if written.bool(0)? { TaskRecorded::Cancelled } else { TaskRecorded::Ours })
         })

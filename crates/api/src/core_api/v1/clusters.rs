@@ -62,13 +62,27 @@ impl CoreApi {
     /// Clusters as they are shown, with their objects and events in one query each.
     async fn v1_clusters(&self, rows: Vec<Row>) -> Result<Vec<Cluster>, ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
-        let mut objects = self.service.cluster_objects(&ids).await?;
+        let objects = self.service.cluster_objects(&ids).await?;
+        self.v1_with_events(rows, objects).await
+    }
+
+    async fn v1_with_events(
+        &self,
+        rows: Vec<Row>,
+        mut objects: HashMap<ClusterId, Value>,
+    ) -> Result<Vec<Cluster>, ApiError> {
+        let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let mut events = self.service.latest_events(&ids, READ_EVENTS).await?;
         Ok(rows.into_iter().map(|row| shown(row, &mut objects, &mut events)).collect())
     }
 
-    /// The cluster of a request, if existing clients know it and the caller may do this to it.
-    async fn v1_find(&self, access: &Access, namespace: &str, name: &str) -> Result<Row, ApiError> {
+    /// The cluster of a request with its object, if existing clients know it and the caller may do this to it.
+    async fn v1_find(
+        &self,
+        access: &Access,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(Row, HashMap<ClusterId, Value>), ApiError> {
         check::named(name, namespace)?;
         let named = ClusterRef { namespace, name, framework: "ray", provider: "", id: None };
         let missing = || {
@@ -76,16 +90,21 @@ impl CoreApi {
             ApiError::not_found(message).code("ClusterNotFound")
         };
         let found = match self.service.find_cluster(access, &named).await {
-            Ok(found) => return self.v1_known(vec![found]).await?.pop().ok_or_else(missing),
+            Ok(found) => {
+                let (mut known, objects) = self.v1_known(vec![found]).await?;
+                return known.pop().map(|row| (row, objects)).ok_or_else(missing);
+            }
             Err(FindError::Ambiguous(found)) => self.v1_known(found).await?,
             Err(FindError::Missing | FindError::OtherCluster(_)) => return Err(missing()),
             Err(FindError::Service(error)) => return Err(error.into()),
         };
+        let (found, objects) = found;
         match found.as_slice() {
             [] => Err(missing()),
             [row] => {
                 let named = ClusterRef { id: Some(row.id), ..named };
-                self.service.find_cluster(access, &named).await.map_err(|_| missing())
+                let row = self.service.find_cluster(access, &named).await.map_err(|_| missing())?;
+                Ok((row, objects))
             }
             _ => Err(ApiError::invalid(format!(
                 "several clusters are named {name} in namespace {namespace}: use /apis/v1alpha2, which distinguishes them"
@@ -104,12 +123,12 @@ impl CoreApi {
         error
     }
 
-    /// Those of these clusters that existing clients know.
-    async fn v1_known(&self, mut rows: Vec<Row>) -> Result<Vec<Row>, ApiError> {
+    /// Those of these clusters that existing clients know, and their objects.
+    async fn v1_known(&self, mut rows: Vec<Row>) -> Result<(Vec<Row>, HashMap<ClusterId, Value>), ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let objects = self.service.cluster_objects(&ids).await?;
         rows.retain(|row| objects.get(&row.id).is_none_or(is_managed));
-        Ok(rows)
+        Ok((rows, objects))
     }
 }
 
@@ -182,8 +201,8 @@ impl ClusterService for CoreApi {
     async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
         let access = access(&request)?;
         let GetClusterRequest { name, namespace } = request.into_inner();
-        let row = self.v1_find(&access, &namespace, &name).await?;
-        Ok(Response::new(self.v1_clusters(vec![row]).await?.pop().unwrap_or_default()))
+        let (row, objects) = self.v1_find(&access, &namespace, &name).await?;
+        Ok(Response::new(self.v1_with_events(vec![row], objects).await?.pop().unwrap_or_default()))
     }
 
     async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
@@ -210,7 +229,7 @@ impl ClusterService for CoreApi {
         let mutation = mutation(access, &metadata, "v1.DeleteCluster", &request)?;
         let Mutation { access, caller, .. } = &mutation;
         let delete = Box::pin(async {
-            let cluster = self.v1_find(access, &request.namespace, &request.name).await?;
+            let (cluster, _) = self.v1_find(access, &request.namespace, &request.name).await?;
             Ok::<_, ApiError>(self.service.delete_cluster(caller, &cluster, false).await?)
         });
         let (_, action) = self.service.mutate(&mutation, delete).await?;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::intent::naming;
 use crate::ports::provider::external_event::in_order;
 use crate::ports::provider::{
-    Bounds, ExternalEvent, MemberId, ObjectContent, ObjectSpec, Observed, ObservedGroup, ObservedMember,
+    Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
 };
 use crate::reconcile::reasons::BEING_REMOVED;
 
@@ -160,8 +160,10 @@ impl Mirror {
         known.object_content.clone_from(&content.digest);
         self.object.clone_from(&content.shown);
         if self.cluster.is_external() {
-            let ObjectContent { labels, annotations, owner, user, .. } = (**content).clone();
-            self.cluster = Cluster { labels, annotations, owner, user, ..self.cluster.clone() };
+            self.cluster.labels.clone_from(&content.labels);
+            self.cluster.annotations.clone_from(&content.annotations);
+            self.cluster.owner.clone_from(&content.owner);
+            self.cluster.user.clone_from(&content.user);
         }
     }
 

@@ -123,7 +123,7 @@ async fn what_outlives_its_installation_is_waited_for() {
     // The first one starts something that is not killed with it, as a dead server's pip is not. A shell would give it
     // another standard input.
     let leave_behind = format!(
-        "test -e {0} && exit; touch {0}; exec 3<&0; setsid timeout 60 cat {pipe_name} <&3 & echo begun; wait",
+        "test -e {0} && exit; touch {0}; exec 3<&0; setsid sh -c 'echo begun; exec timeout 60 cat {pipe_name}' <&3 & wait",
         mark.display()
     );
     let environments = environments(folder.path(), "true", &leave_behind);

@@ -6,6 +6,7 @@ use muster_core::sample;
 use rstest::rstest;
 
 use super::*;
+use crate::ports::provider::ObjectContent;
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
