@@ -16,11 +16,12 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("engine", &["core", "store"]),
     ("local", &["core", "frameworks", "framework-client", "store", "engine"]),
     ("kube", &["core", "frameworks", "framework-client", "store", "engine"]),
+    ("egress", &["core", "engine"]),
     ("proto", &["core"]),
     ("service", &["core", "frameworks", "store", "engine"]),
     // `engine` and `store` are reached through `service`.
     ("api", &["core", "service", "proto"]),
-    ("cli", &["core", "frameworks", "store", "engine", "service", "local", "kube", "proto", "api"]),
+    ("cli", &["core", "frameworks", "store", "engine", "service", "local", "kube", "egress", "proto", "api"]),
     ("testkit", &["core", "frameworks", "store", "engine", "proto", "testkit-macros"]),
     ("testkit-macros", &[]),
     ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),

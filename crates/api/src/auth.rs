@@ -11,6 +11,7 @@ use crate::error::ApiError;
 
 mod accounts;
 mod concurrency_limit;
+mod domino;
 mod kubernetes;
 mod local;
 mod none;
@@ -24,6 +25,7 @@ mod tests;
 pub(crate) use concurrency_limit::ConcurrencyLimit;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
+pub use domino::{DOMINO_SCHEME, DominoUsers};
 pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
 pub use none::{NoAuthentication, NotAllowed};
@@ -32,6 +34,9 @@ pub use tokens::{TokenEntry, Tokens, TokensFile};
 
 /// The header in which clients of OpenStack services send their token.
 pub(crate) const OPENSTACK_TOKEN: &str = "x-auth-token";
+
+/// The code of the error if the service that knows the caller's credentials is unreachable.
+pub(crate) const IDENTITY_UNAVAILABLE: &str = "IdentityUnavailable";
 
 /// A principal of a scheme whose names are its ids.
 fn named_principal(scheme: &str, name: &str, project: &str, roles: &BTreeSet<Role>) -> Principal {
@@ -87,7 +92,7 @@ impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(message) => Self::unauthenticated(message),
-            AuthError::Unavailable(message) => Self::unavailable(message),
+            AuthError::Unavailable(message) => Self::unavailable(message).code(IDENTITY_UNAVAILABLE),
             AuthError::Misconfigured(message) => Self::internal(message),
         }
     }

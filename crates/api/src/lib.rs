@@ -17,6 +17,7 @@ mod one_port;
 pub mod probes;
 mod reauthenticate;
 pub mod rest;
+pub mod scaler;
 pub mod serve;
 pub mod server;
 mod streams;

@@ -19,10 +19,10 @@ use crate::streams::{CallerKey, key_of};
 
 /// More than cores, so that none is idle while others wait for the database or for their clients, and fewer than the
 /// connections to the database, so that lists do not hold up everything else.
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = 12;
 
 /// The most of one caller, so that others have their turn.
-const OF_ONE_CALLER: usize = 8;
+const OF_ONE_CALLER: usize = 6;
 
 /// How long a list waits for its turn.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);

@@ -21,8 +21,9 @@ use crate::guard::GuardSettings;
 use crate::identity::Identity;
 use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
+use crate::scaler::Scaler;
 use crate::serve::{ProtoNumbering, grpc_router, protect};
-use crate::{clustering, docs, health, identity, rest};
+use crate::{clustering, docs, health, identity, rest, scaler};
 
 /// How long requests in flight may take to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -76,6 +77,8 @@ pub struct Server {
     pub api: CoreApi,
     /// The clustering API.
     pub clustering: Clustering,
+    /// The scaler API.
+    pub scaler: Scaler,
     /// The API where accounts log in, if there are any.
     pub identity: Option<Identity>,
     /// The use cases, for the probes.
@@ -98,6 +101,7 @@ impl Server {
         let Self {
             api,
             clustering,
+            scaler,
             identity,
             service,
             metrics,
@@ -114,6 +118,7 @@ impl Server {
         let routes = rest::routes(&api.rest())
             .merge(probes::routes(service.clone(), metrics))
             .merge(clustering.routes())
+            .merge(scaler.routes())
             .merge(docs::routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
@@ -123,7 +128,11 @@ impl Server {
             proto_numbering.serve(requests.around(router, Port::Grpc, &[]))
         };
         let both = OnePort {
-            rest: requests.around(rest, Port::Rest, &[clustering::mark, identity::mark, docs::mark]),
+            rest: requests.around(
+                rest,
+                Port::Rest,
+                &[clustering::mark, scaler::mark, identity::mark, docs::mark],
+            ),
             grpc: grpc(ports.rest.local_addr()?),
         };
         let alone = grpc(ports.grpc.local_addr()?);

@@ -2,7 +2,6 @@
 
 mod data;
 mod doors;
-mod egress;
 mod kubernetes;
 mod local;
 mod logs;
@@ -19,9 +18,11 @@ use muster_api::auth::LOCAL_SCHEME;
 use muster_api::clustering::Clustering;
 use muster_api::identity::Identity;
 use muster_api::probes::ServerMetrics;
+use muster_api::scaler::{Scaler, ScalerSettings};
 use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::policy::PolicyRules;
+use muster_egress::{Domino, Egress};
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
 use muster_engine::ports::provider::Provider;
@@ -37,7 +38,6 @@ use uuid::Uuid;
 use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
 use doors::{Announced, Known};
-use egress::Egress;
 pub(crate) use local::clusters_folder;
 use settings::Settings;
 
@@ -80,8 +80,9 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
     // What can be wrong about the settings is found out before anything begins.
+    let domino = domino(settings)?;
     let Known { authenticators, accounts } =
-        doors::known(settings, &folder).await.map_err(Failure::bad_value)?;
+        doors::known(settings, &folder, domino.clone()).await.map_err(Failure::bad_value)?;
     let tls = read_tls(settings).await.map_err(Failure::bad_value)?;
     let bind = if detached { ports::bind_free } else { Ports::bind };
     let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
@@ -109,6 +110,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments)),
         clustering: Clustering::new(service.clone(), authenticators.clone(), tls.is_some()),
+        scaler: Scaler::new(service.clone(), scaler_settings(settings), domino.map(|domino| domino as _)),
         identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
         service,
         metrics: server_metrics,
@@ -126,6 +128,19 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     engine.stop().await;
     engine.store().close().await;
     served.map(|()| ExitCode::SUCCESS).context("a door failed")
+}
+
+/// The Domino deployment that is configured.
+fn domino(settings: &Settings) -> Result<Option<Arc<Domino>>> {
+    let Some(url) = settings.domino() else { return Ok(None) };
+    Ok(Some(Arc::new(Domino::new(&url, Arc::new(SystemClock))?)))
+}
+
+fn scaler_settings(settings: &Settings) -> ScalerSettings {
+    ScalerSettings {
+        compute_namespace: settings.compute_namespace.clone(),
+        max_replicas: settings.scaler_max_replicas,
+    }
 }
 
 async fn read_tls(settings: &Settings) -> Result<Option<Tls>> {
@@ -198,7 +213,7 @@ async fn start_engine(
 ) -> Result<Engine> {
     let mut rule = settings.egress();
     for host in own_servers(settings, kubernetes.as_ref()) {
-        rule.close(egress::addresses(&host).await);
+        rule.close(muster_egress::addresses(&host).await);
     }
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
     if let Some(kubernetes) = kubernetes {

@@ -144,6 +144,8 @@ string_enum! {
         Cancel = "CANCEL",
         /// Stop at the next step, until it is resumed.
         Suspend = "SUSPEND",
+        /// End once the change is applied, since a later change waits: only for changes that an operator completes.
+        Yield = "YIELD",
     }
 }
 
@@ -279,6 +281,9 @@ pub struct Action {
 
 /// The prefix of the reason of actions that a webhook triggered; the id of the receiver follows.
 pub const WEBHOOK_REASON: &str = "receiver ";
+
+/// The output of a failed action that has the stable reason for which its provider refused the change.
+pub const REFUSAL_OUTPUT: &str = "refusal";
 
 impl Action {
     /// The time limit of an action that belongs to no cluster.

@@ -25,6 +25,7 @@ pub mod quantity;
 pub mod receiver;
 pub mod recipe;
 pub mod resize;
+pub mod restart;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod shape;
@@ -32,5 +33,6 @@ pub mod spec;
 pub mod status;
 pub mod string_enum;
 pub mod task;
+pub mod tier;
 pub mod time;
 pub mod unknown_fields;

@@ -106,6 +106,12 @@ pub const START_BUDGET: usize = 3;
 /// The key in a node's data that records a loss for which nothing was done yet.
 const HEALING_DUE: &str = "healing_due";
 
+/// The key in a node's data that has the identity of the member that an operator created.
+pub const MEMBER: &str = "member";
+
+/// The key in a node's data that has the creation time of its pod or process.
+const STARTED_AT: &str = "started_at";
+
 /// The window in which starts count.
 pub const START_WINDOW: TimeSpan = TimeSpan::from_secs(600);
 
@@ -159,6 +165,22 @@ impl Node {
         }
     }
 
+    /// Identifies its pod or process: another one in its place has another UID.
+    pub fn member_uid(&self) -> Option<String> {
+        let uid = self.data.get(MEMBER).and_then(|member| member.get("uid")?.as_str());
+        uid.map(str::to_owned).or_else(|| self.physical_id.clone())
+    }
+
+    /// When its pod or process was created, if known.
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.data.get(STARTED_AT).and_then(Value::as_i64).map(Timestamp::from_micros)
+    }
+
+    /// Records when its pod or process was created.
+    pub fn set_started_at(&mut self, at: Timestamp) {
+        self.data.insert(STARTED_AT.to_owned(), at.micros().into());
+    }
+
     /// Whether it may be started once more.
     pub fn may_start(&self, now: Timestamp) -> bool {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
@@ -177,6 +199,7 @@ impl Node {
     pub fn record_start(&mut self, now: Timestamp) {
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
+        self.set_started_at(now);
     }
 
     /// The node as an orphan.

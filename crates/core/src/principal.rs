@@ -69,6 +69,11 @@ impl Principal {
         self.roles.contains(&Role::Admin)
     }
 
+    /// Whether it is this owner: ids are compared with their scheme.
+    pub fn owns(&self, owner: &Owner) -> bool {
+        !self.id.is_empty() && (&self.scheme, &self.id) == (&owner.scheme, &owner.id)
+    }
+
     /// The owner that this principal becomes.
     pub fn as_owner(&self) -> Owner {
         Owner { scheme: self.scheme.clone(), id: self.id.clone(), name: self.name.clone() }

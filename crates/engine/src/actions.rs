@@ -16,6 +16,7 @@ use muster_core::action::ActionKind;
 use muster_core::change::Change;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeRole;
+use muster_core::restart::ReplacedHead;
 use muster_core::time::Timestamp;
 
 use crate::action_data::ActionData;
@@ -51,7 +52,7 @@ const fn version(kind: ActionKind) -> Option<u32> {
         | ActionKind::NodeCheck
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation => Some(1),
-        ActionKind::ClusterUpdate => Some(3),
+        ActionKind::ClusterUpdate => Some(4),
         // Child actions, which their parent executes, and kinds of a newer version.
         ActionKind::NodeJoin | ActionKind::NodeLeave | ActionKind::Unknown(_) => None,
     }
@@ -171,13 +172,21 @@ async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
 
 /// Restarts a head, together with workers that cannot rejoin a new one; or recovers one node.
 async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
-    let role = node::target(&run.subject)?.role;
+    let target = node::target(&run.subject)?;
+    let role = target.role;
     // Once the intent is committed, the head's new incarnation marks older nodes as outdated; a take-over does not
     // restart it again.
     let begun = run.action.applied_at.is_some();
     if role == NodeRole::Head && !begun {
         run.subject.cluster.incarnation += 1;
         run.subject.cluster.generation += 1;
+        let replaced = ReplacedHead {
+            name: target.name.clone(),
+            uid: target.physical_id.clone().unwrap_or_default(),
+            namespace: run.subject.cluster.namespace.clone(),
+            at: run.now(),
+        };
+        run.journal.report_replaced_head(&replaced);
     }
     individual::reconcile(run, &Goal { start: true, new_intent: !begun, ..Goal::default() }).await
 }

@@ -1,6 +1,8 @@
 //! The ports: traits for what the engine needs from outside; other crates implement them.
 
+pub mod answer_cache;
 pub mod clock;
+pub mod domino;
 pub mod frameworks;
 pub mod identity;
 pub mod images;

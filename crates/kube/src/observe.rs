@@ -154,6 +154,7 @@ fn seen_group(group: &GroupWords, autoscalers: &[&Autoscaler]) -> ObservedGroup 
         name: group.name.clone(),
         desired: group.desired,
         bounds: bounds.map(|(min, max)| Bounds { min, max }),
+        floor_differs: group.floor_differs,
         autoscaled: autoscaler.is_some(),
         template: Some(WorkerTemplate {
             image: group.made_from.image.clone(),
@@ -174,6 +175,7 @@ fn member(pod: &PodFacts, made_from: Option<&NodeWords>, others: &Others<'_>) ->
         reason: reason(pod, others),
         leaving: pod.leaving,
         outdated: made_from.is_some_and(|made_from| *made_from != pod.made_from),
+        created_at: pod.created_at,
     }
 }
 

@@ -26,7 +26,7 @@ use muster_engine::ports::provider::{
     WorldChange,
 };
 use muster_framework_client::{FrameworkClient, FrameworkRequestError};
-use muster_frameworks::kubernetes::{Flavor, POD, Plan, flavors_of};
+use muster_frameworks::kubernetes::{Flavor, Plan, flavors_of};
 use muster_frameworks::{self as frameworks, Contact, Secret};
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -50,6 +50,9 @@ use steps::{relabelled, resized};
 
 /// How long a request waits for a server that has just started to know what is there.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a head may take to end when it is restarted, in seconds.
+const HEAD_GRACE: u32 = 20;
 
 /// Clusters whose members operators make, by objects of the flavors that are there.
 pub(crate) struct Operated {
@@ -400,6 +403,7 @@ impl OperatorProvider for Operated {
         &self,
         call: FencedCall<'_>,
         before: &Cluster,
+        asked: &[String],
         victims: &[Node],
     ) -> Result<(), ProviderError> {
         let stand = self.stand(call.cluster)?;
@@ -407,7 +411,7 @@ impl OperatorProvider for Operated {
         let (recipe, present) = (recipe_of(call.cluster, call.profile)?, recipe_of(before, call.profile)?);
         let plan = Plan { cluster: call.cluster, recipe: &recipe };
         let steps = |site: &Site| {
-            let mut steps = resized(&stand, site, call.cluster, before, victims)?;
+            let mut steps = resized(&stand, site, call.cluster, before, (asked, victims))?;
             if !call.cluster.has_same_recipe(before) {
                 let was = Plan { cluster: before, recipe: &present };
                 let remade = stand.flavor.remake(was, plan, &site.words());
@@ -436,7 +440,7 @@ impl OperatorProvider for Operated {
             )));
         }
         for pod in site.pods().filter(|pod| old.iter().any(|old| old.uid == pod.uid)) {
-            self.writer.delete(&POD, &stand.key.namespace, &pod.name, &pod.uid).await?;
+            self.writer.delete_pod(&stand.key.namespace, &pod.name, &pod.uid, HEAD_GRACE).await?;
         }
         let has_head = site.pods().any(|pod| pod.member.role == NodeRole::Head);
         let revived = stand.flavor.revive_head(&stand.key.name).filter(|_| !has_head);

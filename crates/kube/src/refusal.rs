@@ -5,6 +5,9 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use muster_engine::ports::provider::ProviderError;
 
+/// The reason of changes that a webhook of the operator or the rules of the kind do not accept.
+const REJECTED: &str = "Rejected";
+
 /// What a refused request comes to.
 pub(crate) fn of(doing: &str, error: Error) -> ProviderError {
     match error {
@@ -42,6 +45,8 @@ fn of_status(doing: &str, status: &Status) -> ProviderError {
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     };
     match status.code {
+        // With the status of the webhook's choice.
+        400..=499 if message.contains("denied the request") => ProviderError::permanent(REJECTED, sentence),
         401 => ProviderError::transient(
             "Unauthenticated",
             format!("{sentence}: Kubernetes does not take our token"),
@@ -98,6 +103,8 @@ mod tests {
     #[case(403, "namespace demo is being terminated", "NamespaceTerminating", "NamespaceTerminating", false)]
     #[case(403, "User \"x\" cannot create resource \"rayclusters\"", "", "Forbidden", false)]
     #[case(422, "spec.x: Invalid value", "", "Invalid", false)]
+    #[case(403, "admission webhook \"x\" denied the request: no", "", "Rejected", false)]
+    #[case(422, "admission webhook \"x\" denied the request: no", "", "Rejected", false)]
     #[case(409, "the object has been modified", "", "Conflict", true)]
     #[case(500, "etcdserver: request is too large", "", "TooLarge", false)]
     #[case(500, "failed calling webhook \"x\"", "", "NotNow", true)]

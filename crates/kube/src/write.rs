@@ -286,10 +286,33 @@ impl Writer {
         name: &str,
         uid: &str,
     ) -> Result<Deleted, ProviderError> {
+        self.delete_with(DeleteParams::background(), kind, namespace, name, uid).await
+    }
+
+    /// The same for a pod that may take so many seconds to end.
+    pub(crate) async fn delete_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        grace: u32,
+    ) -> Result<Deleted, ProviderError> {
+        let parameters = DeleteParams::background().grace_period(grace);
+        self.delete_with(parameters, &POD, namespace, name, uid).await
+    }
+
+    async fn delete_with(
+        &self,
+        parameters: DeleteParams,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Deleted, ProviderError> {
         let what = format!("delete {} '{namespace}/{name}'", kind.kind);
         let api = api_of(self.client.clone(), kind, Some(namespace));
         let just_this = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-        let parameters = DeleteParams::background().preconditions(just_this);
+        let parameters = parameters.preconditions(just_this);
         match within(&what, api.delete(name, &parameters)).await? {
             Ok(left) => Ok(if left.is_left() { Deleted::Leaving } else { Deleted::Gone }),
             Err(error) if refusal::is(&error, 404) => Ok(Deleted::Gone),

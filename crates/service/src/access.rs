@@ -32,6 +32,10 @@ pub enum Subject {
     Cluster,
     /// The clusters that the caller may see.
     Clusters,
+    /// One cluster of the caller's own, or any for admins.
+    OwnCluster,
+    /// The clusters of the caller's own, or all for admins.
+    OwnClusters,
     /// One action.
     Action,
     /// The actions that the caller may see.
@@ -81,6 +85,7 @@ impl Case {
 pub struct Access {
     principal: Principal,
     verb: Verb,
+    rule: Rule,
 }
 
 impl Access {
@@ -122,7 +127,11 @@ impl Access {
             }
             _ => {}
         }
-        Ok(Self { principal, verb: case.verb })
+        let rule = match case.subject {
+            Subject::OwnCluster | Subject::OwnClusters => Rule::OwnerOnly,
+            _ => Rule::Members,
+        };
+        Ok(Self { principal, verb: case.verb, rule })
     }
 
     /// The caller.
@@ -130,9 +139,14 @@ impl Access {
         &self.principal
     }
 
+    /// The kind of the operation.
+    pub const fn verb(&self) -> Verb {
+        self.verb
+    }
+
     /// Decides whether the caller may do to this what the operation does.
     pub fn check(&self, on: Resource<'_>) -> Result<(), Denied> {
-        authorize(&self.principal, self.verb, on, Rule::Members)
+        authorize(&self.principal, self.verb, on, self.rule)
     }
 
     /// The project whose objects the caller sees; none is all.

@@ -23,7 +23,7 @@ pub struct Resource<'a> {
 pub enum Rule {
     /// The members of its project.
     Members,
-    /// Its owner.
+    /// Its owner, whatever the projects: other callers neither see nor change it.
     OwnerOnly,
 }
 
@@ -39,7 +39,8 @@ pub enum Denied {
 }
 
 /// Decides whether a principal may perform an operation on an object. Admins may do everything; a project's members see and
-/// change its objects, its readers see them; for all other callers the object does not exist.
+/// change its objects, its readers see them; for all other callers the object does not exist. Where only the owner counts,
+/// all others are refused.
 pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule) -> Result<(), Denied> {
     if principal.is_admin() {
         return Ok(());
@@ -48,28 +49,30 @@ pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule
     if verb == Verb::Administer {
         return forbidden(format!("{} is for admins only, and {} is none", on.what, principal.name));
     }
-    let owns = principal.as_owner();
-    let is_owner = (&owns.scheme, &owns.id) == (&on.owner.scheme, &on.owner.id);
-    let in_project = principal.project == on.project && !principal.roles.is_empty();
-    if !(in_project || (rule == Rule::OwnerOnly && is_owner)) {
+    if rule == Rule::OwnerOnly {
+        return if principal.owns(on.owner) {
+            Ok(())
+        } else {
+            forbidden(format!(
+                "{} is not the owner of {}: only the owner or an admin may do this",
+                principal.name, on.what
+            ))
+        };
+    }
+    if principal.project != on.project || principal.roles.is_empty() {
         return Err(Denied::Unseen(on.what.to_owned()));
     }
     let member = principal.roles.contains(&Role::Member);
-    match (verb, rule) {
-        (Verb::See | Verb::Administer, _) => Ok(()),
-        (Verb::Change | Verb::SeeSecrets, Rule::Members) if member => Ok(()),
-        (Verb::Change | Verb::SeeSecrets, Rule::OwnerOnly) if is_owner => Ok(()),
-        (Verb::Change, Rule::Members) => forbidden(format!(
+    match verb {
+        Verb::See | Verb::Administer => Ok(()),
+        Verb::Change | Verb::SeeSecrets if member => Ok(()),
+        Verb::Change => forbidden(format!(
             "{} may only read {}: changing it needs the role member in project {}",
             principal.name, on.what, on.project
         )),
-        (Verb::SeeSecrets, Rule::Members) => forbidden(format!(
+        Verb::SeeSecrets => forbidden(format!(
             "{} may not see the secrets of {}: that needs the role member in project {}",
             principal.name, on.what, on.project
-        )),
-        (Verb::Change | Verb::SeeSecrets, Rule::OwnerOnly) => forbidden(format!(
-            "{} is not the owner of {}: only the owner or an admin may do this",
-            principal.name, on.what
         )),
     }
 }

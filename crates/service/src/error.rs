@@ -48,6 +48,8 @@ pub enum Obstacle {
     Conflict(Box<Conflict>),
     /// A scaling policy whose cooldown is not over.
     Cooldown,
+    /// The provider refused the change of an action for good, for this stable reason.
+    Provider(String),
     /// The status of the action, which does not allow this.
     ActionStatus(&'static str),
 }

@@ -14,6 +14,7 @@ mod image_templates;
 pub mod lists;
 pub mod membership;
 mod mutation;
+pub mod owned;
 pub mod placement;
 mod policies;
 pub mod profiles;
@@ -45,5 +46,5 @@ pub use write_event::Writer;
 /// The engine's ports that APIs use, and the types of their results.
 pub mod ports {
     pub use muster_engine::ports::provider::{LogQuery, Operation, ProviderError};
-    pub use muster_engine::ports::{clock, frameworks, identity};
+    pub use muster_engine::ports::{answer_cache, clock, domino, frameworks, identity};
 }

@@ -150,6 +150,15 @@ impl Access {
     }
 }
 
+impl Access {
+    /// The clusters of the caller's own; all for admins.
+    pub fn owned(&self, query: ClusterQuery) -> Authorized<ClusterQuery> {
+        let principal = self.principal();
+        let owner = (!principal.is_admin()).then(|| (principal.scheme.clone(), principal.id.clone()));
+        Authorized(ClusterQuery { project: None, owner, ..query })
+    }
+}
+
 impl Service {
     /// The objects that a query selects, as many as it asks for.
     pub async fn list<Q: ListQuery>(&self, query: &Authorized<Q>) -> Result<Vec<Q::Item>, ServiceError> {

@@ -8,7 +8,8 @@ use muster_core::time::TimeSpan;
 use muster_engine::Caller;
 
 use crate::access::Access;
-use crate::error::{ErrorKind, ServiceError};
+use crate::error::{ErrorKind, Obstacle, ServiceError};
+use crate::owned;
 use crate::service::Service;
 
 #[cfg(test)]
@@ -35,8 +36,9 @@ impl Wait {
             status if status.is_final() => "has failed",
             _ => return Err(not_yet(action, &format!("been {}", self.milestone), self)),
         };
-        let refusal = ServiceError::impossible(format!("{} {verb}: {}", action.kind, action.status_reason));
-        Err(refusal.code("ActionFailed").about(action.id))
+        let refused = ServiceError::impossible(format!("{} {verb}: {}", action.kind, action.status_reason));
+        let obstacle = owned::refusal(action).map(Obstacle::Provider);
+        Err(ServiceError { obstacle, ..refused.code("ActionFailed").about(action.id) })
     }
 }
 

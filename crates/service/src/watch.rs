@@ -308,6 +308,7 @@ fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
         project: _,
         instance: _,
         names: _,
+        owner: _,
         managed_by: _,
         deleted: _,
         sort: _,

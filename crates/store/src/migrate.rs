@@ -66,10 +66,17 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
         sqlite: "",
     },
+    Migration {
+        version: 7,
+        min_reader: 3,
+        sql: include_str!("../migrations/0007_base.sql"),
+        postgres: "",
+        sqlite: "",
+    },
 ];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 6;
+pub const SCHEMA_VERSION: i64 = 7;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";

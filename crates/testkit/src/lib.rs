@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] one whose members an operator
-//! makes, and [`world`] one in a process of its own,
-//! for engines that are killed and stopped.
+//! makes, and [`world`] one in a process of its own, for engines that are killed and stopped. [`outside`] plays services
+//! that the server calls.
 
 mod changes;
 mod clock;
@@ -20,6 +20,7 @@ mod closed_port;
 mod databases;
 mod dice;
 mod disk;
+mod domino;
 mod eventually;
 pub mod fake;
 mod helm;
@@ -27,6 +28,7 @@ mod kubernetes;
 mod logs;
 mod openstack;
 pub mod operator;
+pub mod outside;
 mod postgres;
 mod process;
 mod proxy;
@@ -44,6 +46,7 @@ pub use closed_port::ClosedPort;
 pub use databases::{DatabaseKind, FreshStore};
 pub use dice::Dice;
 pub use disk::SmallDisk;
+pub use domino::FakeDomino;
 pub use eventually::eventually;
 pub use helm::helm;
 pub use kubernetes::{

@@ -106,6 +106,7 @@ impl OperatorProvider for Operated {
         &self,
         call: FencedCall<'_>,
         before: &Cluster,
+        _: &[String],
         victims: &[Node],
     ) -> Result<(), ProviderError> {
         let rolls = call.cluster.flavor.as_deref() == Some(ROLLING);

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod tests;
-mod token_cache;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,13 +9,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use muster_core::projects::ProjectNamespaces;
+use muster_service::ports::answer_cache::AnswerCache;
 use muster_service::ports::clock::Clock;
 use muster_service::ports::identity::{Identity, IdentityError, TokenIdentity};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::secret::{PREFIX, hash};
+use super::secret::PREFIX;
 use super::{AuthError, Authenticator, Caller, ConcurrencyLimit};
-use token_cache::{CachedUser, TokenCache};
 
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
@@ -39,7 +38,8 @@ pub struct KubernetesTokens {
     /// Groups whose members are admins.
     admin_groups: BTreeSet<String>,
     projects: ProjectNamespaces,
-    cache: TokenCache,
+    /// The owner of a token with its role; none if the token is invalid.
+    cache: AnswerCache<Option<Principal>>,
     /// Bounds the reviews that callers with made-up tokens cause.
     reviews: ConcurrencyLimit,
 }
@@ -54,26 +54,25 @@ impl KubernetesTokens {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let admin_groups = admin_groups.into_iter().collect();
-        let (project, cache) = (project.into(), TokenCache::new(clock));
+        let (project, cache) = (project.into(), AnswerCache::new(clock));
         let reviews = ConcurrencyLimit::new(MOST_REVIEWS, MOST_WAITING);
         Self { kubernetes, project, admin_groups, projects, cache, reviews }
     }
 
     async fn review(&self, token: &str) -> Result<Option<Principal>, AuthError> {
-        let key = hash(token);
-        if let Some(CachedUser(known)) = self.cache.get(&key) {
+        if let Some(known) = self.cache.get(token) {
             return Ok(known);
         }
         let _turn = self.turn().await?;
         // Another request may have asked for the same token meanwhile.
-        if let Some(CachedUser(known)) = self.cache.get(&key) {
+        if let Some(known) = self.cache.get(token) {
             return Ok(known);
         }
         let answer = match self.kubernetes.identify_token(token).await.map_err(failed)? {
             Some(user) => Some(self.principal(user).await?),
             None => None,
         };
-        self.cache.put(key, CachedUser(answer.clone()));
+        self.cache.put(token, answer.clone());
         Ok(answer)
     }
 

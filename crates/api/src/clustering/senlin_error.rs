@@ -173,7 +173,7 @@ impl From<ServiceError> for SenlinError {
             }
             Some(Obstacle::Conflict(conflict)) => Self::conflict("ActionConflict", conflict.to_string()),
             Some(Obstacle::Cooldown) => Self::conflict("ActionCooldown", error.message),
-            Some(Obstacle::ActionStatus(_)) | None => ApiError::from(error).into(),
+            Some(Obstacle::ActionStatus(_) | Obstacle::Provider(_)) | None => ApiError::from(error).into(),
         }
     }
 }

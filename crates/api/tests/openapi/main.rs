@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use muster_api::clustering;
 use muster_api::docs::OPENAPI;
+use muster_api::{clustering, scaler};
 use muster_proto::rest::METHODS;
 use serde_json::{Map, Value, json};
 
@@ -70,6 +70,7 @@ fn other_apis_have_exactly_the_routes_that_they_serve() {
     let served: BTreeSet<String> = clustering::CASES
         .iter()
         .map(|case| case.operation.replacen(" /", " /clustering/v1/", 1))
+        .chain(scaler::CASES.iter().map(|case| case.operation.replacen(" /", " /ddl_cluster_scaler/", 1)))
         .chain(
             [
                 "GET /clustering",

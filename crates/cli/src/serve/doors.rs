@@ -6,9 +6,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use muster_api::ServerInfo;
 use muster_api::auth::{
-    Accounts, Authenticators, KUBERNETES_SCHEME, Local, NoAuthentication, OsUser, Tokens,
+    Accounts, Authenticators, DOMINO_SCHEME, DominoUsers, KUBERNETES_SCHEME, Local, NoAuthentication, OsUser,
+    Tokens,
 };
 use muster_api::server::Ports;
+use muster_egress::Domino;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +29,11 @@ pub(super) struct Known {
 }
 
 /// Whoever vouches for callers, in the order of the settings.
-pub(super) async fn known(settings: &Settings, folder: &DataFolder) -> Result<Known> {
+pub(super) async fn known(
+    settings: &Settings,
+    folder: &DataFolder,
+    domino: Option<Arc<Domino>>,
+) -> Result<Known> {
     let (mut chain, mut accounts) = (Authenticators::new(), None);
     for scheme in settings.schemes() {
         chain = match scheme.split_once(':') {
@@ -36,6 +42,11 @@ pub(super) async fn known(settings: &Settings, folder: &DataFolder) -> Result<Kn
                 chain.with(local.context("cannot keep the token of this machine's user")?)
             }
             None if scheme == KUBERNETES_SCHEME => chain.with(kubernetes::tokens(settings).await?),
+            None if scheme == DOMINO_SCHEME => {
+                let domino =
+                    domino.clone().context("auth is 'domino', and there is none to ask: set domino_url")?;
+                chain.with(DominoUsers::new(domino))
+            }
             None if scheme == "none" => {
                 let addresses = [settings.listen, settings.grpc_listen];
                 chain.with(NoAuthentication::new(settings.dev, &addresses).context("auth is 'none'")?)
@@ -52,7 +63,9 @@ pub(super) async fn known(settings: &Settings, folder: &DataFolder) -> Result<Kn
             }
             Some(("accounts", _)) => bail!("auth has 'accounts' twice: put all accounts into one file"),
             _ => {
-                bail!("auth is '{scheme}': local, none, tokens:FILE, accounts:FILE or kubernetes is expected")
+                bail!(
+                    "auth is '{scheme}': local, none, tokens:FILE, accounts:FILE, kubernetes or domino is expected"
+                )
             }
         };
     }

@@ -8,14 +8,15 @@ use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use muster_api::ProtoNumbering;
-use muster_api::auth::KUBERNETES_SCHEME;
+use muster_api::auth::{DOMINO_SCHEME, KUBERNETES_SCHEME};
 use muster_core::projects::ProjectNamespaces;
 use muster_core::shape::{NamedShape, Shape};
 use muster_core::time::TimeSpan;
 use muster_store::Store;
+use reqwest::Url;
 use serde::Deserialize;
 
-use super::egress::{Network, Rule};
+use muster_egress::{Network, Rule};
 
 /// What the file may say, with its defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,6 +42,9 @@ pub(crate) struct Settings {
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) egress_allow: Vec<Network>,
     pub(crate) egress_deny: Vec<Network>,
+    pub(crate) domino_url: Option<String>,
+    pub(crate) compute_namespace: String,
+    pub(crate) scaler_max_replicas: u32,
     pub(crate) max_nodes_per_cluster: Option<u32>,
     pub(crate) max_clusters_per_project: u32,
     pub(crate) parallel_actions: u32,
@@ -108,6 +112,9 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             egress_allow: Vec::new(),
             egress_deny: Vec::new(),
+            domino_url: None,
+            compute_namespace: "domino-compute".to_owned(),
+            scaler_max_replicas: 100,
             max_nodes_per_cluster: None,
             max_clusters_per_project: 1_000,
             parallel_actions: 64,
@@ -173,7 +180,7 @@ pub(crate) struct Flags {
     /// The Secret with the registry's credentials, in every namespace where images are built
     #[arg(long, env = "MUSTER_IMAGE_PUSH_SECRET", value_name = "SECRET")]
     image_push_secret: Option<String>,
-    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE, kubernetes; several are tried in order
+    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE, kubernetes, domino; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
     /// The project of users of Kubernetes (`--auth kubernetes`); service accounts have that of their namespace
@@ -197,6 +204,15 @@ pub(crate) struct Flags {
     /// Where webhooks and poll URLs may not go; of all networks around an address the narrowest decides
     #[arg(long, env = "MUSTER_EGRESS_DENY", value_name = "NETWORK", value_delimiter = ',')]
     egress_deny: Option<Vec<Network>>,
+    /// The Domino deployment whose users (`--auth domino`) and hardware tiers the scaler API serves
+    #[arg(long, env = "MUSTER_DOMINO_URL", value_name = "URL")]
+    domino_url: Option<String>,
+    /// The namespace of Domino's clusters
+    #[arg(long, env = "MUSTER_COMPUTE_NAMESPACE", value_name = "NS")]
+    compute_namespace: Option<String>,
+    /// The most workers that the scaler API gives a cluster without a maximum of its own
+    #[arg(long, env = "MUSTER_SCALER_MAX_REPLICAS", value_name = "N")]
+    scaler_max_replicas: Option<u32>,
     /// The most nodes that a cluster may have
     #[arg(long, env = "MUSTER_MAX_NODES_PER_CLUSTER", value_name = "N")]
     max_nodes_per_cluster: Option<u32>,
@@ -260,6 +276,9 @@ impl Flags {
             allowed_hosts,
             egress_allow,
             egress_deny,
+            domino_url,
+            compute_namespace,
+            scaler_max_replicas,
             max_nodes_per_cluster,
             max_clusters_per_project,
             parallel_actions,
@@ -271,7 +290,8 @@ impl Flags {
             dev,
             config,
         } = self;
-        let file = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
+        let (file, default) =
+            (config.map(|path| read(&path)).transpose()?.unwrap_or_default(), Settings::default());
         let settings = Settings {
             listen: listen.unwrap_or(file.listen),
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
@@ -293,13 +313,24 @@ impl Flags {
             allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
             egress_allow: egress_allow.unwrap_or(file.egress_allow),
             egress_deny: egress_deny.unwrap_or(file.egress_deny),
+            domino_url: domino_url.or(file.domino_url).or_else(|| variable("DOMINO_NUCLEUS_URI")),
+            compute_namespace: compute_namespace
+                .or_else(|| {
+                    Some(file.compute_namespace).filter(|namespace| *namespace != default.compute_namespace)
+                })
+                .or_else(|| variable("COMPUTE_NAMESPACE"))
+                .unwrap_or(default.compute_namespace),
+            scaler_max_replicas: scaler_max_replicas.unwrap_or(file.scaler_max_replicas),
             max_nodes_per_cluster: max_nodes_per_cluster.or(file.max_nodes_per_cluster),
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
             retention_days: retention_days.unwrap_or(file.retention_days),
             node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
             gpus: gpus.or(file.gpus),
-            log: log.unwrap_or(file.log),
+            log: log
+                .or_else(|| Some(file.log).filter(|log| *log != default.log))
+                .or_else(|| variable("LOG_LEVEL").map(|level| log_level(&level)))
+                .unwrap_or(default.log),
             log_format: log_format.unwrap_or(file.log_format),
             dev: dev.unwrap_or(file.dev),
             shape: file.shape,
@@ -313,6 +344,21 @@ impl Flags {
 fn read(path: &std::path::Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
+}
+
+/// A variable of Domino's cluster scaler, which counts less than Muster's own settings.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A log level of Python as a filter.
+fn log_level(level: &str) -> String {
+    match level.to_lowercase().as_str() {
+        "warning" => "warn".to_owned(),
+        "critical" | "fatal" => "error".to_owned(),
+        "notset" => "trace".to_owned(),
+        level => level.to_owned(),
+    }
 }
 
 /// Shapes are told from amounts, and from each other, by their names.
@@ -338,7 +384,17 @@ fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
     Ok(())
 }
 
+/// The URL of a Domino deployment.
+fn domino(url: &str) -> Option<Url> {
+    Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
 impl Settings {
+    /// The Domino deployment, if one is configured.
+    pub(super) fn domino(&self) -> Option<Url> {
+        self.domino_url.as_deref().and_then(domino)
+    }
+
     /// Settings that contradict each other are refused before anything starts.
     fn check(&self) -> Result<()> {
         if self.data_dir.as_os_str().is_empty() {
@@ -352,6 +408,17 @@ impl Settings {
         }
         if !self.has_kubernetes() && self.auth.iter().any(|scheme| scheme == KUBERNETES_SCHEME) {
             bail!("auth is 'kubernetes', and there is none to ask: set kubeconfig or in_cluster");
+        }
+        let has_domino = self.auth.iter().any(|scheme| scheme == DOMINO_SCHEME);
+        match &self.domino_url {
+            None if has_domino => bail!("auth is 'domino', and there is none to ask: set domino_url"),
+            Some(url) if domino(url).is_none() => {
+                bail!("domino_url is '{url}': a URL that begins with http:// or https:// is expected")
+            }
+            _ => {}
+        }
+        if self.scaler_max_replicas == 0 {
+            bail!("scaler_max_replicas is 0: no cluster could have workers; at least 1 is needed");
         }
         if self.kubernetes_project.is_empty() {
             bail!("kubernetes_project is empty: users of Kubernetes need a project to act in");

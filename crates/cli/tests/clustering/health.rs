@@ -1,10 +1,10 @@
 //! Nodes are asked how they are by a URL of their own, and recovered if they are not well.
 
+use muster_testkit::outside::Outside;
 use muster_testkit::{database_test, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::listener::Listener;
 use crate::service::{Kind, PATIENCE, Service};
 
 fn policy(url: &str, pattern: &str) -> Value {
@@ -19,7 +19,7 @@ fn policy(url: &str, pattern: &str) -> Value {
 
 #[database_test(Service::start)]
 async fn a_node_whose_url_says_that_it_is_unwell_is_recovered(service: Service) {
-    let mut node = Listener::start(200, "all is well").await;
+    let mut node = Outside::start(200, "all is well").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
     let id = cluster["nodes"][0].as_str().unwrap();
     let shown = async || service.get(&format!("/nodes/{id}")).await.body["node"].clone();
@@ -57,7 +57,7 @@ async fn a_node_whose_url_says_that_it_is_unwell_is_recovered(service: Service) 
 async fn what_may_not_be_asked_is_not_taken_for_dead() {
     let closed = ["--egress-deny", "127.0.0.0/8,::1"];
     let service = Service::start_with(Kind::Sqlite, &closed, |_| {}).await.expect("SQLite is there");
-    let mut node = Listener::start(500, "").await;
+    let mut node = Outside::start(500, "").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
     let refused = service.attached(&cluster, "polls", policy(&node.url("/"), "")).await;
     let words = refused["status_reason"].as_str().unwrap();
@@ -66,7 +66,7 @@ async fn what_may_not_be_asked_is_not_taken_for_dead() {
     let bound = service.attached(&cluster, "polls", policy(&by_name, "")).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
     service.wait_for_lines("a poll URL is not asked", 2).await;
-    assert!(node.heard_nothing());
+    assert!(node.received().is_empty());
     let id = cluster["id"].as_str().unwrap();
     let healings = service.get(&format!("/actions?action=NODE_RECOVER&cluster_id={id}")).await;
     assert_eq!(healings.body["actions"], json!([]));

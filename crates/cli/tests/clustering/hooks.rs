@@ -1,9 +1,9 @@
 //! Members go once somebody outside has said so, or has been silent for long enough.
 
 use muster_testkit::database_test;
+use muster_testkit::outside::Outside;
 use serde_json::{Value, json};
 
-use crate::listener::Listener;
 use crate::service::Service;
 
 /// A policy that asks a URL, attached to a cluster; how that went.
@@ -15,7 +15,7 @@ async fn attached(service: &Service, cluster: &Value, url: &str, timeout: u32) -
 
 #[database_test(Service::start)]
 async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: Service) {
-    let mut hook = Listener::start(503, "not now").await;
+    let mut hook = Outside::start(503, "not now").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
     let bound = attached(&service, &cluster, &hook.url("/hook?key=k"), 600).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
@@ -24,7 +24,7 @@ async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: S
     hook.answers(200, "");
     let called = hook.call().await;
     assert_eq!(called, unheard, "the same is told again");
-    assert_eq!((&*called.line, &*called.content_type), ("POST /hook?key=k", "application/json"));
+    assert_eq!((&*called.line, called.header("content-type")), ("POST /hook?key=k", "application/json"));
     let token = called.body["lifecycle_action_token"].as_str().expect("a token").to_owned();
     let node = called.body["node_id"].as_str().expect("a node").to_owned();
     let shown = service.get(&format!("/nodes/{node}")).await.body["node"].clone();
@@ -58,13 +58,13 @@ async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: S
     assert_eq!(service.ended(&token).await["status"], "SUCCEEDED");
     assert_eq!(service.get(&format!("/nodes/{node}")).await.status, 404);
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
-    assert!(hook.heard_nothing(), "what was heard is not told again");
+    assert!(hook.received().is_empty(), "what was heard is not told again");
 }
 
 #[tokio::test]
 async fn a_webhook_is_asked_about_members_that_are_named() {
     let service = Service::sqlite().await;
-    let mut hook = Listener::start(200, "").await;
+    let mut hook = Outside::start(200, "").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
     attached(&service, &cluster, &hook.url("/"), 600).await;
     let named = cluster["nodes"][0].clone();
@@ -86,12 +86,12 @@ async fn a_webhook_is_asked_about_members_that_are_named() {
 #[tokio::test]
 async fn whoever_deletes_one_node_is_not_asked_about_it() {
     let service = Service::sqlite().await;
-    let mut hook = Listener::start(200, "").await;
+    let mut hook = Outside::start(200, "").await;
     let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
     attached(&service, &cluster, &hook.url("/"), 600).await;
     let deleted = service.delete(&format!("/nodes/{}", cluster["nodes"][0].as_str().unwrap())).await;
     assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
-    assert!(hook.heard_nothing());
+    assert!(hook.received().is_empty());
 }
 
 /// A server as it is outside of development, and a cluster of two plain processes.
@@ -114,7 +114,7 @@ async fn deleted(service: &Service) {
 #[tokio::test]
 async fn this_machine_is_not_called_and_time_lets_nodes_go() {
     let (service, cluster) = strict(&[]).await;
-    let mut hook = Listener::start(200, "").await;
+    let mut hook = Outside::start(200, "").await;
     let refused = attached(&service, &cluster, &hook.url("/"), 1).await;
     assert_eq!(
         (&refused["status"], refused["status_reason"].as_str().unwrap()),
@@ -129,7 +129,7 @@ async fn this_machine_is_not_called_and_time_lets_nodes_go() {
     let ended = service.act(&cluster, json!({"scale_in": {"count": 1}})).await;
     assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().unwrap().len(), 1);
-    assert!(hook.heard_nothing(), "it was called");
+    assert!(hook.received().is_empty(), "it was called");
     let id = cluster["id"].as_str().unwrap();
     let events = service.get(&format!("/events?cluster_id={id}&level=WARN")).await.body["events"].clone();
     let failed = events.as_array().unwrap().iter().find(|event| event["action"] == "HookNotDelivered");
@@ -142,7 +142,7 @@ async fn this_machine_is_not_called_and_time_lets_nodes_go() {
 #[tokio::test]
 async fn an_admin_can_open_the_way() {
     let (service, cluster) = strict(&["--egress-allow", "127.0.0.1"]).await;
-    let mut hook = Listener::start(200, "").await;
+    let mut hook = Outside::start(200, "").await;
     let bound = attached(&service, &cluster, &hook.url("/"), 600).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
     let accepted = service.post("/clusters/c/actions", json!({"scale_in": {}})).await;

@@ -6,7 +6,6 @@ mod clusters;
 mod health;
 mod hooks;
 mod identity;
-mod listener;
 mod lists;
 mod local_code;
 mod membership;

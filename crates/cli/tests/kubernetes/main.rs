@@ -9,6 +9,7 @@ mod killed;
 mod kuberay_clients;
 mod logs;
 mod replicas;
+mod scaler;
 #[path = "../serve/server.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod server;

@@ -16,6 +16,7 @@ mod process;
 mod ray;
 mod reboot;
 mod recipes;
+mod scaler;
 mod servers;
 mod shown;
 mod spark;

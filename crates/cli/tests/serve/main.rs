@@ -11,6 +11,7 @@ mod metrics;
 mod pages;
 mod readiness;
 mod restarts;
+mod scaler;
 mod server;
 mod starts;
 mod tls;

@@ -297,7 +297,7 @@ pub(crate) fn python(server: &Server) -> String {
 }
 
 /// A cluster of a framework in this Python.
-fn of_framework(framework: &str, name: &str, python: &str) -> Value {
+pub(crate) fn of_framework(framework: &str, name: &str, python: &str) -> Value {
     let groups = json!([{"group_name": "default", "replicas": 0, "image": python}]);
     let spec = json!({"head_group_spec": {"image": python}, "worker_group_spec": groups});
     json!({"name": name, "framework": framework, "cluster_spec": spec})

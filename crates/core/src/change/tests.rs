@@ -59,6 +59,7 @@ fn groups_that_earlier_versions_stored_whole_are_read() {
         image: Some(Some("a".to_owned())),
         env: Some(MapChange::All(BTreeMap::new())),
         args: Some(vec!["b".to_owned()]),
+        labels: None,
         shape: ShapeChange { gpu: Some(Some(1)), ..ShapeChange::default() },
     };
     let group = GroupChange { name: "g".to_owned(), desired: Some(2), min: Some(1), max: Some(None), node };

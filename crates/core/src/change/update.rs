@@ -75,13 +75,16 @@ impl ClusterUpdate {
     }
 
     /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
-    /// and neither variables nor the head; those of version 2 only the amounts of a shape.
+    /// and neither variables nor the head; those of version 2 only the amounts of a shape; those of version 3 no labels of
+    /// pods.
     pub(super) fn version(&self) -> u32 {
         let Self { labels, annotations, env, head, groups, .. } = self;
         let is_new =
             labels.is_some() || annotations.is_some() || env.is_some() || head.is_some() || groups.is_some();
-        let groups = groups.iter().flatten().map(|group| &group.node);
-        if groups.chain(head).any(|node| node.shape.is_beyond_amounts()) {
+        let nodes = || groups.iter().flatten().map(|group| &group.node).chain(head);
+        if nodes().any(|node| node.labels.is_some()) {
+            4
+        } else if nodes().any(|node| node.shape.is_beyond_amounts()) {
             3
         } else if is_new {
             2
@@ -153,6 +156,9 @@ pub struct NodeChange {
     /// Additions to the start command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
+    /// Labels of its pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<MapChange>,
     /// The shape.
     #[serde(skip_serializing_if = "ShapeChange::is_empty")]
     pub shape: ShapeChange,
@@ -161,7 +167,7 @@ pub struct NodeChange {
 impl NodeChange {
     /// Changes a recipe; the shape of a group is no part of its recipe.
     pub fn apply(&self, recipe: &mut NodeRecipe) {
-        let Self { image, env, args, shape: _ } = self;
+        let Self { image, env, args, labels, shape: _ } = self;
         if let Some(image) = image {
             recipe.image.clone_from(image);
             recipe.image_template = None;
@@ -171,6 +177,9 @@ impl NodeChange {
         }
         if let Some(args) = args {
             recipe.args.clone_from(args);
+        }
+        if let Some(labels) = labels {
+            labels.apply(&mut recipe.pod.labels);
         }
     }
 }

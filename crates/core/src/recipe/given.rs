@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{ClusterRecipe, NodeRecipe, SHOWN};
+use super::{ClusterRecipe, NodeRecipe, PodRecipe, SHOWN};
 use crate::change::{ClusterUpdate, NodeChange};
 use crate::shape::{Shape, UpperLimits};
 use crate::unknown_fields::UnknownFields;
@@ -18,7 +18,7 @@ const CHANGED: &str = "recipe_changed";
 pub struct GivenRecipe {
     /// Environment variables of all nodes.
     pub env: BTreeMap<String, String>,
-    /// Image, shape and its name, variables and arguments of the head.
+    /// Image, shape and its name, variables, arguments and labels of the head.
     pub head: NodeRecipe,
 }
 
@@ -41,6 +41,7 @@ impl GivenRecipe {
             image_template: text(&stored["imageTemplate"]),
             env: read(&stored["environment"]),
             args: read(&stored["args"]),
+            pod: PodRecipe { labels: read(&stored["labels"]), ..PodRecipe::default() },
             ..NodeRecipe::default()
         };
         Self { env: read(&shown["envs"]), head: head.with_shape(stored_shape(&stored["shape"])) }
@@ -59,13 +60,14 @@ impl GivenRecipe {
         }
         if let Some(change) = &update.head {
             change.apply(&mut head);
-            let NodeChange { image, env, args, shape } = change;
+            let NodeChange { image, env, args, labels, shape } = change;
             let (before, mut after) = (head.shape(), head.shape());
             shape.apply(&mut after);
             let fields = [
                 ("image", image.is_some(), json!(head.image)),
                 ("environment", env.is_some(), json!(head.env)),
                 ("args", args.is_some(), json!(head.args)),
+                ("labels", labels.is_some(), json!(head.pod.labels)),
             ];
             if image.is_some() {
                 set(shown, "/clusterSpec/headGroupSpec/imageTemplate", Value::Null);
@@ -92,7 +94,8 @@ impl GivenRecipe {
         if let Some(head) =
             shown.get_mut("clusterSpec").and_then(|spec| spec["headGroupSpec"].as_object_mut())
         {
-            for key in ["computeTemplate", "image", "imageTemplate", "environment", "args", "shape"] {
+            for key in ["computeTemplate", "image", "imageTemplate", "environment", "args", "labels", "shape"]
+            {
                 head.remove(key);
             }
         }
@@ -117,6 +120,10 @@ impl GivenRecipe {
                 shape: head.shape.or_else(|| below.head.shape.clone()),
                 image,
                 image_template,
+                pod: PodRecipe {
+                    labels: rest.head.pod.labels.into_iter().chain(head.pod.labels).collect(),
+                    ..rest.head.pod
+                },
                 ..rest.head
             }
             .with_shape(shape),

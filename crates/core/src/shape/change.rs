@@ -39,6 +39,31 @@ pub struct ShapeChange {
 }
 
 impl ShapeChange {
+    /// Makes a shape the same as this one.
+    pub fn all(shape: Shape) -> Self {
+        let Shape {
+            cpu,
+            memory,
+            gpu,
+            limits,
+            gpu_resource,
+            extended_resources,
+            tolerations,
+            selectors,
+            unknown: _,
+        } = shape;
+        Self {
+            cpu: Some(cpu),
+            memory: Some(memory),
+            gpu: Some(gpu),
+            limits: Some(limits),
+            gpu_resource: Some(gpu_resource),
+            extended_resources: Some(extended_resources),
+            tolerations: Some(tolerations),
+            selectors: Some(selectors),
+        }
+    }
+
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

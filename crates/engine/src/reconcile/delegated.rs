@@ -10,10 +10,11 @@ pub(crate) mod mirror_events;
 mod placeholders;
 pub(crate) mod plan;
 
-use muster_core::action::{Action, ActionKind};
+use muster_core::action::{Action, ActionKind, REFUSAL_OUTPUT};
 use muster_core::cluster::Cluster;
 use muster_core::event::Level;
-use muster_core::node::Node;
+use muster_core::node::{Node, NodeRole};
+use muster_core::restart::ReplacedHead;
 use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::events::reason;
@@ -101,6 +102,9 @@ impl Strategy for Delegated {
             None => decide()?,
         };
         self.progress.called = decision.called;
+        if self.progress.acknowledged && decision.goal.may_be_superseded() {
+            run.control.allow_yield();
+        }
         let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);
         self.decision = Some(decision);
         self.observed = observed;
@@ -207,6 +211,9 @@ impl Delegated {
         decision.called = decision.called.or(Some(run.action.fence));
         decision.save(&mut run.data);
         let decision = self.decision.insert(decision).clone();
+        if decision.goal.write == Write::RestartHead {
+            self.report_restart(run);
+        }
         // A creation needs no record before the write: its intent was committed when the action was accepted.
         if decision.goal.write != Write::Create {
             self.commit(run, false).await?;
@@ -216,12 +223,14 @@ impl Delegated {
         let old: Vec<MemberId> = decision.goal.old.iter().cloned().collect();
         let victims: Vec<Node> =
             decision.victims.iter().filter_map(|id| run.subject.node(*id).cloned()).collect();
+        let sized = decision.goal.wanted.iter().filter(|wanted| wanted.desired.is_some());
+        let resized: Vec<String> = sized.map(|wanted| wanted.group.clone()).collect();
         let operator = run.operator_provider()?;
         let call = FencedCall { cluster: &intent, ..run.call() };
         let written = async {
             match decision.goal.write {
                 Write::Create => operator.create(call).await,
-                Write::Update => operator.write(call, &run.subject.cluster, &victims).await,
+                Write::Update => operator.write(call, &run.subject.cluster, &resized, &victims).await,
                 Write::RestartHead => operator.restart_head(call, &old).await,
                 Write::Delete => operator.delete(call).await,
                 Write::Nothing => Ok(()),
@@ -230,6 +239,9 @@ impl Delegated {
         match run.control.call_provider(written).await? {
             Ok(()) => self.acknowledge(run, &decision, true).await,
             Err(error) => {
+                if !error.transient {
+                    run.journal.set_output(REFUSAL_OUTPUT, error.reason.as_str().into());
+                }
                 if error.transient {
                     // Clients that wait see why it takes so long.
                     run.subject.cluster.status_reason.clone_from(&error.message);
@@ -237,6 +249,21 @@ impl Delegated {
                 }
                 Err(error.into())
             }
+        }
+    }
+
+    /// Reports the head that is about to be replaced.
+    fn report_restart(&self, run: &mut ActionRun) {
+        let head =
+            self.observed.members.iter().find(|member| member.role == NodeRole::Head && !member.leaving);
+        if let Some(head) = head {
+            let replaced = ReplacedHead {
+                name: head.name.clone(),
+                uid: head.id.uid.clone(),
+                namespace: run.subject.cluster.namespace.clone(),
+                at: run.now(),
+            };
+            run.journal.report_replaced_head(&replaced);
         }
     }
 

@@ -13,6 +13,7 @@ impl ActionRun {
         self.children.drain_into(&mut record);
         record.events = std::mem::take(&mut self.journal.events);
         record.object = self.journal.object.take();
+        record.outputs = self.journal.take_outputs();
         record
     }
 

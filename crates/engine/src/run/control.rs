@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use muster_core::action::{self, Action};
 use muster_core::ids::{ActionId, NodeId};
@@ -32,6 +32,8 @@ pub(crate) struct Control {
     pub(crate) deadline: Option<Timestamp>,
     /// How many engines died in a row while they ran the action, as its row has it.
     deaths: AtomicU32,
+    /// The change is applied, and the action only waits for an operator to complete it.
+    may_yield: AtomicBool,
 }
 
 /// The signals that were read.
@@ -63,7 +65,13 @@ impl Control {
             received: Mutex::new(received),
             deadline: None,
             deaths: AtomicU32::new(0),
+            may_yield: AtomicBool::new(false),
         }
+    }
+
+    /// From now on the action ends if a later change waits for its cluster.
+    pub(crate) fn allow_yield(&self) {
+        self.may_yield.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -103,8 +111,11 @@ impl Control {
         match signal {
             Some(action::Control::Cancel) => return Err(Stop::Cancelled),
             Some(action::Control::Suspend) => return Err(Stop::Suspended),
+            Some(action::Control::Yield) if self.may_yield.load(Ordering::Relaxed) => {
+                return Err(Stop::Superseded);
+            }
             // A signal of a newer version waits for an engine that knows it.
-            Some(action::Control::Unknown(_)) | None => {}
+            Some(action::Control::Yield | action::Control::Unknown(_)) | None => {}
         }
         if self.time_left() == TimeSpan::default() {
             return Err(Stop::TimedOut);

@@ -7,9 +7,10 @@ use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::ClusterId;
 use muster_core::node::Node;
+use muster_core::restart::ReplacedHead;
 use muster_core::time::Timestamp;
 use muster_store::commands::BindingChange;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::events;
 
@@ -23,11 +24,42 @@ pub(crate) struct Journal {
     pub(crate) object: Option<(ClusterId, Value)>,
     /// Written with the end of the action.
     pub(crate) bindings: Vec<BindingChange>,
+    /// The outputs of the action.
+    outputs: Map<String, Value>,
+    /// No commit has written these outputs yet.
+    outputs_changed: bool,
 }
 
 impl Journal {
     pub(crate) fn new(action: Arc<Action>) -> Self {
-        Self { action, events: Vec::new(), object: None, bindings: Vec::new() }
+        let outputs = action.outputs.as_object().cloned().unwrap_or_default();
+        Self {
+            action,
+            events: Vec::new(),
+            object: None,
+            bindings: Vec::new(),
+            outputs,
+            outputs_changed: false,
+        }
+    }
+
+    /// Reports the head that the action is about to replace, unless an earlier attempt has.
+    pub(crate) fn report_replaced_head(&mut self, head: &ReplacedHead) {
+        if !self.outputs.contains_key(ReplacedHead::OUTPUT) {
+            // Texts and a number: serializing them cannot fail.
+            self.set_output(ReplacedHead::OUTPUT, serde_json::to_value(head).unwrap_or_default());
+        }
+    }
+
+    /// Sets an output of the action; the next commit writes it.
+    pub(crate) fn set_output(&mut self, key: &str, value: Value) {
+        self.outputs.insert(key.to_owned(), value);
+        self.outputs_changed = true;
+    }
+
+    /// The outputs, if no commit has written them yet.
+    pub(crate) fn take_outputs(&mut self) -> Option<Value> {
+        std::mem::take(&mut self.outputs_changed).then(|| Value::Object(self.outputs.clone()))
     }
 
     /// Reports something about a node.

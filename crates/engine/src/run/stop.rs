@@ -15,6 +15,8 @@ const NAMED_REASONS: usize = 3;
 pub(crate) enum Stop {
     /// A user cancelled it.
     Cancelled,
+    /// Its change is applied, and a later change waits for the cluster.
+    Superseded,
     /// A user suspended it.
     Suspended,
     /// It took longer than its timeout.

@@ -21,6 +21,10 @@ use crate::scheduler::requeue::{requeue, requeue_above};
 /// is not believed: users who may edit an object could otherwise use up the fences of all.
 const MOST_BEHIND: i64 = 1 << 40;
 
+/// The end of an action that a later change has superseded.
+const SUPERSEDED: &str =
+    "Superseded: its change is applied, and a later change was made before all nodes were ready.";
+
 /// Delay before an action is retried after a database failure.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -108,6 +112,7 @@ async fn attempt(
             finish(&mut run, ActionStatus::Failed, &reason).await
         }
         Err(Stop::Cancelled) => finish(&mut run, ActionStatus::Cancelled, "Action execution cancelled").await,
+        Err(Stop::Superseded) => finish(&mut run, ActionStatus::Cancelled, SUPERSEDED).await,
         Err(Stop::Suspended) => release(&mut run, true, "The action is suspended.").await,
         Err(Stop::HandOver) => {
             release(&mut run, false, "The action was handed over: its engine stopped.").await

@@ -151,8 +151,8 @@ impl Flavor for Domino {
         write::resize(self.kind(), cluster, words, changes)
     }
 
-    fn remake(&self, _: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(self.kind(), self.head, after, words)
+    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
+        write::remake(self.kind(), self.head, before, after, words)
     }
 
     fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {

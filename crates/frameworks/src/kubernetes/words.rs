@@ -1,6 +1,6 @@
 //! What objects say, as far as anybody here wants to know it: all else is forgotten as soon as it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::{GPU_RESOURCE, Shape};
@@ -56,6 +56,10 @@ pub struct GroupWords {
     pub bounds: Option<(u32, Option<u32>)>,
     /// An autoscaler beside it goes no lower than this, if the object says so; whoever resizes it moves this along.
     pub floor: Option<u32>,
+    /// The floor is not at the number of workers, to which a resize moves it.
+    pub floor_differs: bool,
+    /// The object has no number of workers, only the floor.
+    pub only_floor: bool,
     /// So many pods are one of its replicas.
     pub hosts: u32,
     /// What workers are made from.
@@ -93,6 +97,8 @@ pub struct NodeWords {
     pub image: String,
     /// What that container asks for.
     pub shape: Shape,
+    /// The resources by which it asks for accelerators.
+    pub accelerators: BTreeSet<String>,
 }
 
 impl NodeWords {
@@ -104,8 +110,16 @@ impl NodeWords {
 
     /// What a container with these resources is.
     pub fn of_container(image: String, resources: &Value) -> Self {
-        Self { image, shape: shape(resources) }
+        Self { image, shape: shape(resources), accelerators: accelerators(resources) }
     }
+}
+
+/// The names of resources that are accelerators, whoever makes them.
+fn accelerators(resources: &Value) -> BTreeSet<String> {
+    let is_accelerator =
+        |name: &&String| name.contains('/') && (name.contains("gpu") || name.starts_with("nvidia.com/"));
+    let sides = ["requests", "limits"].into_iter().filter_map(|side| resources[side].as_object());
+    sides.flat_map(|side| side.keys().filter(is_accelerator).cloned()).collect()
 }
 
 /// What a container is given: its limits, and where there are none its requests.

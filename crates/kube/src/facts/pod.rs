@@ -9,6 +9,7 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 use muster_core::ids::NodeId;
 use muster_core::node::Observation;
+use muster_core::time::Timestamp;
 use muster_frameworks::kubernetes::{Flavor, Member, NodeWords};
 use serde::Deserialize;
 use serde_json::Value;
@@ -67,6 +68,8 @@ pub(crate) struct PodFacts {
     pub(crate) reason: String,
     /// It is on its way out.
     pub(crate) leaving: bool,
+    /// When it was created.
+    pub(crate) created_at: Option<Timestamp>,
     /// What it was made from.
     pub(crate) made_from: NodeWords,
     /// Its main container.
@@ -161,6 +164,10 @@ impl LeanPod {
             seen,
             reason,
             leaving,
+            created_at: self
+                .metadata
+                .creation_timestamp
+                .map(|at| Timestamp::from_micros(at.0.as_microsecond())),
             made_from,
             container: main.name,
             crashed: self.status.crashed(),

@@ -125,7 +125,7 @@ pub(super) fn resized(
     site: &Site,
     after: &Cluster,
     before: &Cluster,
-    victims: &[Node],
+    (asked, victims): (&[String], &[Node]),
 ) -> Result<Vec<Step>, ProviderError> {
     let words = site.words();
     let said = groups(&words);
@@ -146,7 +146,8 @@ pub(super) fn resized(
     let mut changes = Vec::new();
     for group in &after.groups {
         let Some(present) = before.group(&group.name) else { continue };
-        let desired = (group.desired != present.desired).then_some(group.desired);
+        let is_asked = asked.contains(&group.name);
+        let desired = (group.desired != present.desired || is_asked).then_some(group.desired);
         let bounds = ((group.min, group.max) != (present.min, present.max)).then_some((group.min, group.max));
         let victims = chosen.get(group.name.as_str()).map(Vec::as_slice).unwrap_or_default();
         if desired.is_none() && bounds.is_none() {

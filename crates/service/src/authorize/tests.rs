@@ -25,6 +25,9 @@ const READER: &[Role] = &[Role::Reader];
 #[case("p", MEMBER, Verb::SeeSecrets, Rule::Members, "ok")]
 #[case("p", MEMBER, Verb::Administer, Rule::Members, "forbidden")]
 #[case("p", MEMBER, Verb::Change, Rule::OwnerOnly, "forbidden")]
+#[case("p", MEMBER, Verb::See, Rule::OwnerOnly, "forbidden")]
+#[case("other", MEMBER, Verb::See, Rule::OwnerOnly, "forbidden")]
+#[case("", &[], Verb::Change, Rule::OwnerOnly, "forbidden")]
 #[case("p", READER, Verb::See, Rule::Members, "ok")]
 #[case("p", READER, Verb::Change, Rule::Members, "forbidden")]
 #[case("p", READER, Verb::SeeSecrets, Rule::Members, "forbidden")]
@@ -51,10 +54,14 @@ fn who_may_do_what(
 
 #[test]
 fn owners_are_compared_with_their_scheme() {
-    let bob = principal("p", MEMBER);
+    let bob = principal("elsewhere", &[]);
     let on = |owner| Resource { what: "cluster fred", project: "p", owner };
     let own = bob.as_owner();
     assert!(authorize(&bob, Verb::Change, on(&own), Rule::OwnerOnly).is_ok());
+    assert!(authorize(&bob, Verb::See, on(&own), Rule::OwnerOnly).is_ok());
+    let nobody = Principal { id: String::new(), ..bob.clone() };
+    let unowned = Owner { scheme: bob.scheme.clone(), ..Owner::default() };
+    assert!(authorize(&nobody, Verb::See, on(&unowned), Rule::OwnerOnly).is_err());
     let other = Owner { scheme: "oidc".to_owned(), ..bob.as_owner() };
     let denied = authorize(&bob, Verb::Change, on(&other), Rule::OwnerOnly).unwrap_err();
     assert!(matches!(denied, Denied::Forbidden(_)), "{denied}");

@@ -42,6 +42,7 @@ impl PageScope {
             name_prefix,
             statuses,
             framework,
+            owner,
             user,
             labels,
             managed_by,
@@ -65,6 +66,7 @@ impl PageScope {
             .with("name_prefix", name_prefix)
             .with("state", statuses)
             .with("framework", framework)
+            .with("owner", owner.iter().map(|(scheme, id)| format!("{scheme}:{id}")))
             .with("user", user)
             .with("label", labels.iter().map(|(key, value)| format!("{key}={value}")))
             .with("managed_by", managed_by)

@@ -121,6 +121,18 @@ pub struct Accepted {
     pub replayed: bool,
 }
 
+/// Whether a change of this kind makes it pointless to wait for the members that an earlier one asked an operator for.
+const fn supersedes(kind: ActionKind) -> bool {
+    matches!(
+        kind,
+        ActionKind::ClusterResize
+            | ActionKind::ClusterScaleOut
+            | ActionKind::ClusterScaleIn
+            | ActionKind::ClusterUpdate
+            | ActionKind::NodeRecover
+    )
+}
+
 impl Command for Accept {
     type Output = Accepted;
 
@@ -241,10 +253,15 @@ impl Accept {
         let ends: Vec<Action> = match self.on_conflict {
             OnConflict::Reject if !users.is_empty() => return Err(StoreError::Conflict(users)),
             OnConflict::Reject | OnConflict::Queue => healing,
-            OnConflict::Preempt => healing.into_iter().chain(users).collect(),
+            OnConflict::Preempt => healing.into_iter().chain(users.iter().cloned()).collect(),
         };
         for action in &ends {
             super::signal::preempt(tx, action.id, self.action.created_at).await?;
+        }
+        if self.on_conflict == OnConflict::Queue && supersedes(self.action.kind) {
+            for action in &users {
+                super::signal::ask_to_yield(tx, action.id, self.action.created_at).await?;
+            }
         }
         Ok(None)
     }
@@ -345,6 +362,8 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
         }
     }
     if let Some(limit) = quota {
+        // An index alone answers this.
+        const COUNT_ALL: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
         // Those that others made and that were only discovered are not the project's doing: their object has their id.
         const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL \
                              AND observed NOT LIKE '%\"object\":\"' || id || '\"%'";
@@ -352,8 +371,11 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
             // Replicas that count at the same moment would all find room.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;
         }
-        let count = tx.one(COUNT, args![&cluster.project]).await?.int(0)?;
         let limit = i64::from(*limit);
+        let mut count = tx.one(COUNT_ALL, args![&cluster.project]).await?.int(0)?;
+        if count >= limit {
+            count = tx.one(COUNT, args![&cluster.project]).await?.int(0)?;
+        }
         if count >= limit {
             return Err(StoreError::OverQuota { project: cluster.project.clone(), count, limit });
         }

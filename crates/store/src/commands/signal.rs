@@ -126,6 +126,19 @@ pub(super) async fn preempt(
     if action.status.is_final() { Ok(()) } else { cancel(tx, &action, now).await }
 }
 
+/// Asks an action to end once its change is applied, unless it has another signal already.
+pub(super) async fn ask_to_yield(
+    tx: &mut Transaction<'_>,
+    id: ActionId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let action = find(tx, id).await?;
+    if action.status.is_final() || action.control.is_some() {
+        return Ok(());
+    }
+    control(tx, &action, Some(Control::Yield), now).await
+}
+
 /// Ends an action whose row cannot be read, with its locks. No engine runs it: it cannot be read there either.
 pub(super) async fn end_unreadable(
     tx: &mut Transaction<'_>,

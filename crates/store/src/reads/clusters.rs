@@ -64,6 +64,8 @@ pub struct ClusterQuery {
     pub statuses: Vec<ClusterStatus>,
     /// Of this framework.
     pub framework: Option<Framework>,
+    /// Of this owner, by scheme and id.
+    pub owner: Option<(String, String)>,
     /// Recorded for this user.
     pub user: Option<String>,
     /// With all these labels.
@@ -158,6 +160,8 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
     }
     filter.equal("c.project", query.project.as_ref());
     filter.equal("c.namespace", query.namespace.as_ref());
+    filter.equal("c.owner_scheme", query.owner.as_ref().map(|(scheme, _)| scheme));
+    filter.equal("c.owner_id", query.owner.as_ref().map(|(_, id)| id));
     filter.equal("c.user_id", query.user.as_ref());
     filter.any_of("c.instance", query.instance.iter().map(InstanceId::as_str));
     filter.any_of("c.name", query.names.iter());

@@ -1,6 +1,6 @@
 //! Nodes, one or many.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
@@ -98,6 +98,37 @@ impl Store {
         let sql = nodes::select("WHERE cluster_id = $1 AND idx >= 0 ORDER BY idx, id");
         let rows = self.read_many(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
         rows.iter().map(nodes::read).collect()
+    }
+
+    /// The names of the nodes of clusters that have begun to work and are not being removed, the head first.
+    pub async fn present_nodes(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<String>>, StoreError> {
+        const WORKING: [NodeStatus; 5] = [
+            NodeStatus::Active,
+            NodeStatus::Updating,
+            NodeStatus::Operating,
+            NodeStatus::Recovering,
+            NodeStatus::Warning,
+        ];
+        let mut names: HashMap<ClusterId, Vec<String>> = HashMap::new();
+        if clusters.is_empty() {
+            return Ok(names);
+        }
+        let rows = self.read_many(async |tx| {
+            let (these, ids) = tx.dialect().any_of("cluster_id", "$1", clusters);
+            let statuses = WORKING.map(|status| format!("'{}'", status.as_str())).join(", ");
+            let sql = format!(
+                "SELECT cluster_id, name FROM nodes WHERE {these} AND idx >= 0 AND physical_id IS NOT NULL \
+                 AND status IN ({statuses}) ORDER BY cluster_id, idx, id"
+            );
+            tx.rows(sql, args![ids]).await
+        });
+        for row in rows.await? {
+            names.entry(row.parse(0)?).or_default().push(row.text(1)?);
+        }
+        Ok(names)
     }
 
     /// How many workers a group has.

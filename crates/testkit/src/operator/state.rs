@@ -75,6 +75,7 @@ impl State {
             name: group.name.clone(),
             desired: group.desired,
             bounds: Some(Bounds { min: group.min, max: group.max }),
+            floor_differs: false,
             autoscaled: false,
             template: None,
         });
@@ -235,5 +236,6 @@ fn member(prefix: &str, role: NodeRole, group: Option<String>, made: &mut u64) -
         reason: String::new(),
         leaving: false,
         outdated: false,
+        created_at: None,
     }
 }

@@ -165,6 +165,7 @@ impl<'m> Fields<'m> {
                 parts => map_change(parts, environment),
             },
             args: self.take("args", args),
+            labels: None,
             shape: self.shape_change(shape)?,
         })
     }

@@ -38,10 +38,11 @@ impl OperatorProvider for InstrumentedOperator {
         &self,
         call: FencedCall<'_>,
         before: &Cluster,
+        resized: &[String],
         victims: &[Node],
     ) -> Result<(), ProviderError> {
         let timer = self.timers.begin("update", call.cluster, victims.len());
-        timer.end(self.operator.write(call, before, victims).await)
+        timer.end(self.operator.write(call, before, resized, victims).await)
     }
 
     async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::ids::ClusterId;
-use muster_core::node::{Node, NodeRole, Observation};
+use muster_core::node::{MEMBER, Node, NodeRole, Observation};
 use muster_core::principal::Owner;
+use muster_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,13 +24,14 @@ pub trait OperatorProvider: Send + Sync {
     async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
 
     /// Writes what differs between `before` and the cluster as it should be, and nothing else: sizes, bounds, shape,
-    /// image, environment, all in one write where the object is one, with the fence even if nothing differs. `victims`
-    /// are removed first where a group shrinks. An object that no longer holds `before` in what would be written is a
+    /// image, environment, all in one write where the object is one, with the fence even if nothing differs. The sizes of
+    /// the `resized` groups are written also if they stay. `victims` are removed first where a group shrinks. An object that no longer holds `before` in what would be written is a
     /// transient error: it is observed again.
     async fn write(
         &self,
         call: FencedCall<'_>,
         before: &Cluster,
+        resized: &[String],
         victims: &[Node],
     ) -> Result<(), ProviderError>;
 
@@ -138,6 +140,8 @@ pub struct ObservedGroup {
     pub desired: u32,
     /// Its bounds; none if the object has none, and the row keeps its own.
     pub bounds: Option<Bounds>,
+    /// An autoscaler beside the object may choose a size below this one, which a resize prevents.
+    pub floor_differs: bool,
     /// An autoscaler decides the size between the bounds: Muster writes only the bounds.
     pub autoscaled: bool,
     /// The template of its workers, if known.
@@ -172,6 +176,8 @@ pub struct ObservedMember {
     pub leaving: bool,
     /// It was created from another template than the object holds now.
     pub outdated: bool,
+    /// When it was created, if known.
+    pub created_at: Option<Timestamp>,
 }
 
 /// The identity of a member.
@@ -182,9 +188,6 @@ pub struct MemberId {
     /// Changes whenever the member is recreated: the pod's UID.
     pub uid: String,
 }
-
-/// The key of the member's identity in a node's data.
-const MEMBER: &str = "member";
 
 impl MemberId {
     /// The member that a node represents; none while it is a placeholder.

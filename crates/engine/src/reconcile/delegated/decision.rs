@@ -12,7 +12,7 @@ use crate::action_data::{ActionData, DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::{choose_victims, chosen};
 use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
-use crate::ports::provider::{MemberId, ObjectState, Observed, OperatorCapabilities};
+use crate::ports::provider::{MemberId, ObjectState, Observed, ObservedGroup, OperatorCapabilities};
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{Stop, Subject};
@@ -43,7 +43,9 @@ impl WriteDecision {
         observed: &Observed,
     ) -> Result<Self, Stop> {
         let decided = match change {
-            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => resized(subject, change, data)?,
+            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => {
+                resized(subject, change, data, observed)?
+            }
             Change::UpdateCluster(_) => updated(subject, change, data, observed)?,
             Change::RecoverNode(_) => restarted(subject, observed)?,
             Change::CreateCluster
@@ -155,10 +157,15 @@ fn after(subject: &Subject, change: &Change, data: &ActionData) -> Result<Cluste
     Ok(intent.after(change, data)?)
 }
 
-fn resized(subject: &Subject, change: &Change, data: &ActionData) -> Result<DelegatedDecision, Stop> {
+fn resized(
+    subject: &Subject,
+    change: &Change,
+    data: &ActionData,
+    observed: &Observed,
+) -> Result<DelegatedDecision, Stop> {
     let intent = after(subject, change, data)?;
     let groups = find_group(&intent, change.group()).map(|group| group.name.clone());
-    let wanted = size_changes(&subject.cluster, &intent);
+    let wanted = wanted(subject, &intent, change, observed);
     let victims = victims(subject, &chosen(change, data), &wanted)?;
     Ok(DelegatedDecision {
         wanted,
@@ -175,7 +182,7 @@ fn updated(
     observed: &Observed,
 ) -> Result<DelegatedDecision, Stop> {
     let intent = after(subject, change, data)?;
-    let wanted = size_changes(&subject.cluster, &intent);
+    let wanted = wanted(subject, &intent, change, observed);
     let victims = victims(subject, &chosen(change, data), &wanted)?;
     let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
     let (before, after) = (&subject.cluster, &intent);
@@ -189,6 +196,39 @@ fn updated(
     let before = old.map(|member| member.id.clone()).collect();
     let head = change.concerns_head();
     Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
+}
+
+/// The sizes that change, and those that were asked for and that an autoscaler beside the object does not keep yet.
+fn wanted(subject: &Subject, intent: &Cluster, change: &Change, observed: &Observed) -> Vec<GroupSizes> {
+    let mut wanted = size_changes(&subject.cluster, intent);
+    let ObjectState::Present(spec) = &observed.object else { return wanted };
+    for observed in spec.groups.iter().filter(|group| group.floor_differs) {
+        let is_known = wanted.iter().any(|known| known.group == observed.name && known.desired.is_some());
+        if let Some(group) =
+            intent.group(&observed.name).filter(|_| !is_known && names_size(change, intent, observed))
+        {
+            let desired = Some(group.desired);
+            match wanted.iter_mut().find(|known| known.group == group.name) {
+                Some(known) => known.desired = desired,
+                None => wanted.push(GroupSizes { group: group.name.clone(), desired, bounds: None }),
+            }
+        }
+    }
+    wanted
+}
+
+/// Whether a change names the size of a group.
+fn names_size(change: &Change, cluster: &Cluster, group: &ObservedGroup) -> bool {
+    match change {
+        Change::Resize(resize) => {
+            resize.resize.adjustment.is_some()
+                && find_group(cluster, change.group()).is_ok_and(|own| own.name == group.name)
+        }
+        Change::UpdateCluster(update) => {
+            update.groups.iter().flatten().any(|own| own.name == group.name && own.desired.is_some())
+        }
+        _ => false,
+    }
 }
 
 /// The victims where a group shrinks, if they can be chosen.

@@ -376,6 +376,9 @@ fn apply_observation(node: &mut Node, member: &ObservedMember, now: Timestamp) {
         member.id.clone().bind(node);
     }
     node.name.clone_from(&member.name);
+    if let Some(at) = member.created_at.filter(|at| node.started_at() != Some(*at)) {
+        node.set_started_at(at);
+    }
     if member.leaving {
         node.status = NodeStatus::Deleting;
         BEING_REMOVED.clone_into(&mut node.status_reason);
@@ -403,7 +406,7 @@ fn unknown_group(name: &str) -> WorkerGroup {
 }
 
 fn copy_sizes(group: &mut WorkerGroup, observed: &ObservedGroup, differences: &mut Vec<String>) {
-    let ObservedGroup { name, desired, bounds, autoscaled: _, template: _ } = observed;
+    let ObservedGroup { name, desired, bounds, floor_differs: _, autoscaled: _, template: _ } = observed;
     if group.desired != *desired {
         differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
         group.desired = *desired;

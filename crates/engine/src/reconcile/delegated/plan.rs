@@ -61,6 +61,11 @@ pub(crate) struct WriteGoal {
 }
 
 impl WriteGoal {
+    /// Whether a later change need not wait until this one is completed, only until it is written.
+    pub(crate) const fn may_be_superseded(&self) -> bool {
+        matches!(self.write, Write::Nothing | Write::Update | Write::RestartHead)
+    }
+
     /// A goal that writes nothing.
     pub(crate) fn observing(complete: WaitScope) -> Self {
         Self {
@@ -220,7 +225,7 @@ pub(crate) fn scaled_by_autoscaler(group: &str) -> String {
 }
 
 fn difference(wanted: &GroupSizes, group: &ObservedGroup) -> Option<String> {
-    let desired = wanted.desired.is_some_and(|desired| desired != group.desired);
+    let desired = wanted.desired.is_some_and(|desired| desired != group.desired || group.floor_differs);
     // An object without bounds cannot differ in them.
     let bounds = wanted.bounds.is_some() && group.bounds.is_some() && wanted.bounds != group.bounds;
     (desired || bounds).then(|| {

@@ -82,8 +82,14 @@ async fn size_and_bounds_are_one_write(harness: Harness) {
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, inputs).await;
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     let bounds = Some(Bounds { min: 1, max: Some(6) });
-    let group =
-        ObservedGroup { name: "default".to_owned(), desired: 4, bounds, autoscaled: false, template: None };
+    let group = ObservedGroup {
+        name: "default".to_owned(),
+        desired: 4,
+        bounds,
+        floor_differs: false,
+        autoscaled: false,
+        template: None,
+    };
     assert_eq!(harness.operators.group(cluster.id), Some(group));
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.desired(), row.min_size(), row.max_size()), (4, 1, Some(6)));

@@ -53,6 +53,8 @@ fn group(name: String, worker: &Value) -> GroupWords {
         desired: whole(&worker["replicas"]).unwrap_or(1),
         bounds: None,
         floor: None,
+        floor_differs: false,
+        only_floor: false,
         hosts: 1,
         made_from: NodeWords::of_pod_spec(&worker["spec"]),
         victims: Vec::new(),

@@ -15,8 +15,11 @@ pub(super) fn words(head: &str, object: &Value) -> Words {
     Words {
         object: name.clone(),
         cluster: name,
-        // Nothing says how many workers there shall be where none are spoken of.
-        groups: spec["worker"].is_object().then(|| group(spec, node("worker"))).into_iter().collect(),
+        // Without workers and an autoscaler, no number of workers is specified.
+        groups: (spec["worker"].is_object() || spec["autoscaling"].is_object())
+            .then(|| group(spec, node("worker")))
+            .into_iter()
+            .collect(),
         head: node(head),
         refused: [head, "worker"]
             .into_iter()
@@ -31,13 +34,20 @@ pub(super) fn words(head: &str, object: &Value) -> Words {
 fn group(spec: &Value, made_from: NodeWords) -> GroupWords {
     let autoscaling = spec["autoscaling"].as_object();
     let number = |key: &str| whole(autoscaling?.get(key)?);
+    let only_floor = !spec["worker"].is_object();
+    let size = if only_floor { number("minReplicas") } else { whole(&spec["worker"]["replicas"]) };
+    let (desired, floor) = (size.unwrap_or(1), number("minReplicas"));
+    // One is the least that the operator accepts; where there is none, a size of 0 makes none.
+    let pinned = if desired == 0 { floor.map(|_| 1) } else { Some(desired) };
     GroupWords {
         name: DEFAULT_GROUP.to_owned(),
         place: 0,
-        desired: whole(&spec["worker"]["replicas"]).unwrap_or(1),
+        desired,
         // The lower number is where the autoscaler stops, and moves with the size: it keeps nobody from asking for less.
         bounds: number("maxReplicas").map(|max| (0, Some(max))),
-        floor: number("minReplicas"),
+        floor,
+        floor_differs: autoscaling.is_some() && floor != pinned,
+        only_floor,
         hosts: 1,
         made_from,
         victims: Vec::new(),

@@ -52,7 +52,8 @@ fn an_object_says_how_many_and_from_what() {
 #[case::no_autoscaler(json!({"autoscaling": null}), Some((3, None, None)))]
 #[case::no_least(json!({"autoscaling": {"maxReplicas": 5}}), Some((3, Some((0, Some(5))), None)))]
 #[case::no_number(json!({"worker": {"resources": {}}}), Some((1, Some((0, Some(5))), Some(2))))]
-#[case::no_workers(json!({"worker": null}), None)]
+#[case::only_the_least(json!({"worker": null}), Some((2, Some((0, Some(5))), Some(2))))]
+#[case::no_workers(json!({"worker": null, "autoscaling": null}), None)]
 fn what_is_not_said_is_not_made_up(#[case] spec: Value, #[case] group: Option<Numbers>) {
     let words = words(|object| {
         for (key, value) in spec.as_object().expect("a map") {
@@ -100,6 +101,31 @@ fn the_autoscaler_stops_where_the_size_is(#[case] desired: u32, #[case] spec: Va
     assert_eq!(resized(&words(as_it_is), to(desired)), Ok(json!({"spec": spec})));
 }
 
+#[rstest]
+#[case::at_the_size(json!({"minReplicas": 3, "maxReplicas": 5}), 3, false)]
+#[case::below_the_size(json!({"minReplicas": 2, "maxReplicas": 5}), 3, true)]
+#[case::no_least(json!({"maxReplicas": 5}), 3, true)]
+#[case::none_of_none(json!({"maxReplicas": 5}), 0, false)]
+#[case::one_of_none(json!({"minReplicas": 1, "maxReplicas": 5}), 0, false)]
+#[case::no_autoscaler(json!(null), 3, false)]
+fn an_autoscaler_that_may_go_below_the_size_is_noticed(
+    #[case] autoscaling: Value,
+    #[case] size: u32,
+    #[case] differs: bool,
+) {
+    let words = words(|object| {
+        object["spec"]["autoscaling"] = autoscaling;
+        object["spec"]["worker"]["replicas"] = size.into();
+    });
+    assert_eq!(words.groups[0].floor_differs, differs);
+}
+
+#[test]
+fn without_workers_only_the_least_number_is_written() {
+    let words = words(|object| object["spec"]["worker"] = json!(null));
+    assert_eq!(resized(&words, to(4)), Ok(json!({"spec": {"autoscaling": {"minReplicas": 4}}})));
+}
+
 #[test]
 fn what_is_not_there_is_not_made() {
     let alone = words(|object| object["spec"]["autoscaling"] = json!(null));
@@ -134,10 +160,16 @@ fn cluster() -> Cluster {
 }
 
 fn remade(properties: &Value, words: &Words) -> Result<Value, String> {
-    let recipe = ClusterRecipe::from_stored(properties.as_object().expect("a map")).expect("a recipe");
-    let cluster = cluster();
-    let plan = Plan { cluster: &cluster, recipe: &recipe };
-    let steps = RAY.remake(plan, plan, &[words])?;
+    changed(properties, properties, words)
+}
+
+/// What is written when a recipe becomes another.
+fn changed(before: &Value, after: &Value, words: &Words) -> Result<Value, String> {
+    let read =
+        |recipe: &Value| ClusterRecipe::from_stored(recipe.as_object().expect("a map")).expect("a recipe");
+    let (before, after, cluster) = (read(before), read(after), cluster());
+    let plan = |recipe| Plan { cluster: &cluster, recipe };
+    let steps = RAY.remake(plan(&before), plan(&after), &[words])?;
     let [Step { deed: Deed::Overlay(body), .. }] = steps.as_slice() else {
         panic!("one merge patch: {steps:?}")
     };
@@ -154,6 +186,38 @@ fn only_what_becomes_another_is_written_and_no_limit_is_left_below_its_request()
         "limits": {"cpu": null, "memory": "8Gi", "nvidia.com/gpu": "1"},
     });
     assert_eq!(remade(&larger, &words(as_it_is)), Ok(json!({"spec": {"worker": {"resources": resources}}})));
+}
+
+#[test]
+fn a_tier_replaces_all_that_the_one_before_gave() {
+    let of_another_tier = words(|object| {
+        object["spec"]["worker"] = json!({
+            "replicas": 3,
+            "labels": {"dominodatalab.com/hardware-tier-id": "gpu"},
+            "nodeSelector": {"dominodatalab.com/node-pool": "gpus"},
+            "resources": {
+                "requests": {"cpu": "2", "memory": "4Gi", "amd.com/gpu": 1},
+                "limits": {"cpu": "4", "memory": "4Gi", "amd.com/gpu": 1},
+            },
+        });
+    });
+    let tier = json!({"worker": {
+        "cpu": "2", "memory": "4Gi", "limits": {"memory": "8Gi"},
+        "pod": {"labels": {"dominodatalab.com/hardware-tier-id": "small"}},
+    }});
+    let written = json!({
+        "labels": {"dominodatalab.com/hardware-tier-id": "small"},
+        "nodeSelector": {"dominodatalab.com/node-pool": null},
+        "resources": {
+            "requests": {"cpu": "2", "memory": "4Gi", "amd.com/gpu": null},
+            "limits": {"cpu": null, "memory": "8Gi", "amd.com/gpu": null},
+        },
+    });
+    assert_eq!(changed(&json!({}), &tier, &of_another_tier), Ok(json!({"spec": {"worker": written}})));
+    let of_this_tier = words(|object| {
+        object["spec"]["worker"]["resources"]["requests"] = json!({"cpu": "2", "memory": "4Gi"});
+    });
+    assert_eq!(changed(&tier, &tier, &of_this_tier), Ok(json!({})), "the same tier again is no change");
 }
 
 #[test]

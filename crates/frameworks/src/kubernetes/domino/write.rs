@@ -1,7 +1,10 @@
 //! What is written to an object of Domino's operator: always one merge patch, because parts of it may not be there yet.
 
+use std::collections::BTreeMap;
+
 use muster_core::recipe::NodeRecipe;
-use muster_core::shape::{GPU_RESOURCE, Shape};
+use muster_core::shape::Shape;
+use muster_core::tier::{NODE_POOL, TIER_LABEL};
 use serde_json::{Map, Value, json};
 
 use super::image;
@@ -19,7 +22,7 @@ pub(super) fn resize(
     let mut spec = Map::new();
     for change in changes {
         let group = group(words, change.group)?;
-        if let Some(desired) = change.desired {
+        if let Some(desired) = change.desired.filter(|_| !group.only_floor) {
             spec.insert("worker".to_owned(), json!({"replicas": desired}));
         }
         let autoscaling = autoscaling(group, change)?;
@@ -67,21 +70,21 @@ fn autoscaling(group: &GroupWords, change: &Resize<'_>) -> Result<Map<String, Va
 pub(super) fn remake(
     kind: &'static Kind,
     head: &str,
-    plan: Plan<'_>,
+    before: Plan<'_>,
+    after: Plan<'_>,
     words: &[&Words],
 ) -> Result<Vec<Step>, String> {
-    let cluster = plan.cluster;
+    let cluster = after.cluster;
     let group = only_group(cluster, "domino")?;
-    let (masters, workers) = check(plan)?;
+    let (masters, workers) = check(after)?;
+    let had_workers = before.recipe.workers(before.cluster.group(&group.name));
     let present = words.first().ok_or_else(|| "there is no such cluster any more".to_owned())?;
     let workers_now = self::group(words, &group.name)?;
     let mut spec = Map::new();
-    spec.extend(resources(&masters, &present.head).map(|node| (head.to_owned(), node)));
-    if let Some(mut node) = resources(&workers, &workers_now.made_from) {
-        if !workers.selectors.is_empty() {
-            node["nodeSelector"] = json!(workers.selectors);
-        }
-        spec.insert("worker".to_owned(), node);
+    spec.extend(node(&before.recipe.head(), &masters, &present.head).map(|node| (head.to_owned(), node)));
+    if !workers_now.only_floor {
+        let workers = node(&had_workers, &workers, &workers_now.made_from);
+        spec.extend(workers.map(|node| ("worker".to_owned(), node)));
     }
     spec.extend(
         other_image(&masters, &workers, &present.head.image)?.map(|image| ("image".to_owned(), image)),
@@ -109,31 +112,64 @@ pub(super) fn check(Plan { cluster, recipe }: Plan<'_>) -> Result<(NodeRecipe, N
     Ok((masters, workers))
 }
 
-/// What a node shall be given, if that is something else than now: its pods are made anew for every change. A limit that
-/// is below the request would be taken, and nothing done; so there is none for the processor, and no other for the rest.
-fn resources(node: &NodeRecipe, now: &NodeWords) -> Option<Value> {
-    let (wanted, now) = (node.shape(), &now.shape);
-    let other = wanted.cpu.is_some_and(|cpu| now.cpu != Some(cpu))
-        || wanted.memory.is_some_and(|memory| now.memory != Some(memory))
-        || wanted.gpu.unwrap_or(0) != now.gpu.unwrap_or(0);
+/// The part of the object that describes a node, as far as it changes: every change recreates pods.
+fn node(before: &NodeRecipe, after: &NodeRecipe, now: &NodeWords) -> Option<Value> {
+    let mut node = Map::new();
+    node.extend(resources(before, after, now).map(|resources| ("resources".to_owned(), resources)));
+    let (labels, mut selectors) = (
+        differences(&before.pod.labels, &after.pod.labels),
+        differences(&before.selectors, &after.selectors),
+    );
+    if !node.is_empty() && after.pod.labels.contains_key(TIER_LABEL) {
+        // The selector of the tier before may be Domino's own.
+        let pool = after.selectors.get(NODE_POOL).map_or(Value::Null, |pool| pool.clone().into());
+        selectors.insert(NODE_POOL.to_owned(), pool);
+    }
+    for (key, values) in [("labels", labels), ("nodeSelector", selectors)] {
+        if !values.is_empty() {
+            node.insert(key.to_owned(), Value::Object(values));
+        }
+    }
+    (!node.is_empty()).then_some(Value::Object(node))
+}
+
+/// The keys whose values differ; null removes a key.
+fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Map<String, Value> {
+    let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    removed.chain(changed.map(|(key, value)| (key.clone(), value.clone().into()))).collect()
+}
+
+/// The resources of a node, if they change. The operator accepts a limit below the request and then does nothing, so the
+/// limit of an amount is set with it: that of cpu only if the shape has one.
+fn resources(before: &NodeRecipe, after: &NodeRecipe, now: &NodeWords) -> Option<Value> {
+    let (wanted, shape) = (after.shape(), &now.shape);
+    let other = before.shape() != wanted
+        || wanted.cpu.is_some_and(|cpu| shape.cpu != Some(cpu))
+        || wanted.memory.is_some_and(|memory| shape.memory != Some(memory))
+        || wanted.gpu.unwrap_or(0) != shape.gpu.unwrap_or(0);
     if wanted == Shape::default() || !other {
         return None;
     }
     let (mut requests, mut limits) = (Map::new(), Map::new());
     if let Some(cpu) = wanted.cpu {
         requests.insert("cpu".to_owned(), cpu.to_string().into());
-        limits.insert("cpu".to_owned(), Value::Null);
+        let limit = wanted.limits.cpu.map_or(Value::Null, |limit| limit.to_string().into());
+        limits.insert("cpu".to_owned(), limit);
     }
     if let Some(memory) = wanted.memory {
-        for side in [&mut requests, &mut limits] {
-            side.insert("memory".to_owned(), memory.to_string().into());
-        }
+        requests.insert("memory".to_owned(), memory.to_string().into());
+        limits.insert("memory".to_owned(), wanted.limits.memory.unwrap_or(memory).to_string().into());
     }
-    let gpu = wanted.gpu.filter(|gpu| *gpu > 0).map_or(Value::Null, |gpu| gpu.to_string().into());
+    let gpu = wanted
+        .gpu
+        .filter(|gpu| *gpu > 0)
+        .map(|gpu| (wanted.gpu_resource().to_owned(), gpu.to_string().into()));
     for side in [&mut requests, &mut limits] {
-        side.insert(GPU_RESOURCE.to_owned(), gpu.clone());
+        side.extend(now.accelerators.iter().map(|name| (name.clone(), Value::Null)));
+        side.extend(gpu.clone());
     }
-    Some(json!({"resources": {"requests": requests, "limits": limits}}))
+    Some(json!({"requests": requests, "limits": limits}))
 }
 
 /// There is one image for all.

@@ -81,6 +81,8 @@ fn words_of_group(place: usize, group: &Value) -> GroupWords {
         desired: if suspended { 0 } else { pods(desired) },
         bounds: Some((pods(min), max.map(pods))),
         floor: None,
+        floor_differs: false,
+        only_floor: false,
         hosts,
         made_from: NodeWords::of_pod_spec(&group["template"]["spec"]),
         victims: named.iter().map(text).collect(),

@@ -46,6 +46,8 @@ fn group(desired: u32, made_from: NodeWords) -> GroupWords {
         desired,
         bounds: None,
         floor: None,
+        floor_differs: false,
+        only_floor: false,
         hosts: 1,
         made_from,
         victims: Vec::new(),

@@ -23,7 +23,12 @@ pub(super) async fn create(client: &Client, count: u16) -> Result<()> {
 fn node(index: u16) -> Value {
     let name = format!("node-{index}");
     let zone = ZONES[usize::from(index) % ZONES.len()];
-    let resources = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
+    let mut resources = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
+    // Every third node has accelerators, and a pool of its own.
+    let has_gpus = index % 3 == 2;
+    if has_gpus {
+        resources["nvidia.com/gpu"] = "8".into();
+    }
     json!({
         "metadata": {
             "name": name,
@@ -34,6 +39,7 @@ fn node(index: u16) -> Value {
                 "kubernetes.io/arch": "amd64",
                 "topology.kubernetes.io/region": "region-1",
                 "topology.kubernetes.io/zone": zone,
+                "dominodatalab.com/node-pool": if has_gpus { "gpus" } else { "default" },
             },
         },
         "status": {"capacity": resources, "allocatable": resources},

@@ -19,8 +19,14 @@ fn cluster(desired: u32) -> Cluster {
 
 fn spec(desired: u32) -> ObjectSpec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group =
-        ObservedGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, template: None };
+    let group = ObservedGroup {
+        name: "default".to_owned(),
+        desired,
+        bounds,
+        floor_differs: false,
+        autoscaled: false,
+        template: None,
+    };
     ObjectSpec { identity: "o".to_owned(), fence: Fence(5), groups: vec![group], ..ObjectSpec::default() }
 }
 
@@ -34,6 +40,7 @@ fn member(name: &str) -> ObservedMember {
         reason: String::new(),
         leaving: false,
         outdated: false,
+        created_at: None,
     }
 }
 

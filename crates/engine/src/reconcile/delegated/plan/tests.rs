@@ -17,8 +17,14 @@ fn sized(desired: u32) -> WriteGoal {
 
 fn object(desired: u32, fence: i64) -> ObjectSpec {
     let bounds = Some(Bounds { min: 0, max: None });
-    let group =
-        ObservedGroup { name: "default".to_owned(), desired, bounds, autoscaled: false, template: None };
+    let group = ObservedGroup {
+        name: "default".to_owned(),
+        desired,
+        bounds,
+        floor_differs: false,
+        autoscaled: false,
+        template: None,
+    };
     ObjectSpec { identity: "o".to_owned(), fence: Fence(fence), groups: vec![group], ..ObjectSpec::default() }
 }
 
@@ -32,6 +38,7 @@ fn member(name: &str, role: NodeRole) -> ObservedMember {
         reason: String::new(),
         leaving: false,
         outdated: false,
+        created_at: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the server may connect to by itself. Pure: same inputs, same answer.
+//! The addresses that requests to users' URLs may reach. Pure: the same inputs give the same result.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// Addresses, such as `10.0.0.0/8`, or one alone.
+/// A network such as `10.0.0.0/8`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(in crate::serve) struct Network(IpNet);
+pub struct Network(IpNet);
 
 impl FromStr for Network {
     type Err = String;
@@ -30,8 +30,8 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// What is closed unless the configuration opens it: this machine, the local network segment, addresses at which clouds answer
-/// with credentials, and the unspecified, multicast and broadcast addresses.
+/// Closed unless the configuration allows them: this machine, the local network segment, addresses at which clouds give out
+/// credentials, and the unspecified, multicast and broadcast addresses.
 const CLOSED: [&str; 12] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
@@ -50,27 +50,27 @@ const CLOSED: [&str; 12] = [
 /// The narrowest network that an address is in decides; of two as narrow, the one that was configured, and the one
 /// that closes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::serve) struct Rule {
+pub struct Rule {
     allowed: Vec<Network>,
     denied: Vec<Network>,
     closed: Vec<Network>,
 }
 
 impl Rule {
-    /// What was configured, on top of what is closed by itself; for development nothing is.
-    pub(in crate::serve) fn new(allowed: &[Network], denied: &[Network], dev: bool) -> Self {
+    /// The configured networks, above those that are closed by default; with `dev` none is.
+    pub fn new(allowed: &[Network], denied: &[Network], dev: bool) -> Self {
         let closed =
             if dev { Vec::new() } else { CLOSED.iter().filter_map(|text| text.parse().ok()).collect() };
         Self { allowed: allowed.to_vec(), denied: denied.to_vec(), closed }
     }
 
     /// Closes these addresses too.
-    pub(in crate::serve) fn close(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+    pub fn close(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         self.closed.extend(addresses.into_iter().map(|address| Network(meant(address).into())));
     }
 
     /// Whether the server may connect to an address.
-    pub(super) fn allows(&self, address: IpAddr) -> bool {
+    pub(crate) fn allows(&self, address: IpAddr) -> bool {
         let address = meant(address);
         let narrowest = |networks: &[Network]| {
             let around = networks.iter().filter(|network| network.0.contains(&address));
@@ -84,9 +84,9 @@ impl Rule {
     }
 }
 
-/// The address behind one of the newer kind that only stands for one of the older.
+/// The IPv4 address that an IPv6 address stands for, if it does.
 fn meant(address: IpAddr) -> IpAddr {
-    /// Where networks without the older kind reach it (RFC 6052).
+    /// The prefix by which networks without IPv4 reach it (RFC 6052).
     const TRANSLATED: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
     match address.to_canonical() {
         IpAddr::V6(six) if six.segments()[..6] == TRANSLATED => IpAddr::V4(last_four(six)),

@@ -1,4 +1,4 @@
-//! Poll URLs: nodes are asked how they are by a GET.
+//! Poll URLs: a GET asks whether a node is healthy.
 
 use std::time::Duration;
 
@@ -6,18 +6,17 @@ use async_trait::async_trait;
 use muster_core::policy::health::PollUrl;
 use muster_engine::ports::probe::{PollResult, Probe};
 use regex::bytes::{Regex, RegexBuilder};
-use reqwest::Response;
 
-use super::destination::{admit, place};
-use super::{Egress, reason, refusal};
+use crate::destination::{admit, place};
+use crate::{Egress, read, reason, refusal};
 
-/// Where a pattern is looked for: at most in the beginning of an answer.
+/// A pattern is searched in this many bytes from the start of a response.
 const READ: usize = 512 * 1024;
 
-/// How large a pattern may become that users write.
+/// The largest compiled pattern.
 const PATTERN: usize = 256 * 1024;
 
-/// The longest time for one question.
+/// The longest time for one poll, in seconds.
 const LONGEST: i64 = 60;
 
 #[async_trait]
@@ -33,17 +32,17 @@ impl Probe for Egress {
     async fn poll(&self, url: &str, options: &PollUrl) -> PollResult {
         let url = match admit(&self.rule, url) {
             Ok(url) => url,
-            Err(refused) => return not_asked(&refused.to_string()),
+            Err(refused) => return not_polled(&refused.to_string()),
         };
         let pattern = match pattern(options) {
             Ok(pattern) => pattern,
-            Err(error) => return not_asked(&error.to_string()),
+            Err(error) => return not_polled(&error.to_string()),
         };
         let place = place(&url);
-        let client = if options.poll_url_ssl_verify { &self.questions } else { &self.trusting };
+        let client = if options.poll_url_ssl_verify { &self.polls } else { &self.unverified_polls };
         let answered = client.get(url).timeout(within(options)).send().await;
         let polled = match answered {
-            Ok(answer) if answer.status().is_success() => match read(answer).await {
+            Ok(answer) if answer.status().is_success() => match read::at_most(answer, READ).await {
                 Ok(answer) if pattern.is_match(&answer) => PollResult::Healthy,
                 Ok(_) => {
                     PollResult::Unhealthy("it answers something else than its policy expects".to_owned())
@@ -52,7 +51,7 @@ impl Probe for Egress {
             },
             Ok(answer) => PollResult::Unhealthy(format!("it answers {}", answer.status())),
             Err(error) => match refusal(&error) {
-                Some(refused) => return not_asked(&refused.to_string()),
+                Some(refused) => return not_polled(&refused.to_string()),
                 None => PollResult::Unreachable(reason(&error)),
             },
         };
@@ -61,34 +60,21 @@ impl Probe for Egress {
     }
 }
 
-/// Nobody knows how the node is.
-fn not_asked(why: &str) -> PollResult {
-    tracing::warn!(why, "a poll URL is not asked, so its nodes count as well");
+/// The health of the node is unknown.
+fn not_polled(why: &str) -> PollResult {
+    tracing::warn!(why, "a poll URL is not polled, so its nodes count as healthy");
     PollResult::NotAllowed
 }
 
-/// Nothing expected is found in every answer.
+/// An empty pattern matches every response.
 fn pattern(options: &PollUrl) -> Result<Regex, regex::Error> {
     RegexBuilder::new(&options.poll_url_healthy_response).size_limit(PATTERN).build()
 }
 
-/// A tenth of the time between two tries, and at least a second.
+/// A tenth of the time between two polls, and at least a second.
 fn within(options: &PollUrl) -> Duration {
     let millis = options.poll_url_retry_interval.saturating_mul(100).clamp(1_000, LONGEST * 1_000);
     Duration::from_millis(millis.unsigned_abs())
-}
-
-/// The beginning of an answer, however long it goes on.
-async fn read(mut answer: Response) -> Result<Vec<u8>, reqwest::Error> {
-    let mut all = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        let room = READ.saturating_sub(all.len());
-        all.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if all.len() == READ {
-            break;
-        }
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

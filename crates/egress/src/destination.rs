@@ -1,4 +1,4 @@
-//! Whom a URL means, and whether the server may connect there.
+//! The host of a URL, and whether the server may connect to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::rule::Rule;
+use crate::rule::Rule;
 
-/// Why nothing is sent.
+/// Why nothing is sent to a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
-    /// It is not called at all.
+pub(crate) enum Refused {
+    /// It cannot be called at all.
     #[error(
         "'{0}' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
     )]
@@ -21,8 +21,8 @@ pub(super) enum Refused {
     Closed { host: String, address: IpAddr },
 }
 
-/// The URL, if it can be called and does not name a forbidden address; a name is looked at when it is connected to.
-pub(super) fn admit(rule: &Rule, text: &str) -> Result<Url, Refused> {
+/// The URL, if it can be called and does not name a forbidden address; a host name is checked when it is resolved.
+pub(crate) fn admit(rule: &Rule, text: &str) -> Result<Url, Refused> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let no_url = || Refused::NoUrl(without_secrets(text));
     let url = url.ok_or_else(no_url)?;
@@ -33,22 +33,22 @@ pub(super) fn admit(rule: &Rule, text: &str) -> Result<Url, Refused> {
     }
 }
 
-/// Where a URL points to: what stands behind the host may be known to few.
-pub(super) fn place(url: &Url) -> String {
+/// The origin of a URL, for messages: its path may be secret.
+pub(crate) fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// What can be shown of something that is no URL for us.
+/// The part of a text that is no URL which messages may show.
 fn without_secrets(text: &str) -> String {
     const SHOWN: usize = 40;
     let behind = text.rsplit('@').next().unwrap_or_default();
     behind.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN).collect()
 }
 
-/// Looks names up, and hands out only addresses that may be connected to. What is connected to is what was looked at:
-/// nobody looks the name up once more in between.
-pub(super) struct Guard {
-    pub(super) rule: Arc<Rule>,
+/// Resolves names, and returns only addresses that the rule allows. The client connects to just these: the name is not
+/// resolved a second time.
+pub(crate) struct Guard {
+    pub(crate) rule: Arc<Rule>,
 }
 
 impl Resolve for Guard {

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use muster_engine::ports::webhook::Webhooks;
 use serde_json::Value;
 
-use super::destination::{admit, place};
-use super::{Egress, reason, refusal};
+use crate::destination::{admit, place};
+use crate::{Egress, reason, refusal};
 
-/// How long one message may take; the next try follows in a while.
+/// The longest time for one message; it is retried later.
 const WITHIN: Duration = Duration::from_secs(10);
 
 #[async_trait]
@@ -21,14 +21,14 @@ impl Webhooks for Egress {
     async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
         let url = admit(&self.rule, url).map_err(|refused| refused.to_string())?;
         let place = place(&url);
-        // What is answered beside the status is nobody's business, and is not read.
-        let answered = self.messages.post(url).json(message).timeout(WITHIN).send().await;
+        // Only the status counts; the body is not read.
+        let answered = self.webhooks.post(url).json(message).timeout(WITHIN).send().await;
         match answered {
             Ok(answer) if answer.status().is_success() => Ok(()),
             Ok(answer) => Err(format!("{place} answered {}: a status of 2xx is expected", answer.status())),
             Err(error) => Err(match refusal(&error) {
                 Some(refused) => refused.to_string(),
-                None => format!("{place} cannot be told: {}", reason(&error)),
+                None => format!("{place} cannot be reached: {}", reason(&error)),
             }),
         }
     }

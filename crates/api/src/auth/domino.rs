@@ -1,0 +1,83 @@
+//! Scheme `domino`: API keys and tokens of Domino, which are forwarded to it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::header;
+use muster_core::principal::{Principal, Role};
+use muster_service::ports::domino::{DominoCredentials, DominoIdentity, DominoUser};
+
+use super::secret::PREFIX;
+use super::{AuthError, Authenticator, Caller};
+
+/// The scheme's name, in the configuration, in principals and in owners of clusters.
+pub const DOMINO_SCHEME: &str = "domino";
+
+/// The header of API keys.
+const API_KEY: &str = "x-domino-api-key";
+
+/// Authenticates by asking Domino whose the credentials are.
+///
+/// Clusters of all users of Domino share a namespace, so its users have no role in any project: they reach their own
+/// clusters through the scaler API only. Its admins are admins.
+pub struct DominoUsers {
+    domino: Arc<dyn DominoIdentity>,
+}
+
+impl DominoUsers {
+    /// Users of this deployment.
+    pub const fn new(domino: Arc<dyn DominoIdentity>) -> Self {
+        Self { domino }
+    }
+}
+
+impl Caller<'_> {
+    /// The credentials that are forwarded to Domino: the API key, else the `Authorization` header. Tokens of Muster are
+    /// not forwarded.
+    pub fn domino_credentials(&self) -> Option<DominoCredentials> {
+        let text =
+            |name: &str| Some(self.headers.get(name)?.to_str().ok()?.trim()).filter(|text| !text.is_empty());
+        if self.headers.get(API_KEY).is_some_and(|key| !key.is_empty()) {
+            return text(API_KEY).map(|key| DominoCredentials::ApiKey(key.to_owned()));
+        }
+        let value = text(header::AUTHORIZATION.as_str())?;
+        let is_ours = self.token().is_some_and(|token| token.starts_with(PREFIX));
+        (!is_ours).then(|| DominoCredentials::Authorization(value.to_owned()))
+    }
+}
+
+fn principal(user: DominoUser) -> Principal {
+    let DominoUser { id, name, is_admin } = user;
+    let roles = is_admin.then_some(Role::Admin);
+    Principal {
+        scheme: DOMINO_SCHEME.to_owned(),
+        id,
+        name,
+        project: String::new(),
+        roles: BTreeSet::from_iter(roles),
+    }
+}
+
+#[async_trait]
+impl Authenticator for DominoUsers {
+    fn scheme(&self) -> &'static str {
+        DOMINO_SCHEME
+    }
+
+    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        let Some(credentials) = caller.domino_credentials() else { return Ok(None) };
+        let user = self.domino.identify(&credentials).await;
+        let user =
+            user.map_err(|error| AuthError::Unavailable(format!("cannot identify the caller: {error}")))?;
+        Ok(user.map(principal))
+    }
+
+    /// Domino identifies users by their credentials only, and those are not stored.
+    async fn resolve(&self, _: &Principal) -> Result<Option<Principal>, AuthError> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,66 @@
+use http::{HeaderMap, HeaderName, HeaderValue};
+use muster_service::ports::domino::DominoUnavailable;
+use rstest::rstest;
+
+use super::*;
+
+/// A Domino that knows one API key and one token.
+struct FakeDomino;
+
+#[async_trait]
+impl DominoIdentity for FakeDomino {
+    async fn identify(
+        &self,
+        credentials: &DominoCredentials,
+    ) -> Result<Option<DominoUser>, DominoUnavailable> {
+        let user = |id: &str, is_admin| Some(DominoUser { id: id.to_owned(), name: id.to_owned(), is_admin });
+        Ok(match credentials {
+            DominoCredentials::ApiKey(key) if key == "down" => {
+                return Err(DominoUnavailable("it took too long".to_owned()));
+            }
+            DominoCredentials::ApiKey(key) if key == "key" => user("ann", false),
+            DominoCredentials::Authorization(value) if value == "Bearer token" => user("root", true),
+            _ => None,
+        })
+    }
+}
+
+fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
+    let header = |(name, value): &(&'static str, &str)| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
+    };
+    given.iter().map(header).collect()
+}
+
+#[rstest]
+#[case::key(&[("x-domino-api-key", "key")], Ok(Some("ann")))]
+#[case::token(&[("authorization", "Bearer token")], Ok(Some("root")))]
+#[case::key_wins(&[("x-domino-api-key", "key"), ("authorization", "Bearer token")], Ok(Some("ann")))]
+#[case::wrong_key_wins(&[("x-domino-api-key", "wrong"), ("authorization", "Bearer token")], Ok(None))]
+#[case::empty_key(&[("x-domino-api-key", ""), ("authorization", "Bearer token")], Ok(Some("root")))]
+#[case::ours(&[("authorization", "Bearer mst_token")], Ok(None))]
+#[case::none(&[], Ok(None))]
+#[case::down(&[("x-domino-api-key", "down")], Err("cannot identify the caller: it took too long"))]
+#[tokio::test]
+async fn users_are_those_that_domino_knows(
+    #[case] given: &[(&'static str, &str)],
+    #[case] expected: Result<Option<&str>, &str>,
+) {
+    let headers = headers(given);
+    let found = DominoUsers::new(Arc::new(FakeDomino)).authenticate(Caller { headers: &headers }).await;
+    let found =
+        found.map(|principal| principal.map(|principal| principal.id)).map_err(|error| error.to_string());
+    assert_eq!(found.as_ref().map(Option::as_deref).map_err(String::as_str), expected);
+}
+
+#[tokio::test]
+async fn users_have_no_role_and_no_project_unless_they_are_admins() {
+    let authenticate = async |given: &[(&'static str, &str)]| {
+        let headers = headers(given);
+        let found = DominoUsers::new(Arc::new(FakeDomino)).authenticate(Caller { headers: &headers }).await;
+        found.expect("an answer").expect("a principal")
+    };
+    let user = authenticate(&[("x-domino-api-key", "key")]).await;
+    assert_eq!((user.scheme.as_str(), user.project.as_str(), user.roles.len()), ("domino", "", 0));
+    assert!(authenticate(&[("authorization", "Bearer token")]).await.is_admin());
+}

@@ -1,0 +1,139 @@
+//! A request to the scaler API, parsed as far as every route needs it.
+
+use axum::body::Body;
+use http::request::Parts;
+use muster_core::action::Milestone;
+use muster_core::cluster::Cluster;
+use muster_core::principal::{Door, Principal};
+use muster_core::time::TimeSpan;
+use muster_service::ports::domino::DominoCredentials;
+use muster_service::{Access, Caller, Case, Mutation, Service, Verb, Wait};
+use serde_json::{Map, Value};
+
+use super::Scaler;
+use super::kind::Kind;
+use super::scaler_error::ScalerError;
+use crate::auth;
+use crate::body::{self, BodyError, ReadBody};
+use crate::error::ApiError;
+use crate::rest::BODY_LIMIT;
+
+/// How long a change may take to be applied: less than clients wait for an answer.
+const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(10);
+
+/// A parsed request.
+pub(super) struct Call {
+    pub(super) api: Scaler,
+    access: Access,
+    pub(super) kind: Kind,
+    /// The name of the cluster; empty in lists.
+    pub(super) name: String,
+    /// The rest of the path.
+    pub(super) node_type: String,
+    /// The parameters of the query.
+    pub(super) query: Vec<(String, String)>,
+    body: Result<Option<Value>, ScalerError>,
+    /// The credentials with which Domino is asked for its tiers.
+    pub(super) credentials: Option<DominoCredentials>,
+}
+
+impl Call {
+    pub(super) async fn read(
+        api: Scaler,
+        case: &Case,
+        parts: &Parts,
+        path: Vec<String>,
+        body: Body,
+    ) -> Result<Self, ScalerError> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        let principal = principal.ok_or_else(|| ApiError::unauthenticated("credentials are needed"))?;
+        let access = Access::open(case, principal).map_err(ApiError::from)?;
+        let mut path = path.into_iter();
+        // The body is read in any case, since a client reads no response while it sends.
+        let body = read_body(body).await;
+        let kind = Kind::read(&path.next().unwrap_or_default())?;
+        let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let credentials = auth::Caller { headers: &parts.headers }.domino_credentials();
+        Ok(Self {
+            api,
+            access,
+            kind,
+            name: path.next().unwrap_or_default(),
+            node_type: path.next().unwrap_or_default(),
+            query: query.into_owned().collect(),
+            body,
+            credentials,
+        })
+    }
+
+    pub(super) const fn service(&self) -> &Service {
+        &self.api.service
+    }
+
+    pub(super) const fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// A parameter of the query.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body; `expected` says what it should be.
+    pub(super) fn body(&self, expected: &str) -> Result<&Map<String, Value>, ScalerError> {
+        match &self.body {
+            Ok(Some(Value::Object(body))) => Ok(body),
+            Ok(_) => Err(ScalerError::bad_request(expected)),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The body, or an empty one.
+    pub(super) fn body_or_nothing(&self) -> Result<Map<String, Value>, ScalerError> {
+        match &self.body {
+            Ok(Some(Value::Object(body))) => Ok(body.clone()),
+            Ok(None) => Ok(Map::new()),
+            Ok(Some(_)) => Err(ScalerError::bad_request("the body must be a JSON object")),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The cluster that the path names, if the caller is its owner or an admin.
+    pub(super) async fn cluster(&self) -> Result<Cluster, ScalerError> {
+        let preferred = &self.api.settings.compute_namespace;
+        let found =
+            self.service().find_owned(&self.access, self.kind.framework(), &self.name, preferred).await;
+        let verb = if self.access.verb() == Verb::See { "access" } else { "update" };
+        found.map_err(|error| ScalerError::not_found(error, &self.name, verb))
+    }
+
+    /// The common part of changes.
+    pub(super) fn mutation(&self) -> Mutation {
+        let caller = Caller {
+            principal: self.access.principal().clone(),
+            door: Door::Scaler,
+            reason: String::new(),
+            request: None,
+        };
+        let wait = Wait { milestone: Milestone::Applied, at_most: APPLIED_WITHIN };
+        Mutation { access: self.access.clone(), caller, wait }
+    }
+}
+
+/// Reads a body as JSON, whatever its declared type; none if it is empty.
+async fn read_body(body: Body) -> Result<Option<Value>, ScalerError> {
+    let bytes = match body::read(body, BODY_LIMIT, 64 * BODY_LIMIT).await {
+        Ok(ReadBody { size, .. }) if size > BODY_LIMIT => {
+            let message = format!("the body has more than {BODY_LIMIT} bytes");
+            return Err(ApiError::too_large(message).into());
+        }
+        Ok(ReadBody { bytes, .. }) => bytes,
+        Err(BodyError::Broken(_)) => return Err(ScalerError::bad_request("the body is not complete")),
+        Err(late @ BodyError::Late) => return Err(ApiError::from(late).into()),
+    };
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let body = serde_json::from_slice(&bytes);
+    body.map(Some).map_err(|error| ScalerError::bad_request(format!("the body is no JSON: {error}")))
+}

@@ -1,0 +1,71 @@
+//! The kinds of clusters, by the plural names of their custom resources.
+
+use muster_core::cluster::Framework;
+
+use super::scaler_error::ScalerError;
+
+/// A kind of clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Dask,
+    Ray,
+    Spark,
+}
+
+impl Kind {
+    /// All kinds, in the order of their names.
+    pub(super) const ALL: [Self; 3] = [Self::Dask, Self::Ray, Self::Spark];
+
+    /// The kind that a path names.
+    pub(super) fn read(plural: &str) -> Result<Self, ScalerError> {
+        Self::ALL.into_iter().find(|kind| kind.plural() == plural).ok_or_else(|| {
+            let names = Self::ALL.map(|kind| format!("'{}'", kind.plural())).join(", ");
+            ScalerError::bad("invalid_kind", format!("kind must be one of [{names}]"))
+        })
+    }
+
+    /// Its name in paths.
+    pub(super) const fn plural(self) -> &'static str {
+        match self {
+            Self::Dask => "daskclusters",
+            Self::Ray => "rayclusters",
+            Self::Spark => "sparkclusters",
+        }
+    }
+
+    /// Its name in objects.
+    pub(super) const fn object_kind(self) -> &'static str {
+        match self {
+            Self::Dask => "DaskCluster",
+            Self::Ray => "RayCluster",
+            Self::Spark => "SparkCluster",
+        }
+    }
+
+    pub(super) const fn framework(self) -> Framework {
+        match self {
+            Self::Dask => Framework::Dask,
+            Self::Ray => Framework::Ray,
+            Self::Spark => Framework::Spark,
+        }
+    }
+
+    /// The key of the head in specs, which is the component in names of pods too.
+    pub(super) const fn head(self) -> &'static str {
+        match self {
+            Self::Dask => "scheduler",
+            Self::Ray => "head",
+            Self::Spark => "master",
+        }
+    }
+
+    /// The stateful set of a component in Domino's clusters.
+    pub(super) fn stateful_set(self, cluster: &str, component: &str) -> String {
+        format!("{cluster}-{}-{component}", self.framework())
+    }
+
+    /// The pod of the head in Domino's clusters.
+    pub(super) fn head_pod(self, cluster: &str) -> String {
+        format!("{}-0", self.stateful_set(cluster, self.head()))
+    }
+}

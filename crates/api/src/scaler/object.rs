@@ -1,0 +1,172 @@
+//! Clusters as this API shows them: Domino's objects as they are stored, and all others in the same form.
+
+use std::collections::HashMap;
+
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::ids::ClusterId;
+use muster_core::recipe::{GivenRecipe, NodeRecipe};
+use muster_core::shape::Shape;
+use muster_service::owned::{DOMINO_FLAVOR, PresentNodes};
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::kind::Kind;
+use super::scaler_error::ScalerError;
+use super::stamp;
+
+/// The label of the user that Domino started a cluster for.
+const STARTED_BY: &str = "dominodatalab.com/starting-user-id";
+
+/// The group and version of Domino's objects.
+const API_VERSION: &str = "distributed-compute.dominodatalab.com/v1alpha1";
+
+/// Clusters and what is known of them beside their rows.
+pub(super) struct Objects {
+    stored: HashMap<ClusterId, Value>,
+    nodes: PresentNodes,
+}
+
+impl Objects {
+    /// Reads what is needed to show these clusters.
+    pub(super) async fn read(call: &Call, clusters: &[Cluster]) -> Result<Self, ScalerError> {
+        let ids = |is_domino: bool| -> Vec<ClusterId> {
+            clusters
+                .iter()
+                .filter(|cluster| is_of_domino(cluster) == is_domino)
+                .map(|cluster| cluster.id)
+                .collect()
+        };
+        let (domino, others) = (ids(true), ids(false));
+        let service = call.service();
+        Ok(Self {
+            stored: service.cluster_objects(&domino).await?,
+            nodes: service.present_nodes(&others).await?,
+        })
+    }
+
+    /// The stored object of a cluster of Domino.
+    pub(super) fn stored(&self, cluster: &Cluster) -> Option<&Value> {
+        self.stored.get(&cluster.id)
+    }
+
+    /// A cluster as it is shown.
+    pub(super) fn show(&mut self, call: &Call, cluster: &Cluster) -> Value {
+        match self.stored.remove(&cluster.id) {
+            Some(stored) => stored,
+            None => {
+                let nodes = self.nodes.remove(&cluster.id).unwrap_or_default();
+                rendered(call.kind, call.api.settings.max_replicas, cluster, &nodes)
+            }
+        }
+    }
+}
+
+fn is_of_domino(cluster: &Cluster) -> bool {
+    cluster.flavor.as_deref() == Some(DOMINO_FLAVOR)
+}
+
+/// The namespace of a cluster as this API shows it: that of Domino's object, else the project.
+pub(super) fn namespace(cluster: &Cluster) -> &str {
+    if is_of_domino(cluster) { &cluster.namespace } else { &cluster.project }
+}
+
+/// The most workers that a cluster may be scaled to.
+pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
+    cluster.max_size().unwrap_or_else(|| ceiling.max(cluster.desired()))
+}
+
+/// A cluster of another provider in the form of Domino's objects. Nobody scales it below its size, so that is its least
+/// number of workers.
+fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
+    let mut labels = json!(cluster.labels);
+    labels[STARTED_BY] = cluster.owner.id.clone().into();
+    let given = GivenRecipe::stored_in(&cluster.spec);
+    let workers = cluster.groups.first().map(NodeRecipe::of_group).unwrap_or_default();
+    let desired = cluster.desired();
+    let mut worker = node(&workers);
+    worker.insert("replicas".to_owned(), desired.into());
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": kind.object_kind(),
+        "metadata": {
+            "name": cluster.name,
+            "namespace": namespace(cluster),
+            "uid": cluster.id.to_string(),
+            "creationTimestamp": stamp::show(stamp::whole_seconds(cluster.init_at)),
+            "generation": cluster.generation,
+            "labels": labels,
+            "annotations": cluster.annotations,
+        },
+        "spec": {
+            "autoscaling": {
+                "minReplicas": desired.max(1),
+                "maxReplicas": max_replicas(cluster, ceiling),
+            },
+            kind.head(): node(&given.head),
+            "worker": worker,
+        },
+        "status": {
+            "clusterStatus": state(cluster.status),
+            "reason": cluster.status_reason,
+            "startTime": cluster.created_at.map(|at| stamp::show(stamp::whole_seconds(at))),
+            "nodes": nodes,
+            "workerReplicas": cluster.observed.ready_workers,
+        },
+    })
+}
+
+/// The state of a cluster in Domino's words.
+const fn state(status: ClusterStatus) -> &'static str {
+    match status {
+        ClusterStatus::Init => "Pending",
+        ClusterStatus::Creating => "Starting",
+        ClusterStatus::Deleting | ClusterStatus::Deleted => "Stopping",
+        ClusterStatus::Error | ClusterStatus::Critical => "Failed",
+        _ => "Running",
+    }
+}
+
+fn node(recipe: &NodeRecipe) -> Map<String, Value> {
+    let shape = recipe.shape();
+    let mut node = Map::new();
+    node.insert("resources".to_owned(), resources(&shape));
+    node.insert("labels".to_owned(), json!(recipe.pod.labels));
+    node.insert("nodeSelector".to_owned(), json!(shape.selectors));
+    node
+}
+
+fn resources(shape: &Shape) -> Value {
+    let (mut requests, mut limits) = (Map::new(), Map::new());
+    if let Some(cpu) = shape.cpu {
+        requests.insert("cpu".to_owned(), cpu.to_string().into());
+    }
+    if let Some(memory) = shape.memory {
+        requests.insert("memory".to_owned(), memory.to_string().into());
+    }
+    if let Some(gpu) = shape.gpu.filter(|gpu| *gpu > 0) {
+        requests.insert(shape.gpu_resource().to_owned(), gpu.to_string().into());
+    }
+    if let Some(cpu) = shape.limits.cpu {
+        limits.insert("cpu".to_owned(), cpu.to_string().into());
+    }
+    if let Some(memory) = shape.limits.memory {
+        limits.insert("memory".to_owned(), memory.to_string().into());
+    }
+    json!({"requests": requests, "limits": limits})
+}
+
+/// Blanks the secrets of an object, for lists.
+pub(super) fn blank_secrets(object: &mut Value) {
+    if let Some(contents) = object.pointer_mut("/spec/kerberosKeytab/contents") {
+        *contents = "".into();
+    }
+    let variables = object.pointer_mut("/spec/envVars").and_then(Value::as_array_mut);
+    for variable in variables.into_iter().flatten() {
+        if let Some(value) = variable.get_mut("value") {
+            *value = "".into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Restarts of heads.
+
+use axum::response::Response;
+use http::StatusCode;
+use muster_core::cluster::Cluster;
+use muster_core::node::NodeRole;
+use muster_core::restart::ReplacedHead;
+use muster_core::time::Timestamp;
+use muster_service::owned::OwnerChange;
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::head_tier::check_supported;
+use super::object::{Objects, namespace};
+use super::scale::change_of;
+use super::scaler_error::{ScalerError, answer};
+use super::{stamp, tiers};
+
+/// How long the old head may take to end, in seconds.
+const GRACE: u32 = 20;
+
+/// Restarts the head; with another tier if the body names one.
+pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
+    let tier = tiers::strict(&call.body_or_nothing()?, tiers::HEAD)?;
+    let cluster = call.cluster().await?;
+    let started = call.service().now();
+    let replaced = match tier {
+        Some(name) if change_tier(call, &cluster, &name).await? => None,
+        _ => {
+            let (_, action) = call.service().restart_owned(&call.mutation(), &cluster).await?;
+            ReplacedHead::of(&action)
+        }
+    };
+    let replaced = match replaced {
+        Some(replaced) => replaced,
+        None => present_head(call, &cluster, started).await?,
+    };
+    let ReplacedHead { name, uid, namespace: _, at } = replaced;
+    let body = json!({
+        "ok": true,
+        "namespace": namespace(&cluster),
+        "pod": name,
+        "grace_period_seconds": GRACE,
+        "started_at": stamp::show(stamp::whole_seconds(at)),
+        "k8s_response": {"kind": "Status", "status": "Success", "details": {"name": name, "uid": uid}},
+    });
+    Ok(answer(StatusCode::ACCEPTED, &body))
+}
+
+/// Gives the head another tier; whether that replaces it, so that it need not be restarted.
+async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool, ScalerError> {
+    let before = Objects::read(call, std::slice::from_ref(cluster)).await?;
+    check_supported(call.kind, before.stored(cluster))?;
+    let tier = call.tier(cluster, name).await?;
+    let change = OwnerChange { head: Some(change_of(&tier)?), ..OwnerChange::default() };
+    let (changed, _) = call.service().change_owned(&call.mutation(), cluster, change).await?;
+    let after = Objects::read(call, std::slice::from_ref(&changed)).await?;
+    let head = |object: Option<&Value>| object.map(|object| object["spec"][call.kind.head()].clone());
+    let is_other = match (head(before.stored(cluster)), head(after.stored(&changed))) {
+        (Some(before), Some(after)) => before != after,
+        _ => !changed.has_same_recipe(cluster),
+    };
+    Ok(is_other && call.service().replaces_changed_nodes(&changed))
+}
+
+/// The head as it is, where no restart has recorded the one that it replaces.
+async fn present_head(call: &Call, cluster: &Cluster, at: Timestamp) -> Result<ReplacedHead, ScalerError> {
+    let nodes = call.service().nodes_of(cluster).await?;
+    let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
+    let (name, uid) = match head {
+        Some(head) => {
+            let uid = head.member_uid().unwrap_or_default();
+            (head.name, uid)
+        }
+        None => (call.kind.head_pod(&cluster.name), String::new()),
+    };
+    Ok(ReplacedHead { name, uid, namespace: cluster.namespace.clone(), at })
+}

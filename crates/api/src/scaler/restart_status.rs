@@ -1,0 +1,159 @@
+//! Whether nodes were restarted since a moment, and are ready.
+
+use axum::response::Response;
+use http::StatusCode;
+use muster_core::cluster::Cluster;
+use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::object::namespace;
+use super::scaler_error::{ScalerError, answer};
+use super::stamp;
+
+const NOT_RESTARTED: &str = "not_restarted";
+const NOT_READY: &str = "restarted_but_not_ready";
+const READY: &str = "restarted_and_ready";
+const COUNTS_OK: &str = "restarted_and_ready_counts_ok";
+const NO_HEAD: &str = "head_pod_not_found";
+
+/// The status of the head.
+pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
+    let since = since(call)?;
+    let cluster = call.cluster().await.map_err(|error| without_head(call, error, since))?;
+    let head = Nodes::read(call, &cluster, NodeRole::Head, since).await?;
+    let (restarted, ready) = (head.are_restarted(), head.are_ready());
+    let status = match (restarted, ready) {
+        (false, _) => NOT_RESTARTED,
+        (true, false) => NOT_READY,
+        (true, true) => READY,
+    };
+    let node = head.present.first();
+    let pod = node.map_or_else(|| call.kind.head_pod(&cluster.name), |head| head.name.clone());
+    let body = json!({
+        "ok": restarted && ready,
+        "restarted": restarted,
+        "ready": ready,
+        "status": status,
+        "namespace": namespace(&cluster),
+        "pod": pod,
+        "creationTimestamp": head.oldest().map(stamp::show),
+        "started_at": stamp::show(since),
+        "evaluated_with": "started_at",
+    });
+    Ok(answer(StatusCode::OK, &body))
+}
+
+/// The status of the head or of the workers, with their numbers.
+pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
+    let (role, component) = match call.node_type.as_str() {
+        "head" => (NodeRole::Head, call.kind.head()),
+        "worker" => (NodeRole::Worker, "worker"),
+        _ => return Err(ScalerError::bad_request("node type must be one of ['head', 'worker']")),
+    };
+    let since = since(call)?;
+    let cluster = call.cluster().await?;
+    let nodes = Nodes::read(call, &cluster, role, since).await?;
+    let desired = if role == NodeRole::Head { 1 } else { cluster.desired() };
+    let (running, ready) = (nodes.present.len(), nodes.ready());
+    let counts_fit = running == ready && usize::try_from(desired) == Ok(running);
+    let restarted = nodes.are_restarted() || (desired == 0 && running == 0);
+    let status = match (restarted, running == ready, counts_fit) {
+        (false, _, _) => NOT_RESTARTED,
+        (true, false, _) => NOT_READY,
+        (true, true, false) => READY,
+        (true, true, true) => COUNTS_OK,
+    };
+    let body = json!({
+        "ok": status == COUNTS_OK,
+        "status": status,
+        "restarted": restarted,
+        "node_type": call.node_type,
+        "desired_replicas": desired,
+        "running_pods": running,
+        "ready_pods": ready,
+        "ready_equals_running": running == ready,
+        "oldestCreationTimestamp": nodes.oldest().map(stamp::show),
+        "namespace": namespace(&cluster),
+        "statefulset": call.kind.stateful_set(&cluster.name, component),
+        "started_at": stamp::show(since),
+        "evaluated_with": "statefulset_pods",
+    });
+    Ok(answer(StatusCode::OK, &body))
+}
+
+/// The moment that a request asks about.
+fn since(call: &Call) -> Result<Timestamp, ScalerError> {
+    let given = call.parameter("started_at").and_then(stamp::read);
+    given.ok_or_else(|| ScalerError::bad_request("started_at (ISO-8601) is required"))
+}
+
+/// The error for a cluster that does not exist: no head is expected.
+fn without_head(call: &Call, error: ScalerError, since: Timestamp) -> ScalerError {
+    if error.status != StatusCode::NOT_FOUND {
+        return error;
+    }
+    let more = Map::from_iter([
+        ("status".to_owned(), NO_HEAD.into()),
+        ("ok".to_owned(), false.into()),
+        ("restarted".to_owned(), false.into()),
+        ("ready".to_owned(), false.into()),
+        ("namespace".to_owned(), call.api.settings.compute_namespace.clone().into()),
+        ("pod".to_owned(), Value::from(call.kind.head_pod(&call.name))),
+        ("started_at".to_owned(), stamp::show(since).into()),
+    ]);
+    ScalerError::new(StatusCode::NOT_FOUND, NO_HEAD, error.message).with(more)
+}
+
+/// The nodes of a role that exist, judged by when they were created.
+struct Nodes {
+    present: Vec<Node>,
+    since: Timestamp,
+    /// The UID of the head that the restart at that moment replaced.
+    replaced: Option<String>,
+}
+
+impl Nodes {
+    async fn read(
+        call: &Call,
+        cluster: &Cluster,
+        role: NodeRole,
+        since: Timestamp,
+    ) -> Result<Self, ScalerError> {
+        let mut nodes = call.service().nodes_of(cluster).await?;
+        nodes.retain(|node| {
+            node.role == role && node.physical_id.is_some() && node.status != NodeStatus::Deleting
+        });
+        let replaced = match role {
+            NodeRole::Head => {
+                let restarts = call.service().restarts_of(cluster).await?;
+                let is_asked = |at: Timestamp| stamp::whole_seconds(at) == stamp::whole_seconds(since);
+                restarts.into_iter().find(|restart| is_asked(restart.at)).map(|restart| restart.uid)
+            }
+            _ => None,
+        };
+        Ok(Self { present: nodes, since, replaced })
+    }
+
+    /// Whether there are any, and all of them were created since.
+    fn are_restarted(&self) -> bool {
+        let is_new = |node: &Node| {
+            let is_late = node.started_at().is_some_and(|at| at >= self.since);
+            is_late && (self.replaced.is_none() || node.member_uid() != self.replaced)
+        };
+        !self.present.is_empty() && self.present.iter().all(is_new)
+    }
+
+    fn are_ready(&self) -> bool {
+        !self.present.is_empty() && self.ready() == self.present.len()
+    }
+
+    fn ready(&self) -> usize {
+        self.present.iter().filter(|node| node.status == NodeStatus::Active).count()
+    }
+
+    fn oldest(&self) -> Option<Timestamp> {
+        self.present.iter().filter_map(Node::started_at).min()
+    }
+}

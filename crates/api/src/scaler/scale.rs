@@ -1,0 +1,152 @@
+//! Scaling: the number of workers, and the hardware tiers of workers and head, in one change.
+
+use axum::response::Response;
+use http::StatusCode;
+use muster_core::cluster::Cluster;
+use muster_core::tier::HardwareTier;
+use muster_service::owned::OwnerChange;
+use serde_json::{Map, Number, Value};
+
+use super::call::Call;
+use super::object::{Objects, max_replicas};
+use super::scaler_error::{ScalerError, answer};
+use super::{head_tier, stamp, tiers};
+
+/// The refusal of every other number of workers.
+const REPLICAS: &str = "replicas must be a non-negative integer";
+
+/// Scales a cluster to a number of workers, at most its maximum.
+pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
+    let body = call.body(REPLICAS)?;
+    let requested = replicas(body)?;
+    let (worker, head) = (tiers::of_workers(body)?, tiers::strict(body, tiers::HEAD)?);
+    let cluster = call.cluster().await?;
+    let mut before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
+    let object = before.stored(&cluster);
+    let max = maximum(&cluster, object, call.api.settings.max_replicas)?;
+    if head.is_some() {
+        head_tier::check_supported(call.kind, object)?;
+    }
+    let has_workers = object.is_none_or(|object| object["spec"]["worker"].is_object());
+    let effective = u32::try_from(requested).unwrap_or(u32::MAX).min(max);
+    let (worker, mut ignored) = call.worker_tier(&cluster, worker).await?;
+    let worker = worker.filter(|tier| {
+        if !has_workers {
+            ignored = Some(tiers::ignored(&tier.name.as_str().into(), "the cluster has no spec.worker"));
+        }
+        has_workers
+    });
+    let head = match head {
+        Some(name) => Some(call.tier(&cluster, &name).await?),
+        None => None,
+    };
+    let change = OwnerChange {
+        // An object without workers has only the least number, which is at least one.
+        size: Some(if has_workers { effective } else { effective.max(1) }),
+        worker: worker.as_ref().map(change_of).transpose()?,
+        head: head.as_ref().map(change_of).transpose()?,
+    };
+    let started = call.service().now();
+    let (cluster, _) = call.service().change_owned(&call.mutation(), &cluster, change).await?;
+    before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
+    let mut answered = Map::from_iter([
+        ("kind".to_owned(), call.kind.plural().into()),
+        ("name".to_owned(), call.name.clone().into()),
+        ("requested_replicas".to_owned(), requested.into()),
+        ("effective_replicas".to_owned(), effective.into()),
+        ("maxReplicas".to_owned(), max.into()),
+        ("capped".to_owned(), (requested > u64::from(max)).into()),
+        ("restarted_ts".to_owned(), stamp::show(stamp::whole_seconds(started)).into()),
+        ("object".to_owned(), before.show(call, &cluster)),
+    ]);
+    answered.extend(worker.map(|tier| ("worker_hw_tier_id".to_owned(), tier.shown)));
+    answered.extend(head.map(|tier| (tiers::HEAD.to_owned(), tier.name.into())));
+    answered.extend(ignored.map(|ignored| ("ignored_hw_tier".to_owned(), ignored)));
+    Ok(answer(StatusCode::OK, &Value::Object(answered)))
+}
+
+pub(super) fn change_of(tier: &HardwareTier) -> Result<muster_core::change::NodeChange, ScalerError> {
+    tier.change().map_err(|why| ScalerError::bad("invalid_hw_tier", why))
+}
+
+/// The number of workers that a body asks for.
+fn replicas(body: &Map<String, Value>) -> Result<u64, ScalerError> {
+    let whole = match body.get("replicas") {
+        Some(Value::Number(number)) => whole(number),
+        Some(Value::String(text)) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    };
+    whole.filter(|whole| *whole <= i64::MAX.unsigned_abs()).ok_or_else(|| ScalerError::bad_request(REPLICAS))
+}
+
+fn whole(number: &Number) -> Option<u64> {
+    /// The first number that does not fit.
+    const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+    number.as_u64().or_else(|| {
+        let float =
+            number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..TOO_LARGE).contains(float))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
+        Some(float as u64)
+    })
+}
+
+/// The most workers that a cluster may have; the error says why it cannot be scaled.
+fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u32, ScalerError> {
+    let not_scalable =
+        |why: &str| Err(ScalerError::conflict("not_scalable", format!("Cannot scale this cluster: {why}")));
+    let Some(object) = object else {
+        return match cluster.groups.as_slice() {
+            [group] if cluster.observed.autoscaled.contains(&group.name) => {
+                not_scalable("its own autoscaler decides on the number of workers")
+            }
+            [_] => Ok(max_replicas(cluster, ceiling)),
+            _ => not_scalable("it has several groups of workers"),
+        };
+    };
+    let autoscaling = &object["spec"]["autoscaling"];
+    if !autoscaling.is_object() {
+        return not_scalable("autoscaling not enabled");
+    }
+    let max =
+        autoscaling["maxReplicas"].as_u64().and_then(|max| u32::try_from(max).ok()).filter(|max| *max > 0);
+    max.ok_or_else(|| {
+        ScalerError::conflict("invalid_autoscaling", "autoscaling.maxReplicas is missing or invalid")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!(3), Some(3))]
+    #[case(json!(0), Some(0))]
+    #[case(json!(3.0), Some(3))]
+    #[case(json!("3"), Some(3))]
+    #[case(json!(i64::MAX), Some(9_223_372_036_854_775_807))]
+    #[case(json!(9_223_372_036_854_775_808_u64), None)]
+    #[case(json!(1e30), None)]
+    #[case(json!(-1), None)]
+    #[case(json!(2.5), None)]
+    #[case(json!("-1"), None)]
+    #[case(json!("three"), None)]
+    #[case(json!(""), None)]
+    #[case(json!(true), None)]
+    #[case(json!(null), None)]
+    #[case(json!([3]), None)]
+    fn only_whole_numbers_from_zero_on_are_numbers_of_workers(
+        #[case] given: Value,
+        #[case] number: Option<u64>,
+    ) {
+        let body = Map::from_iter([("replicas".to_owned(), given)]);
+        assert_eq!(replicas(&body).ok(), number);
+    }
+
+    #[test]
+    fn a_missing_number_is_refused() {
+        assert_eq!(replicas(&Map::new()).map_err(|error| error.message), Err(REPLICAS.to_owned()));
+    }
+}

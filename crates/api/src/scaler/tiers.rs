@@ -1,0 +1,127 @@
+//! Hardware tiers by name: Domino's where it is configured, otherwise the compute templates of the cluster's namespace.
+
+use http::StatusCode;
+use muster_core::cluster::Cluster;
+use muster_core::tier::HardwareTier;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::scaler_error::ScalerError;
+
+/// The keys in which existing clients name a tier for workers; they never fail a request.
+const ALIASES: [&str; 2] = ["worker_hw_tier", "worker_hw_tier_id"];
+
+/// The key that names a tier for workers.
+const WORKER: &str = "worker_hw_tier_name";
+
+/// The key that names a tier for the head.
+pub(super) const HEAD: &str = "head_hw_tier_name";
+
+/// The tier that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TierName {
+    /// An unknown tier is an error.
+    Strict(String),
+    /// An unknown tier is ignored, and reported.
+    Alias(Value),
+}
+
+/// The name under a key: null counts as absent, and anything but a text is refused.
+pub(super) fn strict(body: &Map<String, Value>, key: &str) -> Result<Option<String>, ScalerError> {
+    match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if !name.trim().is_empty() => Ok(Some(name.clone())),
+        Some(_) => Err(ScalerError::bad_request(format!("{key} must be the name of a hardware tier"))),
+    }
+}
+
+/// The tier for workers that a body names.
+pub(super) fn of_workers(body: &Map<String, Value>) -> Result<Option<TierName>, ScalerError> {
+    if let Some(name) = strict(body, WORKER)? {
+        return Ok(Some(TierName::Strict(name)));
+    }
+    let given = ALIASES.iter().filter_map(|key| body.get(*key)).find(|value| !value.is_null());
+    Ok(given.cloned().map(TierName::Alias))
+}
+
+/// A tier that was not applied, as answers report it.
+pub(super) fn ignored(name: &Value, reason: &str) -> Value {
+    json!({"name": name, "reason": reason})
+}
+
+impl Call {
+    /// The tier of this name or id, if clusters of this kind may have it.
+    pub(super) async fn tier(&self, cluster: &Cluster, name: &str) -> Result<HardwareTier, ScalerError> {
+        let found = match &self.api.tiers {
+            Some(domino) => {
+                let unavailable =
+                    |why: String| ScalerError::new(StatusCode::BAD_GATEWAY, "tiers_unavailable", why);
+                let credentials = self.credentials.as_ref().ok_or_else(|| {
+                    unavailable("Hardware tiers are Domino's: send its API key or token".to_owned())
+                })?;
+                let tiers = domino.tiers(credentials).await;
+                let tiers = tiers.map_err(|error| unavailable(error.to_string()))?;
+                let by_name = tiers.iter().find(|tier| tier.name == name);
+                by_name.or_else(|| tiers.iter().find(|tier| tier.id == name)).cloned()
+            }
+            None => self.service().template_tier(&cluster.namespace, name).await?,
+        };
+        let invalid = |message: String| ScalerError::bad("invalid_hw_tier", message);
+        let tier = found.ok_or_else(|| invalid(format!("Hardware tier not found: {name}")))?;
+        if !tier.allows(self.kind.plural()) {
+            let kinds: Vec<String> = tier.restricted_to.iter().map(|kind| format!("'{kind}'")).collect();
+            let kinds = kinds.join(", ");
+            return Err(invalid(format!("Hardware tier '{name}' is restricted to [{kinds}]")));
+        }
+        match &tier.shape {
+            Ok(_) => Ok(tier),
+            Err(why) => Err(invalid(format!("Hardware tier '{name}' cannot be used: {why}"))),
+        }
+    }
+
+    /// The tier that a request names, or why it is ignored.
+    pub(super) async fn worker_tier(
+        &self,
+        cluster: &Cluster,
+        named: Option<TierName>,
+    ) -> Result<(Option<HardwareTier>, Option<Value>), ScalerError> {
+        match named {
+            None => Ok((None, None)),
+            Some(TierName::Strict(name)) => Ok((Some(self.tier(cluster, &name).await?), None)),
+            Some(TierName::Alias(Value::String(name))) => match self.tier(cluster, &name).await {
+                Ok(tier) => Ok((Some(tier), None)),
+                Err(error) => Ok((None, Some(ignored(&name.into(), &error.message)))),
+            },
+            Some(TierName::Alias(given)) => {
+                Ok((None, Some(ignored(&given, "it is no name of a hardware tier"))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn named(body: &Value) -> Result<Option<TierName>, &'static str> {
+        of_workers(body.as_object().expect("a map")).map_err(|error| error.error)
+    }
+
+    #[rstest]
+    #[case::none(json!({}), Ok(None))]
+    #[case::null(json!({"worker_hw_tier_name": null}), Ok(None))]
+    #[case::named(json!({"worker_hw_tier_name": "A", "worker_hw_tier": "B"}), Ok(Some(TierName::Strict("A".to_owned()))))]
+    #[case::alias(json!({"worker_hw_tier": "B", "worker_hw_tier_id": "C"}), Ok(Some(TierName::Alias(json!("B")))))]
+    #[case::second_alias(json!({"worker_hw_tier": null, "worker_hw_tier_id": "C"}), Ok(Some(TierName::Alias(json!("C")))))]
+    #[case::odd_alias(json!({"worker_hw_tier": 7}), Ok(Some(TierName::Alias(json!(7)))))]
+    #[case::empty(json!({"worker_hw_tier_name": ""}), Err("bad_request"))]
+    #[case::number(json!({"worker_hw_tier_name": 3}), Err("bad_request"))]
+    fn a_tier_is_named_by_one_of_three_keys(
+        #[case] body: Value,
+        #[case] expected: Result<Option<TierName>, &'static str>,
+    ) {
+        assert_eq!(named(&body), expected);
+    }
+}

@@ -1,0 +1,138 @@
+//! All HTTP that the server sends by itself: webhooks, poll URLs, and requests to Domino.
+//!
+//! Users name the URLs of webhooks and polls, while the server may be behind a firewall, or beside services that trust
+//! every program of their machine. So these requests obey one rule about the addresses that they may reach. The address of
+//! Domino is in the configuration, and the rule does not apply to it.
+
+mod destination;
+mod domino;
+mod poll;
+mod read;
+mod rule;
+mod webhook;
+
+use std::error::Error;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, ClientBuilder};
+
+pub use domino::Domino;
+pub use rule::{Network, Rule};
+
+use destination::{Guard, Refused, admit};
+
+/// The most redirects that are followed.
+const REDIRECTS: usize = 5;
+
+/// The longest time for a connection to be established.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Idle connections to one host, and how long they are kept.
+const IDLE_CONNECTIONS: usize = 4;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Why no client can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make an HTTP client: {0}")]
+pub struct ClientError(String);
+
+/// Sends webhooks and polls URLs.
+pub struct Egress {
+    rule: Arc<Rule>,
+    /// For webhooks, which follow no redirects.
+    webhooks: Client,
+    /// For polls, which follow redirects.
+    polls: Client,
+    /// For polls that do not verify certificates.
+    unverified_polls: Client,
+}
+
+impl Egress {
+    /// Requests that obey this rule.
+    pub fn new(rule: Rule) -> Result<Self, ClientError> {
+        let rule = Arc::new(rule);
+        let redirects = || {
+            let rule = Arc::clone(&rule);
+            Policy::custom(move |attempt| follow(&rule, attempt))
+        };
+        Ok(Self {
+            webhooks: guarded(&rule, |builder| builder.redirect(Policy::none()))?,
+            polls: guarded(&rule, |builder| builder.redirect(redirects()))?,
+            unverified_polls: guarded(&rule, |builder| {
+                builder.redirect(redirects()).tls_danger_accept_invalid_certs(true)
+            })?,
+            rule,
+        })
+    }
+}
+
+/// The addresses of a host; none if its name cannot be resolved.
+pub async fn addresses(host: &str) -> Vec<IpAddr> {
+    match tokio::net::lookup_host((host, 0)).await {
+        Ok(found) => found.map(|address| address.ip()).collect(),
+        Err(error) => {
+            tracing::warn!(host, %error, "cannot close this host to webhooks: its name cannot be resolved");
+            Vec::new()
+        }
+    }
+}
+
+/// A client that connects only to addresses that the rule allows.
+fn guarded(rule: &Arc<Rule>, more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, ClientError> {
+    client(|builder| {
+        let guard = Guard { rule: Arc::clone(rule) };
+        // A proxy would connect instead of this client, and does not know the rule.
+        more(builder).no_proxy().dns_resolver(Arc::new(guard))
+    })
+}
+
+/// A client that keeps connections and bounds its time.
+fn client(more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, ClientError> {
+    let builder = || {
+        let builder = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .referer(false)
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")));
+        more(builder)
+    };
+    let made = builder().build().or_else(|error| {
+        let why = reason(&error);
+        tracing::warn!(why, "this machine has no certificates of authorities: no https URL is trusted");
+        builder().tls_certs_only([]).build()
+    });
+    made.map_err(|error| ClientError(reason(&error)))
+}
+
+/// Checks every redirect like the first URL.
+fn follow(rule: &Rule, attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    if attempt.previous().len() > REDIRECTS {
+        return attempt.error(format!("it was redirected more than {REDIRECTS} times"));
+    }
+    match admit(rule, attempt.url().as_str()) {
+        Ok(_) => attempt.follow(),
+        Err(refused) => attempt.error(refused),
+    }
+}
+
+/// The refusal of the rule that caused an error, if one did.
+fn refusal(error: &reqwest::Error) -> Option<&Refused> {
+    causes(error).find_map(|cause| cause.downcast_ref::<Refused>())
+}
+
+/// The last cause of an error; those before it only name the step that failed, with the URL and its secrets.
+fn reason(error: &reqwest::Error) -> String {
+    let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
+    if error.is_timeout() { "it took too long".to_owned() } else { last }
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Reads the beginning of a response, whatever its length.
+
+use reqwest::Response;
+
+/// The first bytes of a body, at most `limit` of them.
+pub(crate) async fn at_most(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
+    let mut all = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit.saturating_sub(all.len());
+        all.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if all.len() == limit {
+            break;
+        }
+    }
+    Ok(all)
+}

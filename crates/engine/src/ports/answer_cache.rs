@@ -1,0 +1,59 @@
+//! A short-lived cache of what an external service answered to a caller's credentials.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use muster_core::time::{TimeSpan, Timestamp};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+
+use crate::ports::clock::Clock;
+
+/// How long an answer is cached, and thus how long a revoked credential may still be accepted.
+pub const LIFETIME: TimeSpan = TimeSpan::from_secs(5);
+
+/// The most entries; answers beyond that are not cached.
+pub const CAPACITY: usize = 10_000;
+
+/// Answers by the hash of the credentials: the cache holds no credentials.
+pub struct AnswerCache<T> {
+    clock: Arc<dyn Clock>,
+    entries: Mutex<HashMap<Key, Entry<T>>>,
+}
+
+type Key = [u8; 32];
+
+struct Entry<T> {
+    until: Timestamp,
+    answer: T,
+}
+
+impl<T: Clone> AnswerCache<T> {
+    /// An empty cache.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, entries: Mutex::default() }
+    }
+
+    /// The answer to these credentials, if it is still cached.
+    pub fn get(&self, credentials: &str) -> Option<T> {
+        let now = self.clock.now();
+        let entries = self.entries.lock();
+        entries.get(&key(credentials)).filter(|entry| entry.until > now).map(|entry| entry.answer.clone())
+    }
+
+    /// Caches an answer.
+    pub fn put(&self, credentials: &str, answer: T) {
+        let now = self.clock.now();
+        let mut entries = self.entries.lock();
+        if entries.len() >= CAPACITY {
+            entries.retain(|_, entry| entry.until > now);
+        }
+        if entries.len() < CAPACITY {
+            entries.insert(key(credentials), Entry { until: now.after(LIFETIME), answer });
+        }
+    }
+}
+
+fn key(credentials: &str) -> Key {
+    Sha256::digest(credentials).into()
+}

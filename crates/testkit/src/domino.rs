@@ -1,0 +1,95 @@
+//! Domino as far as Muster calls it: who is calling, and which hardware tiers exist.
+
+use serde_json::{Value, json};
+
+use crate::outside::{Called, Outside, Reply};
+
+/// A Domino with two users, an admin and some hardware tiers. API keys are `ann`, `bob` and `root`, tokens
+/// `Bearer ann-token`, `Bearer bob-token` and `Bearer root-token`; the ids of the users are `id-ann` and so on.
+pub struct FakeDomino {
+    outside: Outside,
+}
+
+impl FakeDomino {
+    /// A Domino that answers.
+    pub async fn start() -> Self {
+        Self { outside: Outside::answering(answer).await }
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        self.outside.url("")
+    }
+
+    /// Answers every request by a function from now on: slow, wrong or not at all.
+    pub fn fails(&self, reply: Reply) {
+        self.outside.answers_by(move |_| reply.clone());
+    }
+
+    /// Shows no tiers from now on, and knows its users.
+    pub fn fails_for_tiers(&self, reply: Reply) {
+        self.outside.answers_by(move |called| {
+            if called.line.contains("hardwareTier") { reply.clone() } else { answer(called) }
+        });
+    }
+
+    /// Answers again.
+    pub fn recovers(&self) {
+        self.outside.answers_by(answer);
+    }
+
+    /// The requests that were received and not read yet.
+    pub fn received(&mut self) -> Vec<Called> {
+        self.outside.received()
+    }
+}
+
+fn answer(called: &Called) -> Reply {
+    let name = match (called.header("x-domino-api-key"), called.header("authorization")) {
+        ("", token) => token.strip_prefix("Bearer ").and_then(|token| token.strip_suffix("-token")),
+        (key, _) => Some(key),
+    };
+    let known = name.filter(|name| ["ann", "bob", "root"].contains(name));
+    let Some(name) = known else { return Reply::Now(401, json!({"message": "unknown"}).to_string()) };
+    let body = match called.line.as_str() {
+        "GET /v4/auth/principal" => json!({
+            "isAnonymous": false, "isAdmin": name == "root", "canonicalId": format!("id-{name}"),
+            "canonicalName": name, "allowedSystemOperations": [], "featureFlags": [],
+        }),
+        "GET /v4/hardwareTier" => json!({"hardwareTiers": tiers()}),
+        _ => return Reply::Now(404, json!({"message": "not found"}).to_string()),
+    };
+    Reply::Now(200, body.to_string())
+}
+
+fn tiers() -> Vec<Value> {
+    let tier = |id: &str, name: &str, cores: f64, memory: f64, change: Value| {
+        let mut tier = json!({
+            "id": id, "name": name, "nodePool": "default", "gpuConfiguration": null, "hwtFlags": {},
+            "hwtResources": {
+                "cores": cores, "coresLimit": null, "memory": {"value": memory, "unit": "GiB"},
+                "memoryLimit": null, "allowSharedMemoryToExceedDefault": false,
+            },
+            "computeClusterRestrictions": {
+                "restrictToSpark": false, "restrictToRay": false, "restrictToDask": false, "restrictToMpi": false,
+            },
+            "centsPerMinute": 0, "podCustomization": {}, "metadata": {},
+        });
+        for (key, value) in change.as_object().into_iter().flatten() {
+            tier[key] = value.clone();
+        }
+        tier
+    };
+    vec![
+        tier("small-k8s", "Small", 1.0, 4.0, json!({})),
+        tier("medium-k8s", "Medium", 2.0, 8.0, json!({})),
+        tier(
+            "gpu-k8s",
+            "GPU",
+            2.0,
+            8.0,
+            json!({"nodePool": "gpus", "gpuConfiguration": {"numberOfGpus": 1, "gpuKey": "nvidia.com/gpu"}}),
+        ),
+        tier("mpi-k8s", "MPI", 1.0, 4.0, json!({"hwtComputeClusterRestrictions": {"restrictToMpi": true}})),
+    ]
+}
