@@ -1,3 +1,6 @@
+use muster_engine::ports::clock::SystemClock;
+use muster_testkit::FakeDomino;
+use muster_testkit::outside::Reply;
 use rstest::rstest;
 use serde_json::json;
 
@@ -31,4 +34,54 @@ fn the_same_text_in_two_headers_is_two_credentials() {
         (DominoCredentials::ApiKey("x".to_owned()), DominoCredentials::Authorization("x".to_owned()));
     assert_ne!(cache_key(&key), cache_key(&token));
     assert!(!format!("{key:?} {token:?}").contains('x'));
+}
+
+fn domino(fake: &FakeDomino) -> Domino {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Domino::new(&fake.url().parse().expect("a URL"), Arc::new(SystemClock)).expect("a client")
+}
+
+fn key(text: &str) -> DominoCredentials {
+    DominoCredentials::ApiKey(text.to_owned())
+}
+
+#[tokio::test]
+async fn users_and_tiers_are_asked_for_once_in_a_while() {
+    let mut fake = FakeDomino::start().await;
+    let domino = domino(&fake);
+    for _ in 0..3 {
+        let ann = domino.identify(&key("ann")).await.expect("an answer").expect("a user");
+        assert_eq!((ann.id.as_str(), ann.is_admin), ("id-ann", false));
+        assert_eq!(domino.identify(&key("mallory")).await, Ok(None));
+        let tiers = domino.tiers(&key("ann")).await.expect("tiers");
+        assert_eq!(
+            tiers.iter().map(|tier| tier.name.as_str()).collect::<Vec<_>>(),
+            ["Small", "Medium", "GPU", "MPI"]
+        );
+    }
+    let lines: Vec<String> = fake.received().into_iter().map(|called| called.line).collect();
+    let principal = "GET /v4/auth/principal";
+    assert_eq!(lines, [principal, principal, "GET /v4/hardwareTier"]);
+}
+
+#[rstest]
+#[case::down(Reply::Closed, 3)]
+#[case::restarting(Reply::Now(503, String::new()), 3)]
+#[case::defect(Reply::Now(500, String::new()), 1)]
+#[case::elsewhere(Reply::Now(302, String::new()), 1)]
+#[case::page(Reply::Now(200, "<html>".to_owned()), 1)]
+#[case::empty(Reply::Now(200, "{}".to_owned()), 1)]
+#[tokio::test]
+async fn what_may_pass_is_tried_again_and_no_failure_is_cached(
+    #[case] reply: Reply,
+    #[case] attempts: usize,
+) {
+    let mut fake = FakeDomino::start().await;
+    let domino = domino(&fake);
+    fake.fails(reply);
+    let why = domino.identify(&key("ann")).await.expect_err("it does not answer");
+    assert!(why.0.starts_with("Domino cannot be asked: "), "{why}");
+    assert_eq!(fake.received().len(), attempts);
+    fake.recovers();
+    assert!(domino.identify(&key("ann")).await.expect("an answer").is_some());
 }

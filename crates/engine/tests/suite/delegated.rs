@@ -4,6 +4,7 @@ mod external_changes;
 mod faults;
 mod leftovers;
 mod lifecycle;
+mod superseded;
 mod takeover;
 
 use muster_core::action::{Action, ActionKind, OnConflict};
