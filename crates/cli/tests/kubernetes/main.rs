@@ -10,6 +10,7 @@ mod kuberay_clients;
 mod logs;
 mod replicas;
 mod scaler;
+mod scaler_without_operator;
 #[path = "../serve/server.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod server;

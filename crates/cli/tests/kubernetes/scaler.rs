@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::harness::Harness;
 use crate::server::{PATIENCE, Server};
 
-const GROUP: &str = "distributed-compute.dominodatalab.com";
-const USER: &str = "dominodatalab.com/starting-user-id";
+pub(crate) const GROUP: &str = "distributed-compute.dominodatalab.com";
+pub(crate) const USER: &str = "dominodatalab.com/starting-user-id";
 const TIER: &str = "dominodatalab.com/hardware-tier-id";
 const POOL: &str = "dominodatalab.com/node-pool";
 
@@ -123,7 +123,7 @@ impl Scaler {
 }
 
 /// Status and code of an error.
-fn refused((status, body): &(u16, Value)) -> (u16, &str) {
+pub(crate) fn refused((status, body): &(u16, Value)) -> (u16, &str) {
     (*status, body["error"].as_str().unwrap_or_default())
 }
 
