@@ -23,6 +23,7 @@ mod tokens;
 mod tests;
 
 pub(crate) use concurrency_limit::ConcurrencyLimit;
+pub(crate) use domino::API_KEY;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
 pub use domino::{DOMINO_SCHEME, DominoUsers};
@@ -80,9 +81,12 @@ pub enum AuthError {
     /// The credentials are of this scheme and invalid.
     #[error("{0}")]
     Refused(String),
-    /// The service that knows the credentials is unreachable at present.
+    /// The service that knows the credentials is unreachable at present; another scheme may know them too.
     #[error("{0}")]
     Unavailable(String),
+    /// The credentials are of this scheme, and the service that knows them is unreachable at present.
+    #[error("{0}")]
+    NotVerifiable(String),
     /// The service that knows the credentials does not let Muster ask.
     #[error("{0}")]
     Misconfigured(String),
@@ -92,7 +96,9 @@ impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Refused(message) => Self::unauthenticated(message),
-            AuthError::Unavailable(message) => Self::unavailable(message).code(IDENTITY_UNAVAILABLE),
+            AuthError::Unavailable(message) | AuthError::NotVerifiable(message) => {
+                Self::unavailable(message).code(IDENTITY_UNAVAILABLE)
+            }
             AuthError::Misconfigured(message) => Self::internal(message),
         }
     }
@@ -165,13 +171,19 @@ impl Authenticators {
                 Err(error @ (AuthError::Unavailable(_) | AuthError::Misconfigured(_))) => {
                     unavailable = Some(error);
                 }
-                Err(error @ AuthError::Refused(_)) => return Err(error),
+                Err(error @ (AuthError::Refused(_) | AuthError::NotVerifiable(_))) => return Err(error),
             }
         }
         if let Some(unavailable) = unavailable {
             return Err(unavailable);
         }
         let asked = self.schemes().join(", ");
+        if self.schemes().contains(&DOMINO_SCHEME) && caller.domino_credentials().is_some() {
+            let message = format!(
+                "the credentials in the X-Domino-Api-Key or Authorization header are not known here (asked: {asked})"
+            );
+            return Err(AuthError::Refused(message));
+        }
         Err(AuthError::Refused(if caller.headers.contains_key(header::AUTHORIZATION) {
             format!(
                 "the credentials in the Authorization or X-Auth-Token header are not known here (asked: {asked})"

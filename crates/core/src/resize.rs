@@ -242,6 +242,13 @@ impl Resize {
         Self::strictly(AdjustmentType::ExactCapacity, f64::from(size))
     }
 
+    /// The size, if it is given absolutely.
+    pub fn exact_size(&self) -> Option<u32> {
+        let adjustment =
+            self.adjustment.filter(|adjustment| adjustment.kind == AdjustmentType::ExactCapacity)?;
+        adjustment.target(0).ok().and_then(|size| u32::try_from(size).ok())
+    }
+
     /// A resize by so many nodes, fewer if it is negative; refused if that does not fit the bounds.
     #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
     pub const fn by(change: i64) -> Self {

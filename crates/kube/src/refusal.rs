@@ -46,7 +46,9 @@ fn of_status(doing: &str, status: &Status) -> ProviderError {
     };
     match status.code {
         // With the status of the webhook's choice.
-        400..=499 if message.contains("denied the request") => ProviderError::permanent(REJECTED, sentence),
+        400..=499 if message.contains("denied the request") || message.contains("denied request") => {
+            ProviderError::permanent(REJECTED, sentence)
+        }
         401 => ProviderError::transient(
             "Unauthenticated",
             format!("{sentence}: Kubernetes does not take our token"),
@@ -105,6 +107,7 @@ mod tests {
     #[case(422, "spec.x: Invalid value", "", "Invalid", false)]
     #[case(403, "admission webhook \"x\" denied the request: no", "", "Rejected", false)]
     #[case(422, "admission webhook \"x\" denied the request: no", "", "Rejected", false)]
+    #[case(403, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no", "", "Rejected", false)]
     #[case(409, "the object has been modified", "", "Conflict", true)]
     #[case(500, "etcdserver: request is too large", "", "TooLarge", false)]
     #[case(500, "failed calling webhook \"x\"", "", "NotNow", true)]

@@ -188,7 +188,7 @@ impl Service {
     }
 
     /// What clusters of this kind can do; none if another engine serves them.
-    fn capabilities(&self, cluster: &Cluster) -> Option<Capabilities> {
+    pub(crate) fn capabilities(&self, cluster: &Cluster) -> Option<Capabilities> {
         let provider = self.engine.provider(&cluster.instance)?;
         provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref())
     }

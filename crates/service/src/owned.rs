@@ -1,8 +1,9 @@
 //! Clusters as their owners have them: only the owner of a cluster and admins see and change it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use muster_core::action::{Action, ActionKind, Milestone, REFUSAL_OUTPUT};
+use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, REFUSAL_OUTPUT};
 use muster_core::change::{Change, ClusterUpdate, GroupChange, NodeChange, ResizeGroup};
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::ClusterId;
@@ -33,6 +34,17 @@ pub const DOMINO_FLAVOR: &str = "domino";
 /// How long a change that was not applied in time may take to be cancelled.
 const CANCELLED_WITHIN: TimeSpan = TimeSpan::from_secs(3);
 
+/// How long a change may take to be applied by Muster itself before the answer.
+const STORED_WITHIN: TimeSpan = TimeSpan::from_millis(1_500);
+
+/// How often the head of a cluster that was just discovered is read, and the pause in between.
+const HEAD_READS: u32 = 50;
+const HEAD_READ_PAUSE: Duration = Duration::from_millis(100);
+
+/// The states of actions that have not ended.
+const OPEN: [ActionStatus; 4] =
+    [ActionStatus::Init, ActionStatus::Ready, ActionStatus::Running, ActionStatus::Suspended];
+
 /// The most restarts of one cluster that a status is looked up in.
 const KNOWN_RESTARTS: u32 = 50;
 
@@ -50,13 +62,21 @@ pub struct OwnerChange {
 impl OwnerChange {
     fn of(self, cluster: &Cluster) -> Change {
         let Self { size, worker, head } = self;
+        let group = cluster.groups.first();
+        // The least number of workers follows their number, if that becomes smaller.
+        let min = size.filter(|size| group.is_some_and(|group| group.min > *size));
         if let (Some(size), None, None) = (size, &worker, &head) {
-            let resize = Resize::exactly(size);
+            let resize = Resize { min_size: min, ..Resize::exactly(size) };
             return Change::Resize(ResizeGroup { group: None, resize, candidates: None });
         }
-        let name = cluster.groups.first().map(|group| group.name.clone()).unwrap_or_default();
-        let group =
-            GroupChange { name, desired: size, node: worker.unwrap_or_default(), ..GroupChange::default() };
+        let name = group.map(|group| group.name.clone()).unwrap_or_default();
+        let group = GroupChange {
+            name,
+            desired: size,
+            min,
+            node: worker.unwrap_or_default(),
+            ..GroupChange::default()
+        };
         let groups = (group.desired.is_some() || group.node != NodeChange::default()).then(|| vec![group]);
         Change::UpdateCluster(Box::new(ClusterUpdate { groups, head, ..ClusterUpdate::default() }))
     }
@@ -112,7 +132,7 @@ impl Service {
     ) -> Result<(Cluster, Action), ServiceError> {
         let change = change.of(cluster);
         let submit = Box::pin(self.change_cluster(&mutation.caller, cluster, change));
-        self.apply_or_cancel(mutation, submit).await
+        self.apply(mutation, cluster, submit).await
     }
 
     /// Restarts the head of an owner's cluster.
@@ -121,17 +141,41 @@ impl Service {
         mutation: &Mutation,
         cluster: &Cluster,
     ) -> Result<(Cluster, Action), ServiceError> {
+        self.wait_for_head(cluster).await?;
         let submit = Box::pin(self.restart_head(&mutation.caller, cluster));
-        self.apply_or_cancel(mutation, submit).await
+        self.apply(mutation, cluster, submit).await
     }
 
-    /// Waits until a change is applied. One that is not in time is cancelled, so that what is refused changes nothing.
-    async fn apply_or_cancel(
+    /// Waits until the head of a cluster is known, if there is one: a cluster that was just discovered has no nodes yet.
+    async fn wait_for_head(&self, cluster: &Cluster) -> Result<(), ServiceError> {
+        if !cluster.has_head || !self.is_delegated(cluster) {
+            return Ok(());
+        }
+        for _ in 0..HEAD_READS {
+            let members = self.store().members(cluster.id).await?;
+            if members.iter().any(|node| node.role == NodeRole::Head && node.physical_id.is_some()) {
+                return Ok(());
+            }
+            tokio::time::sleep(HEAD_READ_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a change is applied. Where an operator completes it, one that is not applied in time is cancelled, so that
+    /// what is refused changes nothing. A change of nodes that Muster starts itself is stored, and goes on after those
+    /// before it.
+    async fn apply(
         &self,
         mutation: &Mutation,
+        cluster: &Cluster,
         submit: Submission<'_, ServiceError>,
     ) -> Result<(Cluster, Action), ServiceError> {
-        let refused = match self.mutate(mutation, submit).await {
+        let is_delegated = self.is_delegated(cluster);
+        let mut mutation = mutation.clone();
+        if !is_delegated {
+            mutation.wait.at_most = STORED_WITHIN;
+        }
+        let refused = match self.mutate(&mutation, submit).await {
             Err(error) if error.kind == ErrorKind::TimedOut => error,
             done => return done,
         };
@@ -141,6 +185,10 @@ impl Service {
         }) else {
             return Err(refused);
         };
+        if !is_delegated {
+            let cluster = self.store().cluster(cluster.id).await?;
+            return cluster.map(|cluster| (cluster, action)).ok_or(refused);
+        }
         // It may have ended by now.
         drop(self.signal(&action, SignalKind::Cancel, None).await);
         let ended = self.wait_for_end(action, CANCELLED_WITHIN).await?;
@@ -150,7 +198,10 @@ impl Service {
         };
         match cluster.filter(|_| ended.has_reached(Milestone::Applied)) {
             Some(cluster) => Ok((cluster, ended)),
-            None => Err(ServiceError::new(ErrorKind::Conflict, refused.message)),
+            None => {
+                let message = "another change of the cluster was under way; nothing was changed: try again";
+                Err(ServiceError::new(ErrorKind::Conflict, message))
+            }
         }
     }
 
@@ -185,12 +236,30 @@ impl Service {
         }
     }
 
+    /// The numbers of workers that changes ask for which are stored and have not begun yet.
+    pub async fn pending_sizes(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, u32>, ServiceError> {
+        if clusters.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let query = ActionQuery {
+            clusters: clusters.iter().map(ToString::to_string).collect(),
+            kinds: vec![ActionKind::ClusterResize, ActionKind::ClusterUpdate],
+            statuses: OPEN.to_vec(),
+            top_level: true,
+            sort: vec![(ActionSort::CreatedAt, Direction::Ascending)],
+            ..ActionQuery::default()
+        };
+        let open = self.store().actions(&query).await?.items;
+        let pending = open.into_iter().filter(|action| action.applied_at.is_none());
+        Ok(pending.filter_map(|action| Some((action.cluster_id?, asked_size(&action)?))).collect())
+    }
+
     /// Whether nodes whose recipe changes are replaced by that, without a restart.
     pub fn replaces_changed_nodes(&self, cluster: &Cluster) -> bool {
-        let provider = self.engine.provider(&cluster.instance);
-        let capabilities = provider
-            .and_then(|provider| provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref()));
-        match capabilities.map(|capabilities| capabilities.membership) {
+        match self.capabilities(cluster).map(|capabilities| capabilities.membership) {
             Some(Membership::Delegated(operator)) => operator.rolls,
             _ => true,
         }
@@ -210,7 +279,50 @@ impl Service {
     }
 }
 
+/// The number of workers of the first group that an action asks for.
+fn asked_size(action: &Action) -> Option<u32> {
+    match Change::read(action.kind, &action.inputs).ok()? {
+        Change::Resize(resize) => resize.resize.exact_size(),
+        Change::UpdateCluster(update) => update.groups.iter().flatten().next()?.desired,
+        _ => None,
+    }
+}
+
 /// The reason for which a provider refused the change of an action for good.
 pub(crate) fn refusal(action: &Action) -> Option<String> {
     action.outputs.get(REFUSAL_OUTPUT)?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[rstest]
+    #[case::more(3, json!({"adjustment_type": "EXACT_CAPACITY", "number": 3, "strict": true}))]
+    #[case::the_least(2, json!({"adjustment_type": "EXACT_CAPACITY", "number": 2, "strict": true}))]
+    #[case::fewer(1, json!({"adjustment_type": "EXACT_CAPACITY", "number": 1, "min_size": 1, "strict": true}))]
+    #[case::none(0, json!({"adjustment_type": "EXACT_CAPACITY", "number": 0, "min_size": 0, "strict": true}))]
+    fn the_least_number_of_workers_follows_their_number(#[case] size: u32, #[case] inputs: Value) {
+        let cluster = sample::cluster(2, 2, Some(5));
+        let change = OwnerChange { size: Some(size), ..OwnerChange::default() }.of(&cluster);
+        assert_eq!(change.inputs(), inputs);
+        let with_tier = OwnerChange { size: Some(size), worker: Some(NodeChange::default()), head: None };
+        let Change::UpdateCluster(update) = with_tier.of(&cluster) else { panic!("an update") };
+        let group = &update.groups.as_ref().expect("groups")[0];
+        assert_eq!((group.desired, group.min), (Some(size), Some(size).filter(|size| *size < 2)));
+    }
+
+    #[test]
+    fn the_size_that_an_action_asks_for_is_read_from_its_change() {
+        let cluster = sample::cluster(2, 2, Some(5));
+        let mut action = sample::action(1, ActionKind::ClusterResize, cluster.id);
+        action.inputs = OwnerChange { size: Some(4), ..OwnerChange::default() }.of(&cluster).inputs();
+        assert_eq!(asked_size(&action), Some(4));
+        action.inputs = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 1});
+        assert_eq!(asked_size(&action), None);
+    }
 }

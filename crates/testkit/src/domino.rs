@@ -90,6 +90,7 @@ fn tiers() -> Vec<Value> {
             8.0,
             json!({"nodePool": "gpus", "gpuConfiguration": {"numberOfGpus": 1, "gpuKey": "nvidia.com/gpu"}}),
         ),
+        tier("lost-k8s", "Lost", 1.0, 4.0, json!({"nodePool": "nowhere"})),
         tier("mpi-k8s", "MPI", 1.0, 4.0, json!({"hwtComputeClusterRestrictions": {"restrictToMpi": true}})),
     ]
 }

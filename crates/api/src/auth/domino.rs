@@ -18,7 +18,7 @@ use super::{AuthError, Authenticator, Caller};
 pub const DOMINO_SCHEME: &str = "domino";
 
 /// The header of API keys.
-const API_KEY: &str = "x-domino-api-key";
+pub(crate) const API_KEY: &str = "x-domino-api-key";
 
 /// Authenticates by asking Domino whose the credentials are.
 ///
@@ -70,9 +70,13 @@ impl Authenticator for DominoUsers {
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(credentials) = caller.domino_credentials() else { return Ok(None) };
-        let user = self.domino.identify(&credentials).await;
-        let user =
-            user.map_err(|error| AuthError::Unavailable(format!("cannot identify the caller: {error}")))?;
+        let user = self.domino.identify(&credentials).await.map_err(|error| {
+            let message = format!("cannot identify the caller: {error}");
+            match credentials {
+                DominoCredentials::ApiKey(_) => AuthError::NotVerifiable(message),
+                DominoCredentials::Authorization(_) => AuthError::Unavailable(message),
+            }
+        })?;
         Ok(user.map(principal))
     }
 

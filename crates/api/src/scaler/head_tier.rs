@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::kind::Kind;
 use super::object::Objects;
-use super::scale::change_of;
+use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::tiers;
 
@@ -21,8 +21,8 @@ pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
     let before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
     check_supported(call.kind, before.stored(&cluster))?;
     let tier = call.tier(&cluster, &name).await?;
-    let change = OwnerChange { head: Some(change_of(&tier)?), ..OwnerChange::default() };
-    let (cluster, _) = call.service().change_owned(&call.mutation(), &cluster, change).await?;
+    let change = OwnerChange { head: Some(change_of(&cluster, &tier)?), ..OwnerChange::default() };
+    let cluster = make(call, &cluster, change).await?;
     let mut after = Objects::read(call, std::slice::from_ref(&cluster)).await?;
     let body = json!({
         "kind": call.kind.plural(),

@@ -24,6 +24,8 @@ const API_VERSION: &str = "distributed-compute.dominodatalab.com/v1alpha1";
 pub(super) struct Objects {
     stored: HashMap<ClusterId, Value>,
     nodes: PresentNodes,
+    /// Numbers of workers that were asked for and are not in the rows yet.
+    pending: HashMap<ClusterId, u32>,
 }
 
 impl Objects {
@@ -41,6 +43,7 @@ impl Objects {
         Ok(Self {
             stored: service.cluster_objects(&domino).await?,
             nodes: service.present_nodes(&others).await?,
+            pending: service.pending_sizes(&others).await?,
         })
     }
 
@@ -55,13 +58,14 @@ impl Objects {
             Some(stored) => stored,
             None => {
                 let nodes = self.nodes.remove(&cluster.id).unwrap_or_default();
-                rendered(call.kind, call.api.settings.max_replicas, cluster, &nodes)
+                let size = self.pending.get(&cluster.id).copied().unwrap_or_else(|| cluster.desired());
+                rendered(call.kind, call.api.settings.max_replicas, cluster, size, &nodes)
             }
         }
     }
 }
 
-fn is_of_domino(cluster: &Cluster) -> bool {
+pub(super) fn is_of_domino(cluster: &Cluster) -> bool {
     cluster.flavor.as_deref() == Some(DOMINO_FLAVOR)
 }
 
@@ -77,14 +81,13 @@ pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
 
 /// A cluster of another provider in the form of Domino's objects. Nobody scales it below its size, so that is its least
 /// number of workers.
-fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
+fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, size: u32, nodes: &[String]) -> Value {
     let mut labels = json!(cluster.labels);
     labels[STARTED_BY] = cluster.owner.id.clone().into();
     let given = GivenRecipe::stored_in(&cluster.spec);
     let workers = cluster.groups.first().map(NodeRecipe::of_group).unwrap_or_default();
-    let desired = cluster.desired();
     let mut worker = node(&workers);
-    worker.insert("replicas".to_owned(), desired.into());
+    worker.insert("replicas".to_owned(), size.into());
     json!({
         "apiVersion": API_VERSION,
         "kind": kind.object_kind(),
@@ -99,7 +102,7 @@ fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Va
         },
         "spec": {
             "autoscaling": {
-                "minReplicas": desired.max(1),
+                "minReplicas": size.max(1),
                 "maxReplicas": max_replicas(cluster, ceiling),
             },
             kind.head(): node(&given.head),
@@ -144,7 +147,9 @@ fn resources(shape: &Shape) -> Value {
         requests.insert("memory".to_owned(), memory.to_string().into());
     }
     if let Some(gpu) = shape.gpu.filter(|gpu| *gpu > 0) {
-        requests.insert(shape.gpu_resource().to_owned(), gpu.to_string().into());
+        for side in [&mut requests, &mut limits] {
+            side.insert(shape.gpu_resource().to_owned(), gpu.to_string().into());
+        }
     }
     if let Some(cpu) = shape.limits.cpu {
         limits.insert("cpu".to_owned(), cpu.to_string().into());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::head_tier::check_supported;
 use super::object::{Objects, namespace};
-use super::scale::change_of;
+use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::{stamp, tiers};
 
@@ -52,8 +52,8 @@ async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool,
     let before = Objects::read(call, std::slice::from_ref(cluster)).await?;
     check_supported(call.kind, before.stored(cluster))?;
     let tier = call.tier(cluster, name).await?;
-    let change = OwnerChange { head: Some(change_of(&tier)?), ..OwnerChange::default() };
-    let (changed, _) = call.service().change_owned(&call.mutation(), cluster, change).await?;
+    let change = OwnerChange { head: Some(change_of(cluster, &tier)?), ..OwnerChange::default() };
+    let changed = make(call, cluster, change).await?;
     let after = Objects::read(call, std::slice::from_ref(&changed)).await?;
     let head = |object: Option<&Value>| object.map(|object| object["spec"][call.kind.head()].clone());
     let is_other = match (head(before.stored(cluster)), head(after.stored(&changed))) {

@@ -2,14 +2,17 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use muster_core::change::NodeChange;
 use muster_core::cluster::Cluster;
 use muster_core::tier::HardwareTier;
+use muster_service::ErrorKind;
 use muster_service::owned::OwnerChange;
 use serde_json::{Map, Number, Value};
 
 use super::call::Call;
-use super::object::{Objects, max_replicas};
+use super::object::{Objects, is_of_domino, max_replicas};
 use super::scaler_error::{ScalerError, answer};
+use super::tiers::TierName;
 use super::{head_tier, stamp, tiers};
 
 /// The refusal of every other number of workers.
@@ -29,8 +32,9 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     }
     let has_workers = object.is_none_or(|object| object["spec"]["worker"].is_object());
     let effective = u32::try_from(requested).unwrap_or(u32::MAX).min(max);
+    let is_alias = matches!(worker, Some(TierName::Aliases(_)));
     let (worker, mut ignored) = call.worker_tier(&cluster, worker).await?;
-    let worker = worker.filter(|tier| {
+    let mut worker = worker.filter(|tier| {
         if !has_workers {
             ignored = Some(tiers::ignored(&tier.name.as_str().into(), "the cluster has no spec.worker"));
         }
@@ -43,11 +47,20 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     let change = OwnerChange {
         // An object without workers has only the least number, which is at least one.
         size: Some(if has_workers { effective } else { effective.max(1) }),
-        worker: worker.as_ref().map(change_of).transpose()?,
-        head: head.as_ref().map(change_of).transpose()?,
+        worker: worker.as_ref().map(|tier| change_of(&cluster, tier)).transpose()?,
+        head: head.as_ref().map(|tier| change_of(&cluster, tier)).transpose()?,
     };
     let started = call.service().now();
-    let (cluster, _) = call.service().change_owned(&call.mutation(), &cluster, change).await?;
+    let changed = match (make(call, &cluster, change.clone()).await, worker.clone()) {
+        (Err(error), Some(tier)) if is_alias && is_about_tier(&error) => {
+            // The tier is the reason, and may not fail the request.
+            ignored = Some(tiers::ignored(&tier.name.as_str().into(), &error.message));
+            worker = None;
+            make(call, &cluster, OwnerChange { worker: None, ..change }).await
+        }
+        (changed, _) => changed,
+    };
+    let cluster = changed?;
     before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
     let mut answered = Map::from_iter([
         ("kind".to_owned(), call.kind.plural().into()),
@@ -65,8 +78,32 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     Ok(answer(StatusCode::OK, &Value::Object(answered)))
 }
 
-pub(super) fn change_of(tier: &HardwareTier) -> Result<muster_core::change::NodeChange, ScalerError> {
-    tier.change().map_err(|why| ScalerError::bad("invalid_hw_tier", why))
+/// Makes a change; a tier that does not fit is named as the reason.
+pub(super) async fn make(
+    call: &Call,
+    cluster: &Cluster,
+    change: OwnerChange,
+) -> Result<Cluster, ScalerError> {
+    let has_tier = change.worker.is_some() || change.head.is_some();
+    match call.service().change_owned(&call.mutation(), cluster, change).await {
+        Ok((cluster, _)) => Ok(cluster),
+        Err(error) if has_tier && error.kind == ErrorKind::Invalid => {
+            Err(ScalerError::bad("invalid_hw_tier", error.message))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a tier may be the reason of an error.
+fn is_about_tier(error: &ScalerError) -> bool {
+    matches!(error.error, "invalid_hw_tier" | "rejected_by_operator")
+}
+
+/// The change that gives nodes a tier. Only Domino's pods have the label of a tier.
+pub(super) fn change_of(cluster: &Cluster, tier: &HardwareTier) -> Result<NodeChange, ScalerError> {
+    let change = tier.change().map_err(|why| ScalerError::bad("invalid_hw_tier", why))?;
+    let labels = change.labels.filter(|_| is_of_domino(cluster));
+    Ok(NodeChange { labels, ..change })
 }
 
 /// The number of workers that a body asks for.

@@ -93,7 +93,13 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
 }
 
 impl From<ServiceError> for ScalerError {
-    fn from(error: ServiceError) -> Self {
+    fn from(mut error: ServiceError) -> Self {
+        // The kind of an action means nothing to clients of this API.
+        if error.code.as_deref() == Some("ActionFailed")
+            && let Some(place) = error.message.find(": ")
+        {
+            error.message.drain(..place + 2);
+        }
         let provider = match &error.obstacle {
             Some(Obstacle::Provider(reason)) => reason.as_str(),
             _ => "",
@@ -140,7 +146,11 @@ impl From<ApiError> for ScalerError {
             StatusCode::SERVICE_UNAVAILABLE => "unavailable",
             _ => "internal_error",
         };
-        let status = if error == "conflict" { StatusCode::CONFLICT } else { status };
+        let status = match error {
+            "conflict" => StatusCode::CONFLICT,
+            "bad_request" => StatusCode::BAD_REQUEST,
+            _ => status,
+        };
         Self::new(status, error, message)
     }
 }

@@ -24,9 +24,15 @@ pub(super) fn read(given: &str) -> Option<Timestamp> {
     }
     let given = with_plus(given);
     let instant = given.parse::<Instant>().ok();
+    let given = given.strip_suffix('Z').unwrap_or(&given);
     let civil = || given.parse::<DateTime>().or_else(|_| given.parse::<Date>().map(DateTime::from)).ok();
-    let instant = instant.or_else(|| Some(civil()?.to_zoned(TimeZone::UTC).ok()?.timestamp()))?;
-    Some(Timestamp::from_micros(instant.as_microsecond()))
+    // The last moments of the year 9999 are no timestamp; only that they are far away matters.
+    let last = || Instant::MAX.as_second() * 1_000_000;
+    let from_civil = |civil: DateTime| {
+        civil.to_zoned(TimeZone::UTC).map_or_else(|_| last(), |zoned| zoned.timestamp().as_microsecond())
+    };
+    let micros = instant.map(Instant::as_microsecond).or_else(|| civil().map(from_civil))?;
+    Some(Timestamp::from_micros(micros))
 }
 
 /// Puts a `+` back before an offset, which in a query string means a blank.
@@ -54,6 +60,7 @@ mod tests {
     #[case("2025-09-02 15:40:00", Some("2025-09-02T15:40:00Z"))]
     #[case("2025-09-02 15:40:00 00:00", Some("2025-09-02T15:40:00Z"))]
     #[case("2025-09-02", Some("2025-09-02T00:00:00Z"))]
+    #[case("9999-12-31T23:59:59Z", Some("9999-12-30T22:00:00Z"))]
     #[case("1756827600", None)]
     #[case("1756827600.5", None)]
     #[case("yesterday", None)]

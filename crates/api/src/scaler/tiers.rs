@@ -22,8 +22,8 @@ pub(super) const HEAD: &str = "head_hw_tier_name";
 pub(super) enum TierName {
     /// An unknown tier is an error.
     Strict(String),
-    /// An unknown tier is ignored, and reported.
-    Alias(Value),
+    /// The first of these that is known counts; otherwise the first is reported as ignored.
+    Aliases(Vec<Value>),
 }
 
 /// The name under a key: null counts as absent, and anything but a text is refused.
@@ -40,8 +40,9 @@ pub(super) fn of_workers(body: &Map<String, Value>) -> Result<Option<TierName>, 
     if let Some(name) = strict(body, WORKER)? {
         return Ok(Some(TierName::Strict(name)));
     }
-    let given = ALIASES.iter().filter_map(|key| body.get(*key)).find(|value| !value.is_null());
-    Ok(given.cloned().map(TierName::Alias))
+    let given = ALIASES.iter().filter_map(|key| body.get(*key)).filter(|value| !value.is_null());
+    let given: Vec<Value> = given.cloned().collect();
+    Ok((!given.is_empty()).then_some(TierName::Aliases(given)))
 }
 
 /// A tier that was not applied, as answers report it.
@@ -88,12 +89,19 @@ impl Call {
         match named {
             None => Ok((None, None)),
             Some(TierName::Strict(name)) => Ok((Some(self.tier(cluster, &name).await?), None)),
-            Some(TierName::Alias(Value::String(name))) => match self.tier(cluster, &name).await {
-                Ok(tier) => Ok((Some(tier), None)),
-                Err(error) => Ok((None, Some(ignored(&name.into(), &error.message)))),
-            },
-            Some(TierName::Alias(given)) => {
-                Ok((None, Some(ignored(&given, "it is no name of a hardware tier"))))
+            Some(TierName::Aliases(names)) => {
+                let mut first = None;
+                for name in names {
+                    let refused = match &name {
+                        Value::String(text) => match self.tier(cluster, text).await {
+                            Ok(tier) => return Ok((Some(tier), None)),
+                            Err(error) => error.message,
+                        },
+                        _ => "it is no name of a hardware tier".to_owned(),
+                    };
+                    first.get_or_insert(ignored(&name, &refused));
+                }
+                Ok((None, first))
             }
         }
     }
@@ -113,9 +121,9 @@ mod tests {
     #[case::none(json!({}), Ok(None))]
     #[case::null(json!({"worker_hw_tier_name": null}), Ok(None))]
     #[case::named(json!({"worker_hw_tier_name": "A", "worker_hw_tier": "B"}), Ok(Some(TierName::Strict("A".to_owned()))))]
-    #[case::alias(json!({"worker_hw_tier": "B", "worker_hw_tier_id": "C"}), Ok(Some(TierName::Alias(json!("B")))))]
-    #[case::second_alias(json!({"worker_hw_tier": null, "worker_hw_tier_id": "C"}), Ok(Some(TierName::Alias(json!("C")))))]
-    #[case::odd_alias(json!({"worker_hw_tier": 7}), Ok(Some(TierName::Alias(json!(7)))))]
+    #[case::alias(json!({"worker_hw_tier": "B", "worker_hw_tier_id": "C"}), Ok(Some(TierName::Aliases(vec![json!("B"), json!("C")]))))]
+    #[case::second_alias(json!({"worker_hw_tier": null, "worker_hw_tier_id": "C"}), Ok(Some(TierName::Aliases(vec![json!("C")]))))]
+    #[case::odd_alias(json!({"worker_hw_tier": 7}), Ok(Some(TierName::Aliases(vec![json!(7)]))))]
     #[case::empty(json!({"worker_hw_tier_name": ""}), Err("bad_request"))]
     #[case::number(json!({"worker_hw_tier_name": 3}), Err("bad_request"))]
     fn a_tier_is_named_by_one_of_three_keys(

@@ -1,5 +1,7 @@
 //! Settings: flag beats variable beats file beats default.
 
+mod scaler_variables;
+
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -8,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use muster_api::ProtoNumbering;
-use muster_api::auth::{DOMINO_SCHEME, KUBERNETES_SCHEME};
+use muster_api::auth::{DOMINO_SCHEME, KUBERNETES_SCHEME, LOCAL_SCHEME};
 use muster_core::projects::ProjectNamespaces;
 use muster_core::shape::{NamedShape, Shape};
 use muster_core::time::TimeSpan;
@@ -290,8 +292,7 @@ impl Flags {
             dev,
             config,
         } = self;
-        let (file, default) =
-            (config.map(|path| read(&path)).transpose()?.unwrap_or_default(), Settings::default());
+        let file = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
         let settings = Settings {
             listen: listen.unwrap_or(file.listen),
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
@@ -313,13 +314,8 @@ impl Flags {
             allowed_hosts: allowed_hosts.unwrap_or(file.allowed_hosts),
             egress_allow: egress_allow.unwrap_or(file.egress_allow),
             egress_deny: egress_deny.unwrap_or(file.egress_deny),
-            domino_url: domino_url.or(file.domino_url).or_else(|| variable("DOMINO_NUCLEUS_URI")),
-            compute_namespace: compute_namespace
-                .or_else(|| {
-                    Some(file.compute_namespace).filter(|namespace| *namespace != default.compute_namespace)
-                })
-                .or_else(|| variable("COMPUTE_NAMESPACE"))
-                .unwrap_or(default.compute_namespace),
+            domino_url: domino_url.or(file.domino_url),
+            compute_namespace: compute_namespace.unwrap_or(file.compute_namespace),
             scaler_max_replicas: scaler_max_replicas.unwrap_or(file.scaler_max_replicas),
             max_nodes_per_cluster: max_nodes_per_cluster.or(file.max_nodes_per_cluster),
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
@@ -327,15 +323,14 @@ impl Flags {
             retention_days: retention_days.unwrap_or(file.retention_days),
             node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
             gpus: gpus.or(file.gpus),
-            log: log
-                .or_else(|| Some(file.log).filter(|log| *log != default.log))
-                .or_else(|| variable("LOG_LEVEL").map(|level| log_level(&level)))
-                .unwrap_or(default.log),
+            log: log.unwrap_or(file.log),
             log_format: log_format.unwrap_or(file.log_format),
             dev: dev.unwrap_or(file.dev),
             shape: file.shape,
             project_namespaces: file.project_namespaces,
         };
+        let settings =
+            settings.with_scaler_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
         settings.check()?;
         Ok(settings)
     }
@@ -344,21 +339,6 @@ impl Flags {
 fn read(path: &std::path::Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
-}
-
-/// A variable of Domino's cluster scaler, which counts less than Muster's own settings.
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// A log level of Python as a filter.
-fn log_level(level: &str) -> String {
-    match level.to_lowercase().as_str() {
-        "warning" => "warn".to_owned(),
-        "critical" | "fatal" => "error".to_owned(),
-        "notset" => "trace".to_owned(),
-        level => level.to_owned(),
-    }
 }
 
 /// Shapes are told from amounts, and from each other, by their names.
@@ -467,7 +447,10 @@ impl Settings {
         match (self.auth.is_empty(), self.dev) {
             (false, _) => self.auth.clone(),
             (true, true) => vec!["none".to_owned()],
-            (true, false) => vec!["local".to_owned()],
+            (true, false) if self.domino_url.is_some() => {
+                vec![LOCAL_SCHEME.to_owned(), DOMINO_SCHEME.to_owned()]
+            }
+            (true, false) => vec![LOCAL_SCHEME.to_owned()],
         }
     }
 

@@ -388,3 +388,60 @@ async fn a_domino_that_does_not_answer_is_said_so() {
     assert_eq!(with_token(&scaler, "Bearer mst_0123").await.status(), 401);
     assert_eq!(scaler.domino.received(), []);
 }
+
+#[tokio::test]
+async fn a_restart_waits_neither_for_the_first_observation_nor_for_pods_of_earlier_changes() {
+    let Some(scaler) = Scaler::open("RayCluster").await else { return };
+    scaler.create("mine", "id-ann").await;
+    let restart = async || {
+        let (status, body) = scaler.call("ann", Method::PATCH, "/restart_head/rayclusters/mine", None).await;
+        assert_eq!(status, 202, "{body}");
+        let uid = body["k8s_response"]["details"]["uid"].as_str().expect("a UID").to_owned();
+        let started_at = body["started_at"].as_str().expect("a time").to_owned();
+        eventually("the pod is replaced", PATIENCE, async || {
+            let pods = scaler.harness.pods().await;
+            if pods.contains(&uid) { Err(format!("{uid} is still there")) } else { Ok(()) }
+        })
+        .await;
+        (uid, started_at)
+    };
+    // Right after it was discovered.
+    let (first, _) = restart().await;
+    // No node has this pool, so its workers never start.
+    let (status, body) = scaler.scale(json!({"replicas": 2, "worker_hw_tier_name": "Lost"})).await;
+    assert_eq!(status, 200, "{body}");
+    eventually("the next head is there", PATIENCE, async || {
+        let answer = scaler.get("ann", "/restart_status/rayclusters/mine/head?started_at=2020-01-01").await;
+        if answer.1["running_pods"] == 1 { Ok(()) } else { Err(answer.1) }
+    })
+    .await;
+    let (second, _) = restart().await;
+    assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn a_cluster_of_domino_goes_before_one_of_kuberay_with_its_name() {
+    let Some(scaler) = Scaler::open("RayCluster").await else { return };
+    let Some(_) = scaler.harness.kubernetes.operator(Operator::KubeRay).await else { return };
+    let template = json!({"spec": {"containers": [{"name": "ray-head", "image": "rayproject/ray:2.46.0"}]}});
+    let spec = json!({"headGroupSpec": {"rayStartParams": {}, "template": template}});
+    let theirs = DynamicObject::new(
+        "mine",
+        &ApiResource::from_gvk(&GroupVersionKind::gvk("ray.io", "v1", "RayCluster")),
+    )
+    .data(json!({"spec": spec}));
+    scaler.harness.ray_clusters().create(&PostParams::default(), &theirs).await.expect("it is accepted");
+    eventually("the cluster of KubeRay is discovered", PATIENCE, async || {
+        let answer = scaler.get("root", "/list/rayclusters").await;
+        if answer.1["count"] == 1 { Ok(()) } else { Err(answer.1) }
+    })
+    .await;
+    scaler.create("mine", "id-ann").await;
+    eventually("both are listed", PATIENCE, async || {
+        let answer = scaler.get("root", "/list/rayclusters").await;
+        if answer.1["count"] == 2 { Ok(()) } else { Err(answer.1) }
+    })
+    .await;
+    let (status, shown) = scaler.get("ann", "/cluster/rayclusters/mine").await;
+    assert_eq!((status, &shown["spec"]["envVars"][0]["value"]), (200, &json!("abc")), "{shown}");
+}

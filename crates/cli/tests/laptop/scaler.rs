@@ -84,6 +84,15 @@ async fn the_notebook_of_the_published_client_drives_a_laptop(#[case] framework:
     let cluster = laptop.until_active("mine", 2).await;
     assert_eq!(cluster["endpoints"]["address"], address, "the address is the same");
 
+    let template = json!({"name": "huge", "cpu": 5000, "memory": 1, "namespace": "demo"});
+    laptop.post("/namespaces/demo/compute_templates", template).await;
+    let scaled = scale(&laptop, kind, "huge", 2).await;
+    assert_eq!(scaled["ignored_hw_tier"]["name"], "huge", "{scaled}");
+    let strict = json!({"replicas": 2, "worker_hw_tier_name": "huge"});
+    let path = format!("/scale/{kind}/mine");
+    let refused = send(&laptop, Method::PATCH, &path, Some(strict), StatusCode::BAD_REQUEST).await;
+    assert_eq!(refused["error"], "invalid_hw_tier", "{refused}");
+
     let scaled = scale(&laptop, kind, "small", 1).await;
     assert_eq!(scaled["worker_hw_tier_id"]["name"], "small", "{scaled}");
     laptop.until_active("mine", 1).await;

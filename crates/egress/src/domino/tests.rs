@@ -56,7 +56,7 @@ async fn users_and_tiers_are_asked_for_once_in_a_while() {
         let tiers = domino.tiers(&key("ann")).await.expect("tiers");
         assert_eq!(
             tiers.iter().map(|tier| tier.name.as_str()).collect::<Vec<_>>(),
-            ["Small", "Medium", "GPU", "MPI"]
+            ["Small", "Medium", "GPU", "Lost", "MPI"]
         );
     }
     let lines: Vec<String> = fake.received().into_iter().map(|called| called.line).collect();

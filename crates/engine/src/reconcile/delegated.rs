@@ -26,6 +26,9 @@ use crate::reconcile::delegated::plan::{WaitScope, Write, WriteProgress};
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Journal, Stop, Subject};
 
+/// The reason of a refusal because the object does not exist.
+const NOT_FOUND: &str = "NotFound";
+
 /// Delegated membership: an operator owns the members, and Muster writes one object.
 struct Delegated {
     progress: WriteProgress,
@@ -67,6 +70,9 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
             Err(Stop::Failed(format!("TIMEOUT: it did not end within {seconds} seconds: {why}")))
         }
         Err(stop) => {
+            if matches!(stop, Stop::Failed(_)) && strategy.is_object_gone(run) {
+                run.journal.set_output(REFUSAL_OUTPUT, NOT_FOUND.into());
+            }
             if strategy.stale
                 && matches!(stop, Stop::HandOver | Stop::Suspended | Stop::Requeue(_) | Stop::Overtaken(_))
             {
@@ -161,6 +167,17 @@ impl Strategy for Delegated {
 }
 
 impl Delegated {
+    /// Whether the object that was to be changed was deleted by others, or is being deleted.
+    fn is_object_gone(&self, run: &ActionRun) -> bool {
+        let changes = !matches!(run.action.kind, ActionKind::ClusterCreate | ActionKind::ClusterDelete);
+        let is_gone = match &self.observed.object {
+            ObjectState::Unknown => false,
+            ObjectState::Absent => true,
+            ObjectState::Present(spec) => spec.leaving,
+        };
+        changes && is_gone && run.subject.cluster.observed.object.is_some()
+    }
+
     /// Applies an observation to the rows in memory.
     fn mirror(
         &mut self,

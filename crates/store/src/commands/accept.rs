@@ -311,7 +311,8 @@ impl Accept {
         let in_the_way = |action: &Action| match (self.action.target, action.target) {
             (Target::Node(own), Target::Node(other)) => own == other,
             (Target::Node(_), Target::Cluster(_)) => {
-                at_work.contains(&action.id)
+                (self.on_conflict == OnConflict::Queue && supersedes(self.action.kind))
+                    || at_work.contains(&action.id)
                     || action.cause == Cause::Healing
                     || action.kind == ActionKind::ClusterDelete
             }

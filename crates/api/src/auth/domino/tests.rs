@@ -64,3 +64,36 @@ async fn users_have_no_role_and_no_project_unless_they_are_admins() {
     assert_eq!((user.scheme.as_str(), user.project.as_str(), user.roles.len()), ("domino", "", 0));
     assert!(authenticate(&[("authorization", "Bearer token")]).await.is_admin());
 }
+
+/// Knows every caller.
+struct Everyone;
+
+#[async_trait]
+impl Authenticator for Everyone {
+    fn scheme(&self) -> &'static str {
+        "everyone"
+    }
+
+    async fn authenticate(&self, _: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+        Ok(Some(principal(DominoUser { id: "eve".to_owned(), name: "eve".to_owned(), is_admin: false })))
+    }
+
+    async fn resolve(&self, _: &Principal) -> Result<Option<Principal>, AuthError> {
+        Ok(None)
+    }
+}
+
+#[rstest]
+#[case::key("down", Err(AuthError::NotVerifiable("cannot identify the caller: it took too long".to_owned())))]
+#[case::wrong_key("wrong", Ok("eve"))]
+#[tokio::test]
+async fn an_api_key_that_cannot_be_verified_is_of_no_other_scheme(
+    #[case] key: &str,
+    #[case] expected: Result<&str, AuthError>,
+) {
+    let headers = headers(&[("x-domino-api-key", key)]);
+    let chain =
+        crate::auth::Authenticators::new().with(DominoUsers::new(Arc::new(FakeDomino))).with(Everyone);
+    let found = chain.identify(Caller { headers: &headers }).await.map(|principal| principal.id);
+    assert_eq!(found.as_deref().map_err(Clone::clone), expected);
+}

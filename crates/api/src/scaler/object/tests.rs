@@ -14,7 +14,7 @@ fn cluster() -> Cluster {
 #[test]
 fn a_cluster_of_another_provider_has_the_form_of_dominos_objects() {
     let nodes = ["dask-1-head".to_owned(), "dask-1-1".to_owned(), "dask-1-2".to_owned()];
-    let object = rendered(Kind::Dask, 100, &cluster(), &nodes);
+    let object = rendered(Kind::Dask, 100, &cluster(), 2, &nodes);
     assert_eq!(object["kind"], "DaskCluster");
     assert_eq!(object["metadata"]["namespace"], "team");
     assert_eq!(object["metadata"]["labels"][STARTED_BY], "ann");

@@ -8,7 +8,7 @@ use muster_testkit::database_test;
 use muster_testkit::operator::{OPERATED_CLUSTER, Verb};
 
 use super::{created, open, operated, restarted};
-use crate::harness::{Harness, Kind, exactly};
+use crate::harness::{Harness, exactly};
 
 async fn resize(harness: &Harness, cluster: &Cluster, size: u32) -> ActionId {
     harness.submit(ActionKind::ClusterResize, cluster, exactly(size)).await
