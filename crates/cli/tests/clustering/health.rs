@@ -65,7 +65,7 @@ async fn what_may_not_be_asked_is_not_taken_for_dead() {
     let by_name = format!("http://localhost:{}/", node.port);
     let bound = service.attached(&cluster, "polls", policy(&by_name, "")).await;
     assert_eq!(bound["status"], "SUCCEEDED", "{bound}");
-    service.wait_for_lines("a poll URL is not asked", 2).await;
+    service.wait_for_lines("a poll URL is not polled", 2).await;
     assert!(node.received().is_empty());
     let id = cluster["id"].as_str().unwrap();
     let healings = service.get(&format!("/actions?action=NODE_RECOVER&cluster_id={id}")).await;

@@ -130,8 +130,9 @@ fn a_server_that_cannot_start_is_quoted() {
     let said = run(home.command(&["get"]).env("MUSTER_AUTH", "magic"));
     assert_eq!(said.code, 1, "{said:?}");
     assert!(
-        said.err
-            .contains("auth is 'magic': local, none, tokens:FILE, accounts:FILE or kubernetes is expected"),
+        said.err.contains(
+            "auth is 'magic': local, none, tokens:FILE, accounts:FILE, kubernetes or domino is expected"
+        ),
         "{said:?}"
     );
     assert!(said.err.contains("server.log"), "{said:?}");

@@ -20,7 +20,7 @@ fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Opti
 #[case::no_address(&["--listen", "here"], "invalid value 'here'")]
 #[case::no_such_flag(&["--lisen", "127.0.0.1:1"], "--lisen")]
 #[case::contradiction(&["--dev", "--listen", "0.0.0.0:1"], "0.0.0.0:1")]
-#[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': local, none, tokens:FILE, accounts:FILE or kubernetes is expected")]
+#[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': local, none, tokens:FILE, accounts:FILE, kubernetes or domino is expected")]
 #[case::no_tokens(&["--auth", "tokens:missing.toml"], "missing.toml")]
 #[case::no_network(&["--egress-allow", "10.0.0.0/33"], "'10.0.0.0/33' is no network")]
 #[case::no_history(&["--retention-days", "0"], "retention_days is 0")]

@@ -121,6 +121,14 @@ pub struct Accepted {
     pub replayed: bool,
 }
 
+/// What becomes of an action beside those that are there.
+enum Settled {
+    /// It is the same as this one.
+    Joins(Box<Action>),
+    /// It runs, perhaps before others that were accepted earlier.
+    Runs { before_others: bool },
+}
+
 /// Whether a change of this kind makes it pointless to wait for the members that an earlier one asked an operator for.
 const fn supersedes(kind: ActionKind) -> bool {
     matches!(
@@ -157,17 +165,22 @@ impl Accept {
             key.remember(tx, self.action.id, self.action.created_at).await?;
         }
         self.hold_profiles(tx).await?;
+        let mut yields = false;
         match &self.cluster {
             Some(new) => make_cluster(tx, new).await?,
-            None => {
-                if let Some(action) = self.settle_conflicts(tx).await? {
-                    let action = self.join(tx, action).await?;
+            None => match self.settle_conflicts(tx).await? {
+                Settled::Joins(action) => {
+                    let action = self.join(tx, *action).await?;
                     return Ok(Accepted { action, replayed: true });
                 }
-            }
+                Settled::Runs { before_others } => yields = before_others,
+            },
         }
         nodes::insert(tx, &self.nodes).await?;
         actions::insert(tx, std::slice::from_ref(&self.action)).await?;
+        if yields {
+            super::signal::ask_to_yield(tx, self.action.id, self.action.created_at).await?;
+        }
         for task in &self.waits {
             const WAIT: &str = "INSERT INTO task_waits (action_id, task_id) VALUES ($1, $2)";
             tx.execute(WAIT, args![self.action.id.to_string(), task.to_string()]).await?;
@@ -222,14 +235,14 @@ impl Accept {
     }
 
     /// Healing gives way to users; among users the rule decides. A deletion joins one that is under way.
-    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
+    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Settled, StoreError> {
         let open = self.open_actions(tx).await?;
         let (healing, users): (Vec<Action>, Vec<Action>) =
             open.into_iter().partition(|action| action.cause == Cause::Healing);
         if self.action.cause == Cause::Healing {
             // One healing per target at a time, and never beside a user's action.
             return if healing.is_empty() && users.is_empty() {
-                Ok(None)
+                Ok(Settled::Runs { before_others: false })
             } else {
                 Err(StoreError::Conflict(healing.into_iter().chain(users).collect()))
             };
@@ -239,7 +252,7 @@ impl Accept {
             && matches!(self.action.kind, ActionKind::ClusterDelete | ActionKind::NodeDelete)
             && let Some(deletion) = users.iter().find(same)
         {
-            return Ok(Some(deletion.clone()));
+            return Ok(Settled::Joins(Box::new(deletion.clone())));
         }
         // Whatever waited for a deletion would find nothing to be done to.
         let deletion = |action: &&Action| match action.kind {
@@ -258,12 +271,19 @@ impl Accept {
         for action in &ends {
             super::signal::preempt(tx, action.id, self.action.created_at).await?;
         }
+        let mut before_others = false;
         if self.on_conflict == OnConflict::Queue && supersedes(self.action.kind) {
+            // Actions run in the order of their creation, which need not be that of their acceptance.
+            let place = |action: &Action| (action.created_at, action.id);
             for action in &users {
-                super::signal::ask_to_yield(tx, action.id, self.action.created_at).await?;
+                if place(action) < place(&self.action) || action.started_at.is_some() {
+                    super::signal::ask_to_yield(tx, action.id, self.action.created_at).await?;
+                } else {
+                    before_others |= supersedes(action.kind);
+                }
             }
         }
-        Ok(None)
+        Ok(Settled::Runs { before_others })
     }
 
     /// Actions that somebody asked for and that have not ended, on the same cluster or node.

@@ -251,3 +251,25 @@ async fn a_profile_that_an_open_action_refers_to_is_in_use(harness: Harness) {
     store.signal(cancel).await.expect("cancelled");
     assert!(delete().await.unwrap(), "no action refers to it");
 }
+
+#[database_test]
+async fn actions_yield_to_those_that_run_after_them_whichever_was_accepted_first(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let cluster = harness::cluster(1).id;
+    let resize = |number: u128, created_at: i64| {
+        let mut accept = request(number, ActionKind::ClusterResize, cluster, OnConflict::Queue);
+        accept.action.created_at = harness::now(created_at);
+        accept
+    };
+    let [first, second, third] = [resize(11, 1_000_001), resize(12, 1_000_002), resize(13, 1_000_003)];
+    let ids = [first.action.id, second.action.id, third.action.id];
+    for accept in [second, third, first] {
+        store.accept(accept).await.unwrap();
+    }
+    let mut controls = Vec::new();
+    for id in ids {
+        controls.push(store.action(id).await.unwrap().unwrap().control);
+    }
+    assert_eq!(controls, [Some(Control::Yield), Some(Control::Yield), None]);
+}
