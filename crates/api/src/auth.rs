@@ -26,9 +26,10 @@ pub(crate) use concurrency_limit::ConcurrencyLimit;
 pub(crate) use domino::API_KEY;
 
 pub use accounts::{Account, Accounts, AccountsFile, LoggedIn, TOKEN_LIFE};
-pub use domino::{DOMINO_SCHEME, DominoUsers};
+pub use domino::DominoUsers;
 pub use kubernetes::{KUBERNETES_SCHEME, KubernetesTokens};
 pub use local::{LOCAL_SCHEME, Local, OsUser, TOKEN_FILE};
+pub use muster_core::domino::SCHEME as DOMINO_SCHEME;
 pub use none::{NoAuthentication, NotAllowed};
 pub use secret::{hash, new_token};
 pub use tokens::{TokenEntry, Tokens, TokensFile};

@@ -9,6 +9,7 @@ pub mod capacity;
 pub mod change;
 pub mod cluster;
 pub mod compute_template;
+pub mod domino;
 pub mod event;
 pub mod ids;
 pub mod image_template;

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::action::Action;
 use crate::time::Timestamp;
 
+/// How long a head may take to end when it is restarted, in seconds.
+pub const HEAD_GRACE: u32 = 20;
+
 /// The head that a restart replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacedHead {
@@ -12,8 +15,6 @@ pub struct ReplacedHead {
     pub name: String,
     /// The UID of its pod, or the id of its process.
     pub uid: String,
-    /// The namespace.
-    pub namespace: String,
     /// The time before it was deleted.
     pub at: Timestamp,
 }

@@ -183,7 +183,6 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
         let replaced = ReplacedHead {
             name: target.name.clone(),
             uid: target.physical_id.clone().unwrap_or_default(),
-            namespace: run.subject.cluster.namespace.clone(),
             at: run.now(),
         };
         run.journal.report_replaced_head(&replaced);

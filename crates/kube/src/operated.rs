@@ -18,6 +18,7 @@ use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole, Observation};
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
+use muster_core::restart::HEAD_GRACE;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::keyed_lock::KeyedLock;
 use muster_engine::ports::provider::{
@@ -50,9 +51,6 @@ use steps::{relabelled, resized};
 
 /// How long a request waits for a server that has just started to know what is there.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long a head may take to end when it is restarted, in seconds.
-const HEAD_GRACE: u32 = 20;
 
 /// Clusters whose members operators make, by objects of the flavors that are there.
 pub(crate) struct Operated {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, REFUSAL_OUTPUT};
 use muster_core::change::{Change, ClusterUpdate, GroupChange, NodeChange, ResizeGroup};
 use muster_core::cluster::{Cluster, Framework};
+use muster_core::domino;
 use muster_core::ids::ClusterId;
-use muster_core::node::{Node, NodeRole};
+use muster_core::node::NodeRole;
 use muster_core::resize::Resize;
 use muster_core::restart::ReplacedHead;
 use muster_core::tier::HardwareTier;
@@ -27,9 +28,6 @@ use crate::service::Service;
 
 /// The names of nodes by their cluster.
 pub type PresentNodes = HashMap<ClusterId, Vec<String>>;
-
-/// The flavor of clusters whose objects are Domino's.
-pub const DOMINO_FLAVOR: &str = "domino";
 
 /// How long a change that was not applied in time may take to be cancelled.
 const CANCELLED_WITHIN: TimeSpan = TimeSpan::from_secs(3);
@@ -101,7 +99,7 @@ impl Service {
         };
         let mut found = self.store().clusters(&query).await?.items;
         let is_preferred = |cluster: &Cluster| {
-            cluster.flavor.as_deref() == Some(DOMINO_FLAVOR) && cluster.namespace == preferred
+            cluster.flavor.as_deref() == Some(domino::FLAVOR) && cluster.namespace == preferred
         };
         if let Some(place) = found.iter().position(is_preferred) {
             found = vec![found.swap_remove(place)];
@@ -203,16 +201,6 @@ impl Service {
                 Err(ServiceError::new(ErrorKind::Conflict, message))
             }
         }
-    }
-
-    /// The nodes of an owner's cluster: the head, then the workers in the order of their names.
-    pub async fn nodes_of(&self, cluster: &Cluster) -> Result<Vec<Node>, ServiceError> {
-        let mut nodes = self.store().members(cluster.id).await?;
-        nodes.sort_by(|one, other| {
-            let key = |node: &Node| (node.role != NodeRole::Head, node.name.clone());
-            key(one).cmp(&key(other))
-        });
-        Ok(nodes)
     }
 
     /// The names of the nodes of clusters whose pod or process works: the head, then the workers.

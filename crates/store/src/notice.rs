@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_touched() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        let told = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks];
-        let read: Vec<Touched> = touched_in(&payload(&told)).collect();
-        assert_eq!(read, told);
+        let sent = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks];
+        let read: Vec<Touched> = touched_in(&payload(&sent)).collect();
+        assert_eq!(read, sent);
     }
 
     #[test]

@@ -8,14 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::header;
+use muster_core::domino::SCHEME;
 use muster_core::principal::{Principal, Role};
 use muster_service::ports::domino::{DominoCredentials, DominoIdentity, DominoUser};
 
 use super::secret::PREFIX;
 use super::{AuthError, Authenticator, Caller};
-
-/// The scheme's name, in the configuration, in principals and in owners of clusters.
-pub const DOMINO_SCHEME: &str = "domino";
 
 /// The header of API keys.
 pub(crate) const API_KEY: &str = "x-domino-api-key";
@@ -54,7 +52,7 @@ fn principal(user: DominoUser) -> Principal {
     let DominoUser { id, name, is_admin } = user;
     let roles = is_admin.then_some(Role::Admin);
     Principal {
-        scheme: DOMINO_SCHEME.to_owned(),
+        scheme: SCHEME.to_owned(),
         id,
         name,
         project: String::new(),
@@ -65,7 +63,7 @@ fn principal(user: DominoUser) -> Principal {
 #[async_trait]
 impl Authenticator for DominoUsers {
     fn scheme(&self) -> &'static str {
-        DOMINO_SCHEME
+        SCHEME
     }
 
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {

@@ -3,19 +3,17 @@
 use std::collections::HashMap;
 
 use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::domino::{FLAVOR, STARTED_BY};
 use muster_core::ids::ClusterId;
 use muster_core::recipe::{GivenRecipe, NodeRecipe};
 use muster_core::shape::Shape;
-use muster_service::owned::{DOMINO_FLAVOR, PresentNodes};
+use muster_service::owned::PresentNodes;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::kind::Kind;
 use super::scaler_error::ScalerError;
 use super::stamp;
-
-/// The label of the user that Domino started a cluster for.
-const STARTED_BY: &str = "dominodatalab.com/starting-user-id";
 
 /// The group and version of Domino's objects.
 const API_VERSION: &str = "distributed-compute.dominodatalab.com/v1alpha1";
@@ -66,7 +64,7 @@ impl Objects {
 }
 
 pub(super) fn is_of_domino(cluster: &Cluster) -> bool {
-    cluster.flavor.as_deref() == Some(DOMINO_FLAVOR)
+    cluster.flavor.as_deref() == Some(FLAVOR)
 }
 
 /// The namespace of a cluster as this API shows it: that of Domino's object, else the project.
@@ -79,7 +77,7 @@ pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
     cluster.max_size().unwrap_or_else(|| ceiling.max(cluster.desired()))
 }
 
-/// A cluster of another provider in the form of Domino's objects. Nobody scales it below its size, so that is its least
+/// A cluster of another provider in the form of Domino's objects. Nothing scales it below its size, so that is its least
 /// number of workers.
 fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, size: u32, nodes: &[String]) -> Value {
     let mut labels = json!(cluster.labels);

@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::StatusCode;
 use muster_core::cluster::Cluster;
 use muster_core::node::NodeRole;
-use muster_core::restart::ReplacedHead;
+use muster_core::restart::{HEAD_GRACE, ReplacedHead};
 use muster_core::time::Timestamp;
 use muster_service::owned::OwnerChange;
 use serde_json::{Value, json};
@@ -15,9 +15,6 @@ use super::object::{Objects, namespace};
 use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::{stamp, tiers};
-
-/// How long the old head may take to end, in seconds.
-const GRACE: u32 = 20;
 
 /// Restarts the head; with another tier if the body names one.
 pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
@@ -35,12 +32,12 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
         Some(replaced) => replaced,
         None => present_head(call, &cluster, started).await?,
     };
-    let ReplacedHead { name, uid, namespace: _, at } = replaced;
+    let ReplacedHead { name, uid, at } = replaced;
     let body = json!({
         "ok": true,
         "namespace": namespace(&cluster),
         "pod": name,
-        "grace_period_seconds": GRACE,
+        "grace_period_seconds": HEAD_GRACE,
         "started_at": stamp::show(stamp::whole_seconds(at)),
         "k8s_response": {"kind": "Status", "status": "Success", "details": {"name": name, "uid": uid}},
     });
@@ -65,7 +62,7 @@ async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool,
 
 /// The head as it is, where no restart has recorded the one that it replaces.
 async fn present_head(call: &Call, cluster: &Cluster, at: Timestamp) -> Result<ReplacedHead, ScalerError> {
-    let nodes = call.service().nodes_of(cluster).await?;
+    let nodes = call.service().members(cluster).await?;
     let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
     let (name, uid) = match head {
         Some(head) => {
@@ -74,5 +71,5 @@ async fn present_head(call: &Call, cluster: &Cluster, at: Timestamp) -> Result<R
         }
         None => (call.kind.head_pod(&cluster.name), String::new()),
     };
-    Ok(ReplacedHead { name, uid, namespace: cluster.namespace.clone(), at })
+    Ok(ReplacedHead { name, uid, at })
 }

@@ -121,7 +121,7 @@ impl Nodes {
         role: NodeRole,
         since: Timestamp,
     ) -> Result<Self, ScalerError> {
-        let mut nodes = call.service().nodes_of(cluster).await?;
+        let mut nodes = call.service().members(cluster).await?;
         nodes.retain(|node| {
             node.role == role && node.physical_id.is_some() && node.status != NodeStatus::Deleting
         });

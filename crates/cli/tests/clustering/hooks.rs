@@ -58,7 +58,7 @@ async fn a_webhook_is_told_until_it_hears_and_its_word_lets_a_node_go(service: S
     assert_eq!(service.ended(&token).await["status"], "SUCCEEDED");
     assert_eq!(service.get(&format!("/nodes/{node}")).await.status, 404);
     assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
-    assert!(hook.received().is_empty(), "what was heard is not told again");
+    assert!(hook.received().is_empty(), "a message that was received is not sent again");
 }
 
 #[tokio::test]

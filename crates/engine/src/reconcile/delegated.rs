@@ -274,12 +274,7 @@ impl Delegated {
         let head =
             self.observed.members.iter().find(|member| member.role == NodeRole::Head && !member.leaving);
         if let Some(head) = head {
-            let replaced = ReplacedHead {
-                name: head.name.clone(),
-                uid: head.id.uid.clone(),
-                namespace: run.subject.cluster.namespace.clone(),
-                at: run.now(),
-            };
+            let replaced = ReplacedHead { name: head.name.clone(), uid: head.id.uid.clone(), at: run.now() };
             run.journal.report_replaced_head(&replaced);
         }
     }

@@ -11,6 +11,7 @@ mod write;
 use std::collections::BTreeMap;
 
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
+use muster_core::domino::{FLAVOR, SCHEME, STARTED_BY};
 use muster_core::node::NodeRole;
 use muster_core::principal::Owner;
 use serde_json::Value;
@@ -70,9 +71,6 @@ const fn root(kind: &'static Kind) -> Watched {
     Watched { kind, selector: "", part: Part::Root }
 }
 
-/// Who started a cluster, in ids of Domino.
-const STARTED_BY: &str = "dominodatalab.com/starting-user-id";
-
 impl Domino {
     fn kind(&self) -> &'static Kind {
         self.watched[0].kind
@@ -81,7 +79,7 @@ impl Domino {
 
 impl Flavor for Domino {
     fn name(&self) -> &'static str {
-        "domino"
+        FLAVOR
     }
 
     fn framework(&self) -> Framework {
@@ -160,7 +158,7 @@ impl Flavor for Domino {
     }
 
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
-        labels.get(STARTED_BY).map(|user| Owner::of_scheme("domino", user)).unwrap_or_default()
+        labels.get(STARTED_BY).map(|user| Owner::of_scheme(SCHEME, user)).unwrap_or_default()
     }
 
     fn user(&self, labels: &BTreeMap<String, String>) -> String {

@@ -114,7 +114,7 @@ impl NodeWords {
     }
 }
 
-/// The names of resources that are accelerators, whoever makes them.
+/// The names of resources that are accelerators, of any vendor.
 fn accelerators(resources: &Value) -> BTreeSet<String> {
     let is_accelerator =
         |name: &&String| name.contains('/') && (name.contains("gpu") || name.starts_with("nvidia.com/"));

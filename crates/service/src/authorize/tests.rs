@@ -59,9 +59,9 @@ fn owners_are_compared_with_their_scheme() {
     let own = bob.as_owner();
     assert!(authorize(&bob, Verb::Change, on(&own), Rule::OwnerOnly).is_ok());
     assert!(authorize(&bob, Verb::See, on(&own), Rule::OwnerOnly).is_ok());
-    let nobody = Principal { id: String::new(), ..bob.clone() };
+    let anonymous = Principal { id: String::new(), ..bob.clone() };
     let unowned = Owner { scheme: bob.scheme.clone(), ..Owner::default() };
-    assert!(authorize(&nobody, Verb::See, on(&unowned), Rule::OwnerOnly).is_err());
+    assert!(authorize(&anonymous, Verb::See, on(&unowned), Rule::OwnerOnly).is_err());
     let other = Owner { scheme: "oidc".to_owned(), ..bob.as_owner() };
     let denied = authorize(&bob, Verb::Change, on(&other), Rule::OwnerOnly).unwrap_err();
     assert!(matches!(denied, Denied::Forbidden(_)), "{denied}");
