@@ -11,7 +11,7 @@ mod rules;
 #[path = "build/write.rs"]
 mod write;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "kuberay/cluster.proto",
     "kuberay/config.proto",
     "muster/v1alpha2/action.proto",
@@ -20,6 +20,7 @@ const FILES: [&str; 10] = [
     "muster/v1alpha2/compute_template.proto",
     "muster/v1alpha2/error.proto",
     "muster/v1alpha2/framework.proto",
+    "muster/v1alpha2/app.proto",
     "muster/v1alpha2/image_template.proto",
     "muster/v1alpha2/node.proto",
 ];

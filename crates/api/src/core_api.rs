@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod apps;
 mod clusters;
 mod compute_templates;
 mod convert;
@@ -29,6 +30,7 @@ use muster_proto::v1::cluster_service_server::ClusterServiceServer as V1ClusterS
 use muster_proto::v1::compute_template_service_server::ComputeTemplateServiceServer as V1ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::action_service_server::ActionServiceServer;
 use muster_proto::v1alpha2::admin_service_server::AdminServiceServer;
+use muster_proto::v1alpha2::app_service_server::AppServiceServer;
 use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::compute_template_service_server::ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
@@ -89,6 +91,7 @@ impl CoreApi {
     pub fn grpc(&self) -> tonic::service::Routes {
         tonic::service::Routes::new(ClusterServiceServer::new(self.clone()))
             .add_service(ActionServiceServer::new(self.clone()))
+            .add_service(AppServiceServer::new(self.clone()))
             .add_service(ComputeTemplateServiceServer::new(self.clone()))
             .add_service(FrameworkServiceServer::new(self.clone()))
             .add_service(ImageTemplateServiceServer::new(self.clone()))
@@ -102,6 +105,7 @@ impl CoreApi {
         let service = Arc::new(self.clone());
         let mut endpoints = rest::v1alpha2::cluster_service(&service);
         endpoints.extend(rest::v1alpha2::action_service(&service));
+        endpoints.extend(rest::v1alpha2::app_service(&service));
         endpoints.extend(rest::v1alpha2::compute_template_service(&service));
         endpoints.extend(rest::v1alpha2::framework_service(&service));
         endpoints.extend(rest::v1alpha2::image_template_service(&service));

@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 pub(crate) mod actions;
+pub(crate) mod app;
 pub(crate) mod completion;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -16,6 +17,7 @@ pub(crate) mod logs;
 pub(crate) mod nodes;
 mod python;
 pub(crate) mod restart;
+pub(crate) mod run;
 pub(crate) mod scale;
 pub(crate) mod shape;
 pub(crate) mod update;

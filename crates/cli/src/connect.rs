@@ -12,6 +12,7 @@ use clap::Parser;
 use muster_proto::v1alpha2::InfoResponse;
 use muster_proto::v1alpha2::action_service_client::ActionServiceClient;
 use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
+use muster_proto::v1alpha2::app_service_client::AppServiceClient;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
 use muster_proto::v1alpha2::compute_template_service_client::ComputeTemplateServiceClient;
 use muster_proto::v1alpha2::framework_service_client::FrameworkServiceClient;
@@ -30,6 +31,9 @@ use folder::{Folder, Found};
 
 /// How long a server that went away in the middle may take to come back.
 const COMING_BACK: Duration = Duration::from_mins(1);
+
+/// Where Kubernetes puts the token of a pod's account.
+const POD_TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// How often a server is looked for that is not there yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
@@ -111,6 +115,13 @@ impl ServerFlags {
         announced.is_some_and(|announced| Some(&announced.server_id) == id)
     }
 
+    /// In a pod its account is the caller, unless a token is given.
+    pub(crate) fn use_pod_token(&mut self) {
+        if self.token().is_none() {
+            self.token = std::fs::read_to_string(POD_TOKEN_FILE).ok().map(|token| token.trim().to_owned());
+        }
+    }
+
     /// A variable that is set to nothing is not set.
     fn token(&self) -> Option<&str> {
         self.token.as_deref().filter(|token| !token.is_empty())
@@ -171,6 +182,11 @@ impl Client {
 
     pub(crate) fn images(&self) -> ImageTemplateServiceClient<Service> {
         ImageTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+            .max_decoding_message_size(LARGEST_ANSWER)
+    }
+
+    pub(crate) fn apps(&self) -> AppServiceClient<Service> {
+        AppServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
             .max_decoding_message_size(LARGEST_ANSWER)
     }
 

@@ -19,6 +19,10 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// It took too long.
     TimedOut = 5,
+    /// A command that cannot be run, as shells say it.
+    CannotRun = 126,
+    /// A command that does not exist, as shells say it.
+    NoSuchCommand = 127,
     /// Ctrl-C: as shells count signals.
     Interrupted = 130,
 }
@@ -35,11 +39,13 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) what: String,
     hint: String,
+    /// The name of what should be created is taken.
+    pub(crate) is_taken: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, what: what.into(), hint: String::new() }
+        Self { exit, what: what.into(), hint: String::new(), is_taken: false }
     }
 
     /// A value, or a file of values, that cannot be used.
@@ -75,7 +81,8 @@ pub(crate) fn word(status: &Status) -> Option<&str> {
 
 /// Whether it is worth asking again: nobody answered, or a server that is about to stop.
 pub(crate) fn is_passing(status: &Status) -> bool {
-    connection_lost(status) || status.code() == Code::Unavailable
+    let unknown_app = word(status) == Some("AppUnknown");
+    connection_lost(status) || (status.code() == Code::Unavailable && !unknown_app)
 }
 
 /// Whether nobody answered, rather than somebody refused.
@@ -107,7 +114,8 @@ impl From<Status> for Failure {
         } else {
             status.message().to_owned()
         };
-        Self::new(exit, what).hint(hint(&status))
+        let is_taken = status.code() == Code::AlreadyExists;
+        Self { is_taken, ..Self::new(exit, what).hint(hint(&status)) }
     }
 }
 

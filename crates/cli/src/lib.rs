@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    action, actions, completion, create, delete, down, env, events, framework, get, image, logs, nodes,
-    restart, scale, shape, update,
+    action, actions, app, completion, create, delete, down, env, events, framework, get, image, logs, nodes,
+    restart, run, scale, shape, update,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -32,6 +32,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Create(Box<create::Create>),
     Get(get::Get),
     Nodes(nodes::Nodes),
@@ -47,6 +48,7 @@ enum Command {
     Framework(framework::FrameworkCommand),
     Shape(shape::ShapeCommand),
     Image(image::ImageCommand),
+    App(app::AppCommand),
     Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
@@ -61,6 +63,7 @@ impl Args {
     pub fn run(self) -> ExitCode {
         let Self { command } = self;
         match command {
+            Command::Run(run) => run.run(),
             Command::Create(create) => create.run(),
             Command::Get(get) => get.run(),
             Command::Nodes(nodes) => nodes.run(),
@@ -76,6 +79,7 @@ impl Args {
             Command::Framework(framework) => framework.run(),
             Command::Shape(shape) => shape.run(),
             Command::Image(image) => image.run(),
+            Command::App(app) => app.run(),
             Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),

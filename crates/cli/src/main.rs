@@ -11,5 +11,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     // First of all: a shim lives as long as its node, and must not pay for what commands need.
-    muster_local::shim::run_if_asked().unwrap_or_else(|| muster_cli::Args::parse().run())
+    muster_local::shim::run_if_asked()
+        .or_else(muster_local::attached::run_if_asked)
+        .unwrap_or_else(|| muster_cli::Args::parse().run())
 }

@@ -41,6 +41,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// How far something is: one changing line on a terminal, a line a change in a pipe; on standard error.
 pub(crate) struct Spinner {
     bar: Option<ProgressBar>,
+    is_hidden: bool,
 }
 
 impl Spinner {
@@ -51,11 +52,17 @@ impl Spinner {
             bar.enable_steady_tick(TURN);
             bar
         });
-        Self { bar }
+        Self { bar, is_hidden: false }
+    }
+
+    /// One that shows nothing.
+    pub(crate) const fn hidden() -> Self {
+        Self { bar: None, is_hidden: true }
     }
 
     pub(crate) fn show(&self, line: String) {
         match &self.bar {
+            _ if self.is_hidden => {}
             Some(bar) => bar.set_message(line),
             None => say!("{line}"),
         }

@@ -2,7 +2,7 @@
 
 mod rows;
 
-pub(crate) use rows::workers;
+pub(crate) use rows::{ephemeral, workers};
 
 use std::io::IsTerminal as _;
 

@@ -141,6 +141,13 @@ impl Subject {
         if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
+    /// The same without showing how far it is, and without an end by Ctrl-C: its caller has its own.
+    pub(crate) async fn reached_quietly(&self, client: &mut Client) -> Result<(), Failure> {
+        let mut progress = Progress::hidden(&self.name);
+        let action = self.ended(client, &mut progress).await?;
+        if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
+    }
+
     /// Follows the action to its end, through as many connections as it takes.
     async fn ended(&self, client: &mut Client, progress: &mut Progress) -> Result<Action, Failure> {
         loop {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::action::{ActionKind, Fence};
+use crate::app::EphemeralMark;
 use crate::ids::{ClusterId, InstanceId, ProfileId};
 use crate::limits::{ExpiryState, Limits};
 use crate::principal::Owner;
@@ -188,6 +189,8 @@ pub struct Cluster {
     pub limits: Limits,
     /// State of its limits; only the expiry watcher writes it.
     pub expiry_state: ExpiryState,
+    /// The app with which it ends; none is a shared cluster.
+    pub ephemeral: Option<Box<EphemeralMark>>,
     /// User data.
     pub metadata: Map<String, Value>,
     /// Settings with meaning to the engine, such as `node.name.format`.
@@ -251,6 +254,7 @@ impl Cluster {
             timeout: DEFAULT_TIMEOUT,
             limits: Limits::default(),
             expiry_state: ExpiryState::default(),
+            ephemeral: None,
             metadata: Map::new(),
             config: Map::new(),
             data: Map::new(),

@@ -83,6 +83,8 @@ typed_id! {
     TaskId,
     /// A recipe for images.
     ImageTemplateId,
+    /// A workload that uses clusters.
+    AppId,
 }
 
 /// The provider whose nodes are processes of the server's user.

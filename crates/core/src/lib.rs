@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or is async: the same inputs give the same answer.
 
 pub mod action;
+pub mod app;
 pub mod backoff;
 pub mod candidates;
 pub mod capacity;
@@ -10,6 +11,7 @@ pub mod change;
 pub mod cluster;
 pub mod compute_template;
 pub mod domino;
+pub mod ephemeral;
 pub mod event;
 pub mod ids;
 pub mod image_template;

@@ -2,6 +2,7 @@
 
 mod abandon;
 pub mod adopt;
+pub mod apps;
 pub(crate) mod capacity;
 mod conflict;
 mod cooldown;

@@ -1,5 +1,6 @@
 //! The engine's settings.
 
+use muster_core::app::AppTimes;
 use muster_core::backoff::Backoff;
 use muster_core::policy::PolicyRules;
 use muster_core::projects::ProjectNamespaces;
@@ -40,6 +41,8 @@ pub struct Config {
     pub leftover_period: TimeSpan,
     /// How long a node without a row is left alone.
     pub leftover_grace: TimeSpan,
+    /// How long apps may be gone, and how long their leases are.
+    pub app_times: AppTimes,
     /// The host name that this engine registers with.
     pub host: String,
     /// The version that this engine registers with.
@@ -75,6 +78,7 @@ impl Default for Config {
             request_memory: TimeSpan::from_secs(24 * 3600),
             leftover_period: TimeSpan::from_secs(60),
             leftover_grace: TimeSpan::from_secs(600),
+            app_times: AppTimes::default(),
             host: String::new(),
             version: String::new(),
         }

@@ -47,6 +47,10 @@ pub(crate) mod reason {
     pub(crate) const LIFETIME_OVER: &str = "LifetimeOver";
     /// The lifetime of a cluster is nearly over.
     pub(crate) const LIFETIME_OVER_SOON: &str = "LifetimeOverSoon";
+    /// The app that a cluster ends with is gone.
+    pub(crate) const APP_GONE: &str = "AppGone";
+    /// A cluster is deleted because its app is gone.
+    pub(crate) const DELETED_WITH_APP: &str = "DeletedWithApp";
     /// The nodes of a cluster together request more than their machine has.
     pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
     /// The database is older than what it describes, and has raised its fences.

@@ -73,7 +73,7 @@ impl Listener for Notifier {
                     self.notify(Topic::Progress(*id));
                 }
                 Touched::Progress(id) => self.notify(Topic::Progress(*id)),
-                Touched::Cluster(_) => {}
+                Touched::Cluster(_) | Touched::Apps => {}
                 Touched::Everything => self.notify_all(),
             }
         }

@@ -16,6 +16,9 @@ use crate::context::Engine;
 use crate::intent::orphan;
 use crate::ports::provider::{ClusterTarget, LogQuery, ProviderError};
 
+/// The purpose of the address that programs connect to.
+const ADDRESS: &str = "address";
+
 /// Concurrent requests to the provider.
 const MAX_CONCURRENT: usize = 16;
 
@@ -58,6 +61,9 @@ impl Engine {
         let target = ClusterTarget { cluster, profile: &profile };
         let mut variables = provider.environment(target).await?;
         variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
+        if let Some(address) = cluster.observed.endpoints.get(ADDRESS) {
+            variables.insert("MUSTER_ADDRESS".to_owned(), address.clone());
+        }
         Ok(variables)
     }
 

@@ -19,7 +19,7 @@ use crate::scheduler::dispatcher::Dispatcher;
 use crate::scheduler::heartbeat;
 use crate::scheduler::tasks;
 use crate::supervise::keep_running;
-use crate::watchers::{compute_templates, expiry, health, leftover_nodes, observer, retention};
+use crate::watchers::{apps, compute_templates, expiry, health, leftover_nodes, observer, retention};
 
 /// How long the database may take to note that the engine has stopped.
 const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
@@ -79,6 +79,7 @@ impl Engine {
         for provider in context.providers.values() {
             watch(&context, provider, "observer", observer::run);
             watch(&context, provider, "expiry", expiry::run);
+            watch(&context, provider, "apps", apps::run);
             watch(&context, provider, "health", health::run);
             watch(&context, provider, "leftover_nodes", leftover_nodes::run);
             watch(&context, provider, "compute_templates", compute_templates::run);

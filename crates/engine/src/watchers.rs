@@ -1,6 +1,7 @@
 //! Background tasks that watch clusters and submit actions; none of them changes the world by itself, except that what
 //! has no row is removed.
 
+pub(crate) mod apps;
 mod change_feed;
 pub(crate) mod compute_templates;
 pub(crate) mod expiry;

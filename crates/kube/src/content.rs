@@ -11,6 +11,7 @@ use muster_frameworks::kubernetes::{Flavor, USER};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::apps::mark_of;
 use crate::marks;
 
 /// Annotations that are larger than what they are about.
@@ -49,6 +50,7 @@ impl Content {
         let mut annotations = texts(&object["metadata"]["annotations"]);
         annotations.retain(|key, _| !TOO_MUCH.contains(&key.as_str()) && !marks::is_ours(key));
         ObjectContent {
+            ephemeral: mark_of(&labels, &annotations),
             digest: self.digest.clone(),
             owner: flavor.owner(&labels),
             user: annotations.get(USER).cloned().unwrap_or_else(|| flavor.user(&labels)),

@@ -5,6 +5,7 @@
 //! without having seen it being deleted. Everything that is written carries the fence of the action behind it, and is
 //! written only if nobody else wrote in between.
 
+mod apps;
 mod connect;
 mod content;
 mod describe;

@@ -33,6 +33,7 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::apps::write_mark;
 use crate::connect::{Connection, Options};
 use crate::describe;
 use crate::details::details;
@@ -371,6 +372,9 @@ impl OperatorProvider for Operated {
         for mut manifest in manifests {
             if root.is_none() {
                 marks::dress(&mut manifest.body, &call.cluster.labels, &call.cluster.annotations);
+            }
+            if let Some(mark) = call.cluster.ephemeral.as_deref() {
+                write_mark(&mut manifest.body, mark, root.is_none());
             }
             let owner = root.as_ref().filter(|_| manifest.owned);
             let made = self.make(&stand, manifest, owner, call).await?;

@@ -12,13 +12,14 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider, ProviderError,
-    TemplateProvider, Unobserved, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider,
+    ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::apps::Apps;
 use crate::connect::{self, CannotConnect, Connection, Options};
 use crate::images::Images;
 use crate::logs::Lines;
@@ -40,6 +41,7 @@ pub struct Kubernetes {
     pods: Arc<Pods>,
     templates: Arc<Templates>,
     images: Arc<Images>,
+    apps: Arc<Apps>,
     changes: broadcast::Sender<WorldChange>,
     _stop: DropGuard,
 }
@@ -55,6 +57,8 @@ impl Kubernetes {
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
         let own = Arc::clone(&namespaces);
         let templates = Arc::new(Templates::follow(&connection, &options.namespaces, own, &stop));
+        let own = Arc::clone(&namespaces);
+        let apps = Arc::new(Apps::follow(&connection, &options.namespaces, own, &stop));
         let images = Arc::new(Images::new(connection.client.clone(), options.images.clone()));
         let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
         let (pods, operated) = (Arc::new(pods), Arc::new(operated));
@@ -67,6 +71,7 @@ impl Kubernetes {
             pods,
             templates,
             images,
+            apps,
             changes,
             _stop: stops,
         })
@@ -108,6 +113,10 @@ impl Provider for Kubernetes {
 
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         Some(Arc::clone(&self.templates) as Arc<dyn TemplateProvider>)
+    }
+
+    fn app_provider(self: Arc<Self>) -> Option<Arc<dyn AppProvider>> {
+        Some(Arc::clone(&self.apps) as Arc<dyn AppProvider>)
     }
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {

@@ -1,5 +1,7 @@
 //! Where nodes run on this machine.
 
+mod apps;
+pub mod attached;
 pub mod environments;
 mod files;
 mod processes;
@@ -7,5 +9,6 @@ pub mod shim;
 mod simulated;
 mod sys;
 
+pub use apps::process;
 pub use processes::{Processes, Settings};
 pub use simulated::{SIMULATED_NODE, Simulated};

@@ -43,11 +43,12 @@ use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
-    Observed, Provider, ProviderError, ProviderResource, UpdateOutcome, WorldChange,
+    Observed, ProcessProvider, Provider, ProviderError, ProviderResource, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
 
+use crate::apps::HostProcesses;
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
 use census::Census;
@@ -161,6 +162,10 @@ impl Provider for Processes {
 
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
         Some(self)
+    }
+
+    fn process_provider(self: Arc<Self>) -> Option<Arc<dyn ProcessProvider>> {
+        Some(Arc::new(HostProcesses))
     }
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {

@@ -45,6 +45,12 @@ pub(crate) fn die_with(parent: i32) -> io::Result<bool> {
     Ok(process::getppid().is_some_and(|found| found.as_raw_pid() == parent))
 }
 
+/// Has the kernel end us when our parent's thread ends. False if the parent is another already.
+pub(crate) fn end_with(parent: i32) -> io::Result<bool> {
+    process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    Ok(process::getppid().is_some_and(|found| found.as_raw_pid() == parent))
+}
+
 /// Leads a process group from now on.
 pub(crate) fn own_group() -> io::Result<()> {
     Ok(process::setpgid(None, None)?)

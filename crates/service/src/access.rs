@@ -48,6 +48,10 @@ pub enum Subject {
     ImageTemplate,
     /// The image templates that the caller may see.
     ImageTemplates,
+    /// One app.
+    App,
+    /// The apps that the caller may see.
+    Apps,
     /// The frameworks that local processes of the server run.
     Frameworks,
     /// The caller's own project: its objects are then found within it.
@@ -105,6 +109,7 @@ impl Access {
                 | Subject::Actions
                 | Subject::ComputeTemplates
                 | Subject::ImageTemplates
+                | Subject::Apps
                 | Subject::Frameworks,
             ) => {
                 let what = match case.subject {

@@ -1,6 +1,7 @@
 //! Changes of clusters and nodes: every API submits them here.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, OnConflict, Target};
+use muster_core::app::App;
 use muster_core::change::{Change, Delete, Recovery};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
@@ -39,6 +40,24 @@ impl Service {
         unique_name: bool,
     ) -> Result<Action, ServiceError> {
         let accepted = self.engine.create_cluster(cluster, recipe, unique_name, caller.clone()).await?;
+        Ok(accepted.action)
+    }
+
+    /// Creates a cluster that an app uses; an ephemeral one ends with it.
+    pub async fn create_cluster_for_app(
+        &self,
+        caller: &Caller,
+        cluster: Cluster,
+        recipe: Recipe,
+        app: &App,
+        ephemeral: bool,
+    ) -> Result<Action, ServiceError> {
+        let instance = cluster.instance.clone();
+        let ephemeral = ephemeral.then(|| Box::new(app.mark()));
+        let cluster = Cluster { ephemeral, ..cluster };
+        let accepted =
+            self.engine.create_cluster_for(cluster, recipe, true, Some(app.id), caller.clone()).await?;
+        self.write_marks(&instance).await;
         Ok(accepted.action)
     }
 

@@ -171,6 +171,7 @@ impl From<SubmitError> for ServiceError {
             SubmitError::NoNamespace(_) => Self::not_found(message).code(NO_NAMESPACE),
             SubmitError::TooLarge(_) => Self::invalid(message).code("TooLarge"),
             SubmitError::Missing(error) => error.into(),
+            SubmitError::AppUnknown(_) => Self::new(ErrorKind::Unavailable, message).code("AppUnknown"),
         }
     }
 }

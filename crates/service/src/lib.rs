@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod adoption;
+pub mod apps;
 mod authorize;
 pub mod changes;
 mod compute_templates;

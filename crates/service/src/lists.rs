@@ -7,6 +7,7 @@ mod page_scope;
 mod pages;
 
 use muster_core::action::Action;
+use muster_core::app::App;
 use muster_core::cluster::Cluster;
 use muster_core::compute_template::ComputeTemplate;
 use muster_core::event::Event;
@@ -19,9 +20,10 @@ use muster_core::receiver::Receiver;
 use muster_store::{Store, StoreError};
 
 pub use muster_store::reads::{
-    ActionQuery, ActionSort, BindingQuery, ClusterQuery, ClusterSort, ComputeTemplateQuery,
-    ComputeTemplateSort, Deleted, EventQuery, EventSort, ImageTemplateQuery, ImageTemplateSort, NodeQuery,
-    NodeSort, PolicyQuery, PolicySort, ProfileQuery, ProfileSort, ReceiverQuery, ReceiverSort,
+    ActionQuery, ActionSort, AppQuery, AppSort, BindingQuery, ClusterQuery, ClusterSort,
+    ComputeTemplateQuery, ComputeTemplateSort, Deleted, EventQuery, EventSort, ImageTemplateQuery,
+    ImageTemplateSort, NodeQuery, NodeSort, PolicyQuery, PolicySort, ProfileQuery, ProfileSort,
+    ReceiverQuery, ReceiverSort,
 };
 pub use muster_store::{Direction, Page};
 pub(crate) use page_scope::PageScope;
@@ -77,6 +79,7 @@ macro_rules! list_queries {
 }
 
 list_queries! {
+    AppQuery, apps -> App;
     ClusterQuery, clusters -> Cluster;
     NodeQuery, nodes -> Node;
     ActionQuery, actions -> Action;

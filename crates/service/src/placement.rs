@@ -66,6 +66,18 @@ impl Service {
         Err(ServiceError::invalid(message).code("NoProvider"))
     }
 
+    /// The instance at which apps are found, of the given provider unless that is empty.
+    pub fn instance_of_apps(&self, provider: &str) -> Result<InstanceId, ServiceError> {
+        let mut instances = self.engine.instances();
+        instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
+        let fits = |id: &&InstanceId| provider.is_empty() || is_of(id, provider);
+        let found = instances.iter().find(fits).cloned();
+        found.ok_or_else(|| {
+            let message = format!("there is no provider '{provider}' here: leave it out");
+            ServiceError::invalid(message).code("NoProvider")
+        })
+    }
+
     /// The namespace of a project's objects, if the request names none.
     pub fn namespace_of<'a>(&'a self, project: &'a str) -> Result<&'a str, ServiceError> {
         self.engine.config().projects.namespace_of(project).ok_or_else(|| {

@@ -275,7 +275,13 @@ impl Watch {
                 match self.commits.recv().await {
                     Ok(Touched::Cluster(_) | Touched::Everything)
                     | Err(broadcast::error::RecvError::Lagged(_)) => return true,
-                    Ok(Touched::Action(_) | Touched::Progress(_) | Touched::Work | Touched::Tasks) => {}
+                    Ok(
+                        Touched::Action(_)
+                        | Touched::Progress(_)
+                        | Touched::Work
+                        | Touched::Tasks
+                        | Touched::Apps,
+                    ) => {}
                     Err(broadcast::error::RecvError::Closed) => return false,
                 }
             }

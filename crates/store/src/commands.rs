@@ -3,6 +3,8 @@
 mod abandon;
 mod accept;
 mod adopt;
+mod app;
+mod app_use;
 mod bind;
 mod claim;
 mod compute_template;
@@ -27,6 +29,8 @@ mod task;
 pub use abandon::Abandon;
 pub use accept::{Accept, Accepted, NewCluster, RequestKey};
 pub use adopt::Adopt;
+pub use app::{EndApp, RecordAppMarks, RecordAppStates, RegisterApp, RenewApp};
+pub use app_use::{AppUseChanged, AppUseRefusal, ChangeAppUse, EndForApp, EndedForApp};
 pub(crate) use bind::Bind;
 pub use bind::BindingChange;
 pub use claim::{Claim, Claimed};

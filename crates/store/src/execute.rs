@@ -1,18 +1,20 @@
 //! The commands, as methods of the store.
 
 use muster_core::action::{Action, Control};
+use muster_core::app::App;
 use muster_core::ids::NodeId;
 use muster_core::policy::{Binding, Policy};
 use muster_core::task::Task;
 use muster_core::time::Timestamp;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Adopt, Bind, Claim, ClaimTasks, Claimed, CompleteLifecycle, CountDeaths,
-    CreatePolicy, DeleteComputeTemplate, DeleteImageTemplate, DeletePolicy, DeleteProfile, DeleteReceiver,
-    Deregister, Discover, EndWait, Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate,
-    InsertImageTemplate, InsertProfile, Mirror, MirrorComputeTemplates, Mirrored, Observe, Purge, Purged,
-    PutReceiver, Record, RecordExpiryState, RecordTask, Register, Removed, RenamePolicy, Renewal, Requeue,
-    ServeInstances, Signal, TakeDuty, TaskRecorded, UpdateProfile,
+    Abandon, Accept, Accepted, Adopt, AppUseChanged, Bind, ChangeAppUse, Claim, ClaimTasks, Claimed,
+    CompleteLifecycle, CountDeaths, CreatePolicy, DeleteComputeTemplate, DeleteImageTemplate, DeletePolicy,
+    DeleteProfile, DeleteReceiver, Deregister, Discover, EndApp, EndForApp, EndWait, EndedForApp, Expire,
+    Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertImageTemplate, InsertProfile, Mirror,
+    MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordAppMarks,
+    RecordAppStates, RecordExpiryState, RecordTask, Register, RegisterApp, Removed, RenamePolicy, RenewApp,
+    Renewal, Requeue, ServeInstances, Signal, TakeDuty, TaskRecorded, UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::postgres::Lane;
@@ -200,6 +202,41 @@ impl Store {
     /// Deletes a cluster whose time is over.
     pub async fn expire(&self, command: Expire) -> Result<Expired, StoreError> {
         self.write("expire", command).await
+    }
+
+    /// Registers an app, or finds the row that its object has.
+    pub async fn register_app(&self, command: RegisterApp) -> Result<App, StoreError> {
+        self.write("register_app", command).await
+    }
+
+    /// Renews the lease of an app, or says which process it is now.
+    pub async fn renew_app(&self, command: RenewApp) -> Result<App, StoreError> {
+        self.write("renew_app", command).await
+    }
+
+    /// Ends an app.
+    pub async fn end_app(&self, command: EndApp) -> Result<App, StoreError> {
+        self.write("end_app", command).await
+    }
+
+    /// Writes what was observed of apps; false if the duty is another's.
+    pub async fn record_app_states(&self, command: RecordAppStates) -> Result<bool, StoreError> {
+        self.write("record_app_states", command).await
+    }
+
+    /// Notes that the object of an app says what it should.
+    pub async fn record_app_marks(&self, command: RecordAppMarks) -> Result<(), StoreError> {
+        self.write("record_app_marks", command).await
+    }
+
+    /// Lets an app use a cluster, or stops that.
+    pub async fn change_app_use(&self, command: ChangeAppUse) -> Result<AppUseChanged, StoreError> {
+        self.write("change_app_use", command).await
+    }
+
+    /// Deletes the cluster of an app, if it still belongs to that app.
+    pub async fn end_for_app(&self, command: EndForApp) -> Result<EndedForApp, StoreError> {
+        self.write("end_for_app", command).await
     }
 
     /// Removes checks of a cluster that have ended.

@@ -73,10 +73,17 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
         sqlite: "",
     },
+    Migration {
+        version: 8,
+        min_reader: 3,
+        sql: include_str!("../migrations/0008_base.sql"),
+        postgres: "",
+        sqlite: "",
+    },
 ];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 7;
+pub const SCHEMA_VERSION: i64 = 8;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";

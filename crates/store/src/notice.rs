@@ -18,6 +18,7 @@ fn word(touched: &Touched) -> String {
         Touched::Progress(id) => format!("p:{id}"),
         Touched::Work => "work".to_owned(),
         Touched::Tasks => "tasks".to_owned(),
+        Touched::Apps => "apps".to_owned(),
         Touched::Everything => "everything".to_owned(),
     }
 }
@@ -29,6 +30,7 @@ fn touched_of(word: &str) -> Option<Touched> {
         Some(("p", id)) => id.parse().ok().map(Touched::Progress),
         _ if word == "work" => Some(Touched::Work),
         _ if word == "tasks" => Some(Touched::Tasks),
+        _ if word == "apps" => Some(Touched::Apps),
         // Also what a newer replica says that is not known here.
         _ => Some(Touched::Everything),
     }
@@ -48,7 +50,7 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_touched() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        let sent = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks];
+        let sent = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks, Touched::Apps];
         let read: Vec<Touched> = touched_in(&payload(&sent)).collect();
         assert_eq!(read, sent);
     }

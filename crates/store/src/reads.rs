@@ -1,6 +1,7 @@
 //! What doors and engines read.
 
 mod actions;
+mod apps;
 mod belongings;
 mod changes;
 mod clusters;
@@ -16,6 +17,7 @@ mod profiles;
 mod receivers;
 
 pub use actions::{ActionQuery, ActionSignals, ActionSort, Edges};
+pub use apps::{AppQuery, AppSort, UnmarkedApp};
 pub use belongings::Belongings;
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};

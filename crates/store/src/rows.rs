@@ -1,6 +1,7 @@
 //! How things of the domain are written into rows and read back.
 
 pub(crate) mod actions;
+pub(crate) mod apps;
 pub(crate) mod cluster_objects;
 pub(crate) mod clusters;
 mod columns;

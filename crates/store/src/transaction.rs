@@ -21,6 +21,8 @@ pub enum Touched {
     Work,
     /// A task may now be claimed.
     Tasks,
+    /// Apps, or the clusters that they use.
+    Apps,
     /// Nobody knows what: whoever waits for anything reads again.
     Everything,
 }

@@ -98,6 +98,11 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Value {
     Value::Text(Some(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())))
 }
 
+/// JSON that may be absent, which is NULL.
+pub(crate) fn opt_json<T: Serialize>(value: Option<&T>) -> Value {
+    value.map_or(Value::Text(None), json)
+}
+
 /// The arguments of a statement: `args![id, now, status.as_str()]`.
 macro_rules! args {
     ($($value:expr),* $(,)?) => {
@@ -252,6 +257,10 @@ impl Row {
     pub(crate) fn document(&self, column: usize) -> Result<serde_json::Value, StoreError> {
         let text = self.str(column)?;
         Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+
+    pub(crate) fn opt_json<T: DeserializeOwned>(&self, column: usize) -> Result<Option<T>, StoreError> {
+        if self.opt_str(column)?.is_none() { Ok(None) } else { self.json(column).map(Some) }
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {

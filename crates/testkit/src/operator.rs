@@ -1,5 +1,6 @@
 //! A provider whose members are made by an operator in memory, which converges on its own and fails on command.
 
+mod apps;
 mod state;
 mod world;
 
@@ -12,10 +13,11 @@ use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, MemberId, Membership, Observed, OperatorCapabilities,
-    OperatorProvider, Provider, ProviderError, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, FencedCall, MemberId, Membership, Observed,
+    OperatorCapabilities, OperatorProvider, Provider, ProviderError, WorldChange,
 };
 
+pub use apps::FakeApps;
 pub use state::{Deed, Verb};
 pub use world::{Lie, OperatorWorld};
 
@@ -73,6 +75,10 @@ impl Provider for Operated {
             supports_placement: false,
             reports_machines: false,
         })
+    }
+
+    fn app_provider(self: Arc<Self>) -> Option<Arc<dyn AppProvider>> {
+        Some(Arc::clone(&self.world.apps) as Arc<dyn AppProvider>)
     }
 
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {

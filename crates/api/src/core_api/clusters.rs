@@ -4,6 +4,7 @@ use futures::stream::BoxStream;
 use muster_core::action::Action;
 use muster_core::change::Change;
 use muster_core::cluster::Cluster as Row;
+use muster_core::ephemeral::DriverEnd;
 use muster_proto::v1alpha2::cluster_service_server::ClusterService;
 use muster_proto::v1alpha2::{
     Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, GetEnvironmentRequest,
@@ -71,8 +72,18 @@ impl ClusterService for CoreApi {
             self.service.authorize_namespace(access, &namespace)?;
             self.resolve_shapes(&namespace, &mut given).await?;
             self.resolve_templates(&namespace, &mut given).await?;
+            let (app, ephemeral) = (given.app.clone(), given.ephemeral);
             let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
-            Ok(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
+            let across_rollouts = request.across_rollouts;
+            let app =
+                self.service.app_of_new_cluster(access, &cluster, &app, ephemeral, across_rollouts).await?;
+            let recipe = Recipe::New(profile);
+            Ok(match app {
+                Some(app) => {
+                    self.service.create_cluster_for_app(caller, cluster, recipe, &app, ephemeral).await?
+                }
+                None => self.service.create_cluster(caller, cluster, recipe, true).await?,
+            })
         });
         changed(self.service.mutate(&mutation, create).await)
     }
@@ -121,8 +132,12 @@ impl ClusterService for CoreApi {
         let (request, mutation) = mutation!(request, "DeleteCluster");
         let Mutation { access, caller, .. } = &mutation;
         let delete = Box::pin(async {
+            let end = driver_end(&request)?;
             let cluster = self.find(access, &named!(request)).await?;
-            Ok(self.service.delete_cluster(caller, &cluster, request.force).await?)
+            Ok(match end {
+                Some(end) => self.service.delete_cluster_for_app(caller, &cluster, &request.app, end).await?,
+                None => self.service.delete_cluster(caller, &cluster, request.force).await?,
+            })
         });
         let deleted: Result<_, ApiError> = self.service.mutate(&mutation, delete).await;
         with_action(Empty {}, &deleted?.1)
@@ -268,6 +283,29 @@ impl ClusterService for CoreApi {
         let stream = self.watch(&access, &request.into_inner()).await?;
         Ok(Response::new(open.count(stream)))
     }
+}
+
+/// How the driver ended on whose behalf a cluster is deleted, if it is.
+fn driver_end(request: &DeleteClusterRequest) -> Result<Option<DriverEnd>, ApiError> {
+    if request.app.is_empty() != request.app_status.is_empty() {
+        return Err(ApiError::invalid("Both --app and --app-status must be set").code("AppIncomplete"));
+    }
+    if request.app.is_empty() {
+        return match request.exit_code {
+            Some(_) => Err(ApiError::invalid(
+                "exit_code is given without app and app_status: give both, or leave it out",
+            )),
+            None => Ok(None),
+        };
+    }
+    if request.force {
+        return Err(ApiError::invalid("force is given with app: leave one of them out"));
+    }
+    let status = request.app_status.parse().map_err(|_| {
+        ApiError::invalid("INVALID app-status value, only completed|terminated allowed")
+            .code("InvalidAppStatus")
+    })?;
+    Ok(Some(DriverEnd { status, exit_code: request.exit_code }))
 }
 
 /// The response to a mutation: the present cluster, and the action.

@@ -26,7 +26,7 @@ pub(super) fn moment(at: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_micros(at.micros())
 }
 
-fn span(span: TimeSpan) -> wkt::Duration {
+pub(super) fn span(span: TimeSpan) -> wkt::Duration {
     wkt::Duration::from_micros(span.micros())
 }
 
@@ -53,7 +53,11 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     let idle_ends_at = cluster.idle_ends_at().filter(|_| there).map(moment);
     let idle_since = idle_ends_at.and(cluster.unused_since()).map(moment);
     let lifetime_ends_at = cluster.lifetime_ends_at().filter(|_| there).map(moment);
+    let (app, ephemeral) =
+        (cluster.ephemeral.as_ref().map(|mark| mark.app.clone()), cluster.ephemeral.is_some());
     wire::Cluster {
+        app: app.unwrap_or_default(),
+        ephemeral,
         cluster_spec: Some(wire::ClusterSpec {
             worker_group_spec: cluster.groups.iter().map(group).collect(),
             ..spec

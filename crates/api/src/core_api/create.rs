@@ -117,7 +117,6 @@ impl CoreApi {
         plain("user", [&given.user])?;
         check_marks("label", &given.labels)?;
         plain("version", [&given.version])?;
-        plain("app", [&given.app])?;
         recipe::check_variables(&given.envs)?;
         if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
             recipe::check_node(&head.image, &head.environment)?;
@@ -264,8 +263,6 @@ fn without_rows(given: wire::Cluster) -> wire::Cluster {
         envs: given.envs,
         envs_from: given.envs_from,
         profile_properties: given.profile_properties,
-        app: given.app,
-        ephemeral: given.ephemeral,
         ..wire::Cluster::default()
     }
 }

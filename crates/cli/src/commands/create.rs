@@ -20,7 +20,7 @@ use super::{NamespaceFlag, carry_out, python, request_id, shape};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::FormatFlag;
-use crate::output;
+use crate::output::{self, say};
 use crate::wait::WaitFlags;
 
 /// Create a cluster
@@ -31,6 +31,8 @@ pub(crate) struct Create {
     #[command(flatten)]
     spec: Spec,
     #[command(flatten)]
+    app: AppFlags,
+    #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
     wait: WaitFlags,
@@ -40,15 +42,29 @@ pub(crate) struct Create {
     server: ServerFlags,
 }
 
-/// What to create.
+/// The app that a cluster is made for.
 #[derive(Debug, Parser)]
-struct Spec {
+struct AppFlags {
+    /// The app that uses it: a name, kind/name such as deploy/bob, or the name of a pod
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
+    /// Delete it when that app is gone
+    #[arg(short = 'e', long)]
+    ephemeral: bool,
+    /// Keep an ephemeral cluster when the app's Deployment is rolled out again
+    #[arg(long, requires = "ephemeral")]
+    across_rollouts: bool,
+}
+
+/// What to create.
+#[derive(Debug, Clone, Parser)]
+pub(super) struct Spec {
     /// What runs on it
     #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask", value_parser = frameworks())]
-    framework: String,
+    pub(super) framework: String,
     /// How many workers; 1 if nothing is said
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
-    workers: Option<i32>,
+    pub(super) workers: Option<i32>,
     /// A worker group, such as name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi; again for every further one
     #[arg(long, value_name = "GROUP", value_parser = group::parse, conflicts_with_all = ["workers", "shape"])]
     group: Vec<WorkerGroupSpec>,
@@ -60,13 +76,13 @@ struct Spec {
     head_shape: Option<Shape>,
     /// Where it runs: local or kubernetes; kubernetes if the server has one, else local
     #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
+    pub(super) provider: Option<String>,
     /// Which objects stand for it on Kubernetes: kuberay, dask-operator, native; what is installed if nothing is said
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,
     /// The container image, or on the local provider the Python interpreter
     #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
+    pub(super) image: Option<String>,
     /// An image that was built by muster image create
     #[arg(long, value_name = "NAME", conflicts_with = "image")]
     image_template: Option<String>,
@@ -96,30 +112,55 @@ fn frameworks() -> PossibleValuesParser {
 impl Create {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, mut spec, namespace, wait, format, server } = self;
+            let Self { name, mut spec, app, namespace, wait, format, server } = self;
+            if app.ephemeral && app.app.is_none() {
+                let what = "An app value must be supplied if ephemeral is used";
+                return Err(Failure::new(Exit::Usage, what).into());
+            }
             let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
             // A framework runs in the Python that the user has before them.
-            if spec.profile.is_none() && spec.image_template.is_none() {
+            if spec.is_of_framework() {
                 let (provider, image) = (spec.provider.as_deref().unwrap_or_default(), spec.image.take());
                 spec.image = python::resolve(&client, provider, &spec.framework, image).await?;
             }
             let request = CreateClusterRequest {
-                cluster: Some(spec.cluster(name, properties)),
+                cluster: Some(Cluster {
+                    app: app.app.unwrap_or_default(),
+                    ephemeral: app.ephemeral,
+                    ..spec.cluster(name, properties)
+                }),
+                across_rollouts: app.across_rollouts,
                 namespace: namespace.namespace,
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
                 ..CreateClusterRequest::default()
             };
-            let change = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
+            let change = async |client: &Client| {
+                let created = client.clusters().create_cluster(request.clone()).await?;
+                if app.ephemeral && !created.get_ref().ephemeral {
+                    say!("Could not create an ephemeral cluster, created a shared cluster instead");
+                }
+                Ok(created)
+            };
             Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await
         })
     }
 }
 
 impl Spec {
-    fn cluster(self, name: String, properties: Option<Map<String, Value>>) -> Cluster {
+    /// Whether the cluster runs a framework, in an image or a Python that may be chosen here.
+    pub(super) const fn is_of_framework(&self) -> bool {
+        self.profile.is_none() && self.image_template.is_none()
+    }
+
+    /// Where it runs; empty if that is not given.
+    pub(super) fn provider(&self) -> &str {
+        self.provider.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn cluster(self, name: String, properties: Option<Map<String, Value>>) -> Cluster {
         let Self {
             framework,
             workers,

@@ -109,7 +109,7 @@ async fn delete(client: &mut Client, clusters: &[Cluster]) -> Result<(), Failure
     let deadline = WaitFlags::patient().deadline();
     let mut subjects = Vec::new();
     for cluster in clusters {
-        match submit(client, cluster, false, deadline).await {
+        match submit(client, cluster, false, None, deadline).await {
             Ok(subject) => subjects.push(subject),
             // Somebody else was faster.
             Err(failure) if failure.exit == Exit::NotFound => {}

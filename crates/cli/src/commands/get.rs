@@ -1,14 +1,18 @@
 //! `muster get`: one cluster, or those of a namespace.
 
+mod deprecated;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_proto::v1alpha2::{Cluster, ListAllClustersRequest, ListClustersRequest, ListClustersResponse};
+use muster_proto::v1alpha2::{
+    Cluster, ListAllClustersRequest, ListAppsRequest, ListClustersRequest, ListClustersResponse,
+};
 
-use super::{AmongFlags, NamespaceFlag, PAGE, count, describe, find, pages, watch};
+use super::{AmongFlags, NamespaceFlag, PAGE, app, count, describe, find, find_by_id, pages, watch};
 use crate::connect::{Client, ServerFlags};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
@@ -24,6 +28,12 @@ pub(crate) struct Get {
     /// List those of all namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
+    /// Only those that this app uses: a name, kind/name such as deploy/bob, or the name of a pod
+    #[arg(long, value_name = "APP", conflicts_with_all = ["all_namespaces", "watch"])]
+    app: Option<String>,
+    /// Print the columns of the Oshinko CLI
+    #[arg(short = 'd', long, conflicts_with_all = ["watch", "format"])]
+    deprecated: bool,
     /// Go on, and show every change
     #[arg(short = 'w', long)]
     watch: bool,
@@ -36,13 +46,28 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, among, all_namespaces, watch, format, server } = self;
+            let Self { name, namespace, among, all_namespaces, app, deprecated, watch, format, server } =
+                self;
             let (namespace, format) = (namespace.namespace, format.format);
             let mut client = server.connect().await?;
             let one = match &name {
                 Some(name) => Some(find(&mut client, &namespace, name, &among).await?),
                 None => None,
             };
+            if let Some(app) = app {
+                let used = used_by(&mut client, &namespace, &app, name.as_deref()).await?;
+                if deprecated {
+                    return Ok(output::print(&deprecated::lines(&used)));
+                }
+                return show_all(format, used);
+            }
+            if deprecated {
+                let clusters = match one {
+                    Some(cluster) => vec![cluster],
+                    None => list(&mut client, &namespace).await?,
+                };
+                return Ok(output::print(&deprecated::lines(&clusters)));
+            }
             if watch {
                 let namespace = if all_namespaces { String::new() } else { namespace };
                 return watch::follow(&mut client, namespace, name, format).await;
@@ -74,6 +99,44 @@ impl Get {
             format::list(format, &message.clusters, "clusters", &message, &nothing)
         })
     }
+}
+
+fn show_all(format: Format, clusters: Vec<Cluster>) -> Result<ExitCode> {
+    let message = ListClustersResponse {
+        total_size: count(clusters.len()),
+        clusters,
+        ..ListClustersResponse::default()
+    };
+    format::list(format, &message.clusters, "clusters", &message, "")
+}
+
+/// The clusters that an app uses, or the one of this name among them.
+async fn used_by(
+    client: &mut Client,
+    namespace: &str,
+    app: &str,
+    name: Option<&str>,
+) -> Result<Vec<Cluster>, Failure> {
+    let request = ListAppsRequest {
+        namespace: namespace.to_owned(),
+        app: app.to_owned(),
+        ..ListAppsRequest::default()
+    };
+    let apps = app::list(client, request).await?;
+    let mut ids: Vec<&str> = Vec::new();
+    for used in apps.iter().flat_map(|app| &app.uses) {
+        if name.is_none_or(|name| name == used.cluster) && !ids.contains(&used.cluster_id.as_str()) {
+            ids.push(&used.cluster_id);
+        }
+    }
+    if ids.is_empty() {
+        return Err(Failure::new(Exit::NotFound, format!("no cluster found for app '{app}'")));
+    }
+    let mut clusters = Vec::with_capacity(ids.len());
+    for id in ids {
+        clusters.push(find_by_id(client, id).await?);
+    }
+    Ok(clusters)
 }
 
 async fn list(client: &mut Client, namespace: &str) -> Result<Vec<Cluster>, Failure> {

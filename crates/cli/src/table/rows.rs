@@ -1,7 +1,7 @@
 //! What stands in which column.
 
 use muster_core::time::Timestamp;
-use muster_proto::v1alpha2::{Action, Cluster, Event, Framework, ImageTemplate, Node, Shape};
+use muster_proto::v1alpha2::{Action, App, Cluster, Event, Framework, ImageTemplate, Node, Shape};
 
 use super::{Listed, age};
 use crate::output::harmless;
@@ -25,11 +25,22 @@ pub(crate) fn workers(cluster: &Cluster) -> String {
     format!("{ready}/{}", cluster.desired_workers)
 }
 
+/// A cell that scripts can count on: what is not there has a word.
+fn filled(text: &str) -> String {
+    if text.is_empty() { "<missing>".to_owned() } else { text.to_owned() }
+}
+
+/// The app that a cluster ends with.
+pub(crate) fn ephemeral(cluster: &Cluster) -> String {
+    if cluster.ephemeral { filled(&cluster.app) } else { "<shared>".to_owned() }
+}
+
 impl Listed for Cluster {
     fn titles(wide: bool) -> Vec<&'static str> {
-        let mut titles = vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "AGE"];
+        let mut titles =
+            vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "EPHEMERAL", "AGE"];
         if wide {
-            titles.extend(["OWNER", "ID", "REASON"]);
+            titles.extend(["ADDRESS", "UI", "ROUTE", "OWNER", "ID", "REASON"]);
         }
         titles
     }
@@ -43,11 +54,50 @@ impl Listed for Cluster {
             self.provider.clone(),
             self.state.clone(),
             workers(self),
+            ephemeral(self),
             age(self.created_at, now),
         ];
         if wide {
+            let endpoint = |purpose: &str| self.endpoints.get(purpose).cloned().unwrap_or_default();
+            line.extend(["address", "dashboard", "route"].map(|purpose| filled(&endpoint(purpose))));
             let owner = self.owner.as_ref().map(|owner| owner.name.clone()).unwrap_or_default();
-            line.extend([owner, self.id.clone(), flat(&self.status_reason)]);
+            line.extend([filled(&owner), self.id.clone(), filled(&flat(&self.status_reason))]);
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+impl Listed for App {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAMESPACE", "APP", "KIND", "CLUSTER", "EPHEMERAL", "STATE", "AGE"];
+        if wide {
+            titles.extend(["UID", "ID"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let clusters: Vec<&str> = self.uses.iter().map(|used| used.cluster.as_str()).collect();
+        let ephemeral = self.uses.iter().any(|used| used.ephemeral);
+        let mut line = vec![
+            self.namespace.clone(),
+            self.name.clone(),
+            self.kind.clone(),
+            filled(&clusters.join(",")),
+            if ephemeral { "yes".to_owned() } else { "no".to_owned() },
+            self.state.clone(),
+            age(self.created_at, now),
+        ];
+        if wide {
+            line.extend([self.uid.clone(), self.id.clone()]);
         }
         line
     }

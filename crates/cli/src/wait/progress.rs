@@ -20,6 +20,12 @@ impl Progress {
         Self { name: name.to_owned(), spinner, kind, queued: false, seen, last }
     }
 
+    /// One that is not shown.
+    pub(super) fn hidden(name: &str) -> Self {
+        let (kind, seen, last) = (String::new(), String::new(), String::new());
+        Self { name: name.to_owned(), spinner: Spinner::hidden(), kind, queued: false, seen, last }
+    }
+
     /// The action that is waited for, which may wait for its turn.
     pub(super) fn of(&mut self, action: &Action) {
         self.kind.clone_from(&action.action);

@@ -1,5 +1,6 @@
 //! The real server and its commands on a real Kubernetes.
 
+mod apps;
 mod chaos;
 mod commands;
 mod compute_templates;

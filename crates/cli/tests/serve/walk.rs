@@ -87,6 +87,11 @@ fn decides_local_code(method: &Method, case: &Case) -> bool {
         | "CancelAction"
         | "SignalAction"
         | "Shutdown"
+        | "RegisterApp"
+        | "RenewApp"
+        | "EndApp"
+        | "AttachApp"
+        | "DetachApp"
         | "CreateComputeTemplate"
         | "DeleteComputeTemplate" => false,
         other => {
@@ -159,6 +164,8 @@ struct Target {
     name: String,
     cluster: String,
     action: String,
+    /// The id of an app, where a method is about one.
+    app: String,
 }
 
 impl Target {
@@ -180,17 +187,26 @@ impl Target {
         if method.grpc_path.contains("ImageTemplateService") {
             server.post("/namespaces/demo/image_templates", image(&name)).await;
         }
-        Self { place, name, cluster: made["id"].as_str().expect("an id").to_owned(), action }
+        let mut app = String::new();
+        if is_of_apps(method) {
+            let registered = server.post("/namespaces/demo/apps", command(place, &name)).await;
+            registered["id"].as_str().expect("an id").clone_into(&mut app);
+        }
+        Self { place, name, cluster: made["id"].as_str().expect("an id").to_owned(), action, app }
     }
 
     /// The id that a method asks for.
     fn id(&self, method: &Method) -> &str {
-        if method.grpc_path.contains("ActionService") { &self.action } else { &self.cluster }
+        match method.grpc_path {
+            path if path.contains("ActionService") => &self.action,
+            path if path.contains("AppService") => &self.app,
+            _ => &self.cluster,
+        }
     }
 
     fn path(&self, method: &Method, rule: &Rule) -> String {
         let path = rule.path.replace("{namespace}", "demo").replace("{name}", &self.name);
-        path.replace("{id}", self.id(method))
+        path.replace("{id}", self.id(method)).replace("{cluster}", &self.name)
     }
 
     fn body(&self, method: &Method) -> Value {
@@ -204,6 +220,8 @@ impl Target {
             Some("UpdateCluster") => json!({self.place.changed(): {"a": "b"}, "wait_for": "accepted"}),
             Some("ScaleCluster") => json!({"replicas": self.place.workers()}),
             Some("SignalAction") => json!({"signal": "cancel"}),
+            Some("RegisterApp") => command(self.place, &format!("{}-new", self.name)),
+            Some("AttachApp" | "DetachApp") => json!({"app": self.name}),
             Some("CreateComputeTemplate") => template(&format!("{}-new", self.name)),
             Some("CreateImageTemplate") => image(&format!("{}-new", self.name)),
             _ => json!({}),
@@ -223,6 +241,17 @@ impl Target {
         ];
         if method.grpc_path.contains("ActionService") {
             fields.push(("id", text(&self.action)));
+        }
+        if is_of_apps(method) {
+            fields.extend([("id", text(&self.app)), ("app", text(&self.name))]);
+            if !method.grpc_path.ends_with("/RegisterApp") && !method.grpc_path.ends_with("/ListApps") {
+                fields.push(("cluster", text(&self.name)));
+            }
+            if method.grpc_path.ends_with("/RegisterApp") {
+                let mut process = made("muster.v1alpha2.AppProcess");
+                process.set_field_by_name("pid", Field::U32(1));
+                fields.push(("process", Field::Message(process)));
+            }
         }
         if is_of_kuberay(method) && method.request.ends_with("CreateClusterRequest") {
             let mut head = made("proto.HeadGroupSpec");
@@ -270,6 +299,17 @@ impl Target {
         }
         message
     }
+}
+
+/// A command that the server cannot see, which has a lease instead.
+fn command(place: Place, name: &str) -> Value {
+    let provider = place.profile().split('.').next().expect("a provider");
+    json!({"app": name, "provider": provider, "process": {"pid": 1, "bootId": "another"}})
+}
+
+/// Whether a method is about apps.
+fn is_of_apps(method: &Method) -> bool {
+    method.grpc_path.contains("AppService")
 }
 
 /// A compute template.

@@ -123,4 +123,7 @@ pub enum SubmitError {
     /// Something that it needs does not exist.
     #[error(transparent)]
     Missing(ProviderError),
+    /// An app cannot be observed, so that nothing is decided.
+    #[error("{0}")]
+    AppUnknown(String),
 }

@@ -4,7 +4,7 @@ use muster_core::action::{Action, ActionKind, Cause, OnConflict, Target};
 use muster_core::change::Change;
 use muster_core::cluster::{Cluster, DEFAULT_TIMEOUT};
 use muster_core::event::{Event, Level};
-use muster_core::ids::{ActionId, NodeId};
+use muster_core::ids::{ActionId, AppId, NodeId};
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
@@ -28,6 +28,18 @@ impl Engine {
         cluster: Cluster,
         from: Recipe,
         unique_name: bool,
+        caller: Caller,
+    ) -> Result<Accepted, SubmitError> {
+        self.create_cluster_for(cluster, from, unique_name, None, caller).await
+    }
+
+    /// Accepts a new cluster that an app uses.
+    pub async fn create_cluster_for(
+        &self,
+        cluster: Cluster,
+        from: Recipe,
+        unique_name: bool,
+        app: Option<AppId>,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
         self.check_local_code(&caller.principal, &cluster.instance)?;
@@ -74,7 +86,7 @@ impl Engine {
         }
         let quota = Some(self.context.config.max_clusters_per_project);
         let profile = from.into_new();
-        let cluster = Some(NewCluster { cluster, profile, unique_name, quota });
+        let cluster = Some(NewCluster { cluster, profile, unique_name, quota, app });
         let accept = Accept { cluster, waits, ..accept };
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
@@ -268,7 +280,12 @@ pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept
 }
 
 /// An action on an existing cluster, with the event of its start.
-fn accept(action: Action, cluster: &Cluster, on_conflict: OnConflict, request: Option<RequestKey>) -> Accept {
+pub(crate) fn accept(
+    action: Action,
+    cluster: &Cluster,
+    on_conflict: OnConflict,
+    request: Option<RequestKey>,
+) -> Accept {
     let begun = events::of_action(&action, cluster, "start", &action.id.short(), action.created_at);
     Accept { request, events: vec![begun], ..Accept::new(action, on_conflict) }
 }

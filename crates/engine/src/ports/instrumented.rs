@@ -23,8 +23,8 @@ use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::images::ImageBuilder;
 use crate::ports::provider::{
-    Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider, Provider,
-    ProviderError, TemplateProvider, Unobserved, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider,
+    ProcessProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -66,6 +66,14 @@ impl Provider for InstrumentedProvider {
 
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         Arc::clone(&self.provider).template_provider()
+    }
+
+    fn app_provider(self: Arc<Self>) -> Option<Arc<dyn AppProvider>> {
+        Arc::clone(&self.provider).app_provider()
+    }
+
+    fn process_provider(self: Arc<Self>) -> Option<Arc<dyn ProcessProvider>> {
+        Arc::clone(&self.provider).process_provider()
     }
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {

@@ -5,6 +5,7 @@
 //! fence was seen. A call may be dropped before it ends, because its action is cancelled, suspended, timed out or taken
 //! over: what it has begun is taken up by the next call of the same verb, or removed by a deletion.
 
+mod apps;
 mod call;
 pub(crate) mod changes;
 pub(crate) mod discovered;
@@ -29,6 +30,9 @@ use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
 use crate::ports::images::ImageBuilder;
+pub use crate::ports::provider::apps::{
+    AppChange, AppMarks, AppObservation, AppProvider, ProcessProvider, ProcessState, ResolvedApp,
+};
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
@@ -243,6 +247,16 @@ pub trait Provider: Send + Sync {
 
     /// The compute templates that are kept here, where there can be any.
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
+        None
+    }
+
+    /// The apps that are objects here, where there are any.
+    fn app_provider(self: Arc<Self>) -> Option<Arc<dyn AppProvider>> {
+        None
+    }
+
+    /// The processes of this host, where commands run beside the server.
+    fn process_provider(self: Arc<Self>) -> Option<Arc<dyn ProcessProvider>> {
         None
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct ChangedClusters {
     pub(crate) all: bool,
     /// These clusters changed.
     pub(crate) clusters: HashSet<ClusterId>,
+    /// Apps changed, or the clusters that they use.
+    pub(crate) apps: bool,
 }
 
 impl ChangedClusters {
@@ -29,6 +31,7 @@ impl ChangedClusters {
         match touched {
             Touched::Cluster(id) => drop(self.clusters.insert(id)),
             Touched::Action(_) | Touched::Progress(_) | Touched::Work | Touched::Tasks => {}
+            Touched::Apps => self.apps = true,
             Touched::Everything => self.all = true,
         }
     }
@@ -83,7 +86,8 @@ mod tests {
     }
 
     fn changes(all: bool, clusters: &[u128]) -> ChangedClusters {
-        ChangedClusters { all, clusters: clusters.iter().map(|number| cluster(*number)).collect() }
+        let clusters = clusters.iter().map(|number| cluster(*number)).collect();
+        ChangedClusters { all, clusters, apps: false }
     }
 
     #[tokio::test]

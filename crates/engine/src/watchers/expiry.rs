@@ -88,7 +88,7 @@ struct ExpiryWatcher<'e> {
 }
 
 impl ExpiryWatcher<'_> {
-    fn schedule(&mut self, ChangedClusters { all, clusters }: ChangedClusters) {
+    fn schedule(&mut self, ChangedClusters { all, clusters, .. }: ChangedClusters) {
         self.all |= all;
         for id in clusters {
             self.timers.schedule_now(id);

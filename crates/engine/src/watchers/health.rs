@@ -151,7 +151,7 @@ impl HealthWatcher {
     /// Rereads the policies of changed clusters.
     async fn reload_policies(
         &mut self,
-        ChangedClusters { all, clusters: changed }: &ChangedClusters,
+        ChangedClusters { all, clusters: changed, .. }: &ChangedClusters,
     ) -> Result<(), StoreError> {
         let ids: Vec<ClusterId> = changed.iter().copied().collect();
         if !*all && ids.is_empty() {

@@ -1,6 +1,7 @@
 //! What the engine promises, on SQLite and PostgreSQL alike.
 
 mod abandon;
+mod apps;
 mod capacity;
 mod children;
 mod clocks;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::stand::Stand;
 use super::{Operated, invalid, recipe_of};
+use crate::apps::write_mark;
 use crate::facts::ObjectFacts;
 use crate::write::{CHANGED_MEANWHILE, detached};
 
@@ -73,7 +74,10 @@ impl Operated {
         let manifests = stand.flavor.manifests(Plan { cluster: before, recipe: &recipe }).map_err(invalid)?;
         // The fence of this write would say that what follows was written, too.
         let fence = self.writer.fences.read(root.fence.as_ref()).unwrap_or(Fence(0));
-        for manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
+        for mut manifest in manifests.into_iter().filter(|manifest| manifest.owned) {
+            if let Some(mark) = before.ephemeral.as_deref() {
+                write_mark(&mut manifest.body, mark, false);
+            }
             let (kind, name) = (manifest.kind, manifest.body["metadata"]["name"].as_str());
             if name.is_some_and(|name| site.object(kind.kind, name).is_none()) {
                 self.make(stand, manifest, Some(&owner), FencedCall { fence, ..call }).await?;

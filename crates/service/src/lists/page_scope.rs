@@ -6,7 +6,8 @@
 use std::fmt::Display;
 
 use super::{
-    ActionQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, ImageTemplateQuery, NodeQuery,
+    ActionQuery, AppQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, ImageTemplateQuery,
+    NodeQuery,
 };
 
 /// Changes when the same text would mean another list.
@@ -141,6 +142,26 @@ impl PageScope {
             .with("namespace", namespace)
             .with("instance", instance)
             .with("name_prefix", name_prefix)
+    }
+
+    pub(crate) fn apps(query: &AppQuery, sort_by: &str) -> Self {
+        let AppQuery {
+            project,
+            namespace,
+            ids,
+            cluster,
+            current,
+            sort: _,
+            after: _,
+            limit: _,
+            with_total: _,
+        } = query;
+        Self::new("apps", sort_by)
+            .with("project", project)
+            .with("namespace", namespace)
+            .with("ids", ids)
+            .with("cluster", cluster)
+            .with("current", [current])
     }
 
     pub(crate) fn image_templates(query: &ImageTemplateQuery, sort_by: &str) -> Self {

@@ -6,8 +6,8 @@ use muster_store::Cursor;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ActionQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ImageTemplateQuery, ListQuery,
-    NodeQuery, PageScope, page_length,
+    ActionQuery, AppQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ImageTemplateQuery,
+    ListQuery, NodeQuery, PageScope, page_length,
 };
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
@@ -39,6 +39,7 @@ macro_rules! paged_queries {
 }
 
 paged_queries! {
+    AppQuery, apps;
     ClusterQuery, clusters;
     NodeQuery, nodes;
     EventQuery, events;

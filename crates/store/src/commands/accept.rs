@@ -6,12 +6,13 @@ use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnConflict, Target};
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, NodeId, TaskId};
+use muster_core::ids::{ActionId, AppId, NodeId, TaskId};
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use serde_json::Value;
 
+use super::app_use;
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::rows::{actions, clusters, events, nodes, profiles};
@@ -66,6 +67,8 @@ pub struct NewCluster {
     pub unique_name: bool,
     /// How many clusters its project may have.
     pub quota: Option<u32>,
+    /// The app that uses it.
+    pub app: Option<AppId>,
 }
 
 /// A caller's name for a request, and what the request was.
@@ -373,7 +376,7 @@ impl Accept {
 }
 
 async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), StoreError> {
-    let NewCluster { cluster, profile, unique_name, quota } = new;
+    let NewCluster { cluster, profile, unique_name, quota, app } = new;
     let taken = || StoreError::NameTaken { name: cluster.name.clone(), namespace: cluster.namespace.clone() };
     if *unique_name {
         const FIND: &str =
@@ -407,7 +410,11 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
     let claim = unique_name.then(|| format!("{}/{}", cluster.namespace, cluster.name));
     match clusters::insert(tx, cluster, claim).await {
         // Two replicas looked at the same moment; the index let one through.
-        Err(StoreError::Duplicate(_)) => Err(taken()),
-        other => other,
+        Err(StoreError::Duplicate(_)) => return Err(taken()),
+        other => other?,
+    }
+    match app {
+        Some(app) => app_use::use_new_cluster(tx, *app, cluster).await,
+        None => Ok(()),
     }
 }

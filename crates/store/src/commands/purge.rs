@@ -44,6 +44,9 @@ impl Command for Purge {
         // The task of a template stays for as long as the template.
         const TASKS: &str = "DELETE FROM tasks WHERE ended_at < $1 \
                                  AND NOT EXISTS (SELECT 1 FROM image_templates i WHERE i.task_id = tasks.id)";
+        // Apps that have ended and use nothing any more.
+        const APPS: &str = "DELETE FROM apps WHERE ended_at < $1 \
+                                AND NOT EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id)";
         Box::pin(async move {
             let limit = self.limit;
             tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
@@ -60,6 +63,7 @@ impl Command for Purge {
             }
             rows += tx.execute(WAITS, args![]).await?;
             rows += tx.execute(TASKS, args![self.history_before]).await?;
+            rows += tx.execute(APPS, args![self.history_before]).await?;
             let requests = "DELETE FROM idempotency WHERE created_at < $1";
             rows += tx.execute(requests, args![self.requests_before]).await?;
             Ok(Purged { rows })

@@ -13,7 +13,7 @@ use super::BindingChange;
 use crate::change_order;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::rows::{actions, cluster_objects, clusters, events, nodes};
+use crate::rows::{actions, apps, cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
 use crate::value::{IntoValue as _, Value, args, json};
 
@@ -238,6 +238,7 @@ pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) 
     tx.execute("DELETE FROM bindings WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM receivers WHERE cluster_id = $1", args![&id]).await?;
     tx.execute("DELETE FROM cluster_objects WHERE cluster_id = $1", args![&id]).await?;
+    apps::forget_cluster(tx, cluster.id).await?;
     let profile = cluster.profile_id.to_string();
     tx.execute("DELETE FROM profiles WHERE id = $1 AND implicit = 1", args![profile]).await?;
     Ok(())

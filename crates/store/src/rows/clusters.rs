@@ -15,10 +15,10 @@ use crate::reads::Subject;
 use crate::rows::columns::{self, Written};
 use crate::rows::profiles;
 use crate::transaction::{Touched, Transaction};
-use crate::value::{Row, Value, args, json};
+use crate::value::{Row, Value, args, json, opt_json};
 
 /// In the order of [`values`] and [`read`].
-const TABLE: [(&str, Written); 39] = [
+const TABLE: [(&str, Written); 40] = [
     ("id", Written::Once),
     ("name", Written::Seldom),
     ("object_name", Written::Once),
@@ -58,6 +58,7 @@ const TABLE: [(&str, Written); 39] = [
     ("idle_since", Written::Once),
     ("idle_warned_at", Written::Once),
     ("lifetime_warned_at", Written::Once),
+    ("ephemeral", Written::Seldom),
 ];
 
 /// Their names.
@@ -110,6 +111,7 @@ fn values(cluster: &Cluster) -> Vec<Value> {
         cluster.expiry_state.idle_since,
         cluster.expiry_state.idle_warned_at,
         cluster.expiry_state.lifetime_warned_at,
+        opt_json(cluster.ephemeral.as_ref()),
     ]
 }
 
@@ -142,6 +144,7 @@ pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
             idle_warned_at: row.opt_time(37)?,
             lifetime_warned_at: row.opt_time(38)?,
         },
+        ephemeral: row.opt_json(39)?,
         metadata: row.map(19)?,
         config: row.map(20)?,
         data: row.map(21)?,

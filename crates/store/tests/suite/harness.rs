@@ -143,6 +143,7 @@ pub(crate) fn creation(number: u128) -> Accept {
             profile: Some(profile),
             unique_name: true,
             quota: None,
+            app: None,
         }),
         ..request(number, ActionKind::ClusterCreate, cluster.id, OnConflict::Queue)
     }

@@ -1,6 +1,7 @@
 //! The world behind the operator: who may write to it, what goes wrong, and what others do to it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
@@ -14,6 +15,7 @@ use muster_engine::ports::provider::{
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
+use super::apps::FakeApps;
 use super::state::{Deed, State, Verb};
 use crate::eventually::PATIENCE;
 
@@ -28,6 +30,8 @@ pub enum Lie {
 
 /// Objects and members that only exist in memory.
 pub struct OperatorWorld {
+    /// The apps that use its clusters.
+    pub apps: Arc<FakeApps>,
     state: Mutex<State>,
     faults: Mutex<Faults>,
     changes: broadcast::Sender<WorldChange>,
@@ -53,6 +57,7 @@ struct Gate {
 impl Default for OperatorWorld {
     fn default() -> Self {
         Self {
+            apps: Arc::default(),
             state: Mutex::default(),
             faults: Mutex::default(),
             changes: broadcast::channel(256).0,

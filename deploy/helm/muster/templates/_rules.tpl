@@ -40,10 +40,14 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]
-# Images are built by Jobs.
+# Apps that use clusters: found, followed by their label, and labelled. Deployments and pods are above.
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [get, list, watch, patch]
+# Jobs are apps too, and images are built by Jobs.
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # Why something does not come up.
 - apiGroups: [""]
   resources: [events]

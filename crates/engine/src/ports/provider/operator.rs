@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use muster_core::action::Fence;
+use muster_core::app::EphemeralMark;
 use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::ids::ClusterId;
 use muster_core::node::{MEMBER, Node, NodeRole, Observation};
@@ -127,6 +128,8 @@ pub struct ObjectContent {
     pub owner: Owner,
     /// The creator of its cluster, if known.
     pub user: String,
+    /// The app that its cluster ends with, as the object says.
+    pub ephemeral: Option<EphemeralMark>,
     /// The object as APIs show it; none if no API does.
     pub shown: Option<Value>,
 }

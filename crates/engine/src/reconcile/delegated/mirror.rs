@@ -159,6 +159,8 @@ impl Mirror {
         let Some(content) = &spec.content else { return };
         known.object_content.clone_from(&content.digest);
         self.object.clone_from(&content.shown);
+        // The object decides, also against the row.
+        self.cluster.ephemeral = content.ephemeral.clone().map(Box::new);
         if self.cluster.is_external() {
             self.cluster.labels.clone_from(&content.labels);
             self.cluster.annotations.clone_from(&content.annotations);

@@ -1,6 +1,7 @@
 //! Observation of delegated clusters outside any action: recorded in rows and events, and never reverted.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::ephemeral::AppStanding;
 use muster_core::event::Level;
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
@@ -62,15 +63,15 @@ async fn end(
     cluster: &Cluster,
     now: Timestamp,
 ) -> Result<ObserveOutcome, StoreError> {
-    let message = "it was deleted elsewhere";
-    let event = events::of_cluster(None, cluster, Level::Warn, reason::DELETED_ELSEWHERE, message, now);
+    let (reason, message) = Box::pin(why_deleted(context, cluster)).await?;
+    let event = events::of_cluster(None, cluster, Level::Warn, reason, &message, now);
     let command = Command {
         duty,
         engine: context.lease().id,
         read_at: cluster.updated_at,
         cluster: Cluster {
             status: ClusterStatus::Deleted,
-            status_reason: message.to_owned(),
+            status_reason: message,
             updated_at: Some(now),
             deleted_at: Some(now),
             ..cluster.clone()
@@ -83,6 +84,16 @@ async fn end(
     };
     // Another object of the same name may exist already, restored from a copy.
     Ok(ObserveOutcome::from(context.store.mirror(command).await?).and_repeat())
+}
+
+/// Why a cluster is gone: Kubernetes removes what belongs to an app with the app.
+async fn why_deleted(context: &Context, cluster: &Cluster) -> Result<(&'static str, String), StoreError> {
+    if let Some(mark) = cluster.ephemeral.as_deref()
+        && context.marked_app(cluster, mark).await?.standing == AppStanding::Gone
+    {
+        return Ok((reason::DELETED_WITH_APP, format!("it was deleted with its app '{mark}'")));
+    }
+    Ok((reason::DELETED_ELSEWHERE, "it was deleted elsewhere".to_owned()))
 }
 
 /// Evaluates the status of the cluster, and what keeps it from its goal.

@@ -55,7 +55,7 @@ fn rows(
     let project = projects.project_of(&discovered.namespace).unwrap_or_default().to_owned();
     let capabilities = provider.capabilities(&discovered.kind, Some(&discovered.flavor))?;
     let recipe = ProfileId::from_uuid(new_id());
-    let ObjectContent { digest, labels, annotations, owner, user, shown: _ } = discovered.content;
+    let ObjectContent { digest, labels, annotations, owner, user, ephemeral, shown: _ } = discovered.content;
     let profile = Profile {
         properties: discovered.properties,
         ..Profile::implicit(recipe, &discovered.name, discovered.kind, &project, &user, now)
@@ -75,6 +75,7 @@ fn rows(
         status_reason: "it was discovered, and has not been observed yet".to_owned(),
         labels,
         annotations,
+        ephemeral: ephemeral.map(Box::new),
         observed: ObservedSummary { object_content: digest, ..ObservedSummary::default() },
         init_at: created_at.unwrap_or(now),
         created_at,

@@ -321,6 +321,7 @@ fn content(user: &str) -> ObjectContent {
         annotations: [("note".to_owned(), user.to_owned())].into(),
         owner: Owner::of_scheme("kuberay", user),
         user: user.to_owned(),
+        ephemeral: None,
         shown: Some(user.into()),
     }
 }

@@ -1,0 +1,128 @@
+//! `muster app`: which apps use which clusters.
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use muster_proto::v1alpha2::{App, AttachAppRequest, DetachAppRequest, ListAppsRequest, ListAppsResponse};
+
+use super::{NamespaceFlag, PAGE, pages};
+use crate::connect::{Client, ServerFlags};
+use crate::failure::Failure;
+use crate::format::{self, FormatFlag};
+use crate::output;
+
+/// Show which apps use which clusters, and change that
+#[derive(Debug, Parser)]
+pub(crate) struct AppCommand {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Let an app use a cluster
+    Attach(Change),
+    /// End the use of a cluster by an app
+    Detach(Change),
+    /// List apps and the clusters that they use
+    List(List),
+}
+
+#[derive(Debug, Args)]
+struct Change {
+    /// The app: a name, kind/name such as deploy/bob, or the name of a pod
+    app: String,
+    /// The cluster
+    #[arg(long, value_name = "NAME")]
+    cluster: String,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// Only those that use this cluster
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceFlag,
+    /// List those of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "cluster")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    format: FormatFlag,
+    #[command(flatten)]
+    server: ServerFlags,
+}
+
+impl AppCommand {
+    pub(crate) fn run(self) -> ExitCode {
+        match self.command {
+            Command::Attach(change) => change.run(true),
+            Command::Detach(change) => change.run(false),
+            Command::List(list) => list.run(),
+        }
+    }
+}
+
+impl Change {
+    fn run(self, attach: bool) -> ExitCode {
+        output::run(async {
+            let Self { app, cluster, namespace, server } = self;
+            let mut client = server.connect().await?;
+            let namespace = namespace.namespace;
+            let answer = if attach {
+                let request = AttachAppRequest {
+                    namespace,
+                    cluster: cluster.clone(),
+                    app,
+                    ..AttachAppRequest::default()
+                };
+                client.ask(async |client| client.apps().attach_app(request.clone()).await).await?
+            } else {
+                let request = DetachAppRequest {
+                    namespace,
+                    cluster: cluster.clone(),
+                    app,
+                    ..DetachAppRequest::default()
+                };
+                client.ask(async |client| client.apps().detach_app(request.clone()).await).await?
+            };
+            let App { kind, name, .. } = answer.into_inner();
+            let verb = if attach { "uses" } else { "does not use" };
+            Ok(output::print(&format!("app {kind}/{name} {verb} cluster {cluster}\n")))
+        })
+    }
+}
+
+impl List {
+    fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { cluster, namespace, all_namespaces, format, server } = self;
+            let mut client = server.connect().await?;
+            let namespace = if all_namespaces { "-".to_owned() } else { namespace.namespace };
+            let request = ListAppsRequest {
+                namespace,
+                cluster: cluster.unwrap_or_default(),
+                ..ListAppsRequest::default()
+            };
+            let apps = list(&mut client, request).await?;
+            let message = ListAppsResponse { apps, ..ListAppsResponse::default() };
+            let nothing = "no apps use clusters here: `muster run` registers one";
+            format::list(format.format, &message.apps, "apps", &message, nothing)
+        })
+    }
+}
+
+/// All apps that a request selects.
+pub(super) async fn list(client: &mut Client, request: ListAppsRequest) -> Result<Vec<App>, Failure> {
+    pages(async |page_token| {
+        let request = ListAppsRequest { page_size: PAGE, page_token, ..request.clone() };
+        let answer = client.ask(async |client| client.apps().list_apps(request.clone()).await).await?;
+        let answer = answer.into_inner();
+        Ok((answer.apps, answer.next_page_token))
+    })
+    .await
+}

@@ -1,0 +1,179 @@
+//! The app that a launcher is: the command that it runs, or in a pod what the pod belongs to.
+
+use std::time::Duration;
+
+use muster_proto::v1alpha2::{App, AppProcess, EndAppRequest, RegisterAppRequest, RenewAppRequest};
+use tokio::task::JoinHandle;
+
+use super::Launcher;
+use crate::commands::DEFAULT_NAMESPACE;
+use crate::connect::Client;
+use crate::failure::{Exit, Failure};
+use crate::output::say;
+
+/// Where Kubernetes says which namespace a pod is in.
+const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// An environment variable that is set to something.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The pod that this runs in.
+pub(super) fn pod_name() -> Option<String> {
+    variable("POD_NAME")
+}
+
+pub(super) fn pod_namespace() -> String {
+    let file = || std::fs::read_to_string(POD_NAMESPACE_FILE).ok().map(|text| text.trim().to_owned());
+    variable("POD_NAMESPACE").or_else(file).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+/// The app on whose behalf clusters are made and deleted.
+pub(super) struct Driver {
+    /// Its id.
+    pub(super) id: String,
+    /// Its name, as clusters are marked with it.
+    pub(super) name: String,
+    /// `kind/name`, as requests name it.
+    pub(super) given: String,
+    /// The Deployment that it belongs to.
+    pub(super) deployment: String,
+    /// The name of the cluster that it uses.
+    pub(super) cluster: String,
+    is_command: bool,
+    renewal: Option<JoinHandle<()>>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
+    }
+}
+
+impl Driver {
+    /// Registers the app: in a pod the one that the pod belongs to, elsewhere a command. A cluster that is not named is
+    /// the one that was recorded for the app, or gets a new name.
+    pub(super) async fn register(
+        client: &mut Client,
+        namespace: &str,
+        provider: &str,
+        pod: Option<String>,
+        cluster: Option<String>,
+        across_rollouts: bool,
+    ) -> Result<Self, Failure> {
+        let is_command = pod.is_none();
+        if is_command && across_rollouts {
+            let what = "--across-rollouts is for drivers of a Deployment, and this is not one: leave it out";
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        let process = if is_command { Some(own_process()?) } else { None };
+        let request = RegisterAppRequest {
+            namespace: namespace.to_owned(),
+            app: pod.map_or_else(|| format!("run-{}", suffix()), |pod| format!("pod/{pod}")),
+            provider: provider.to_owned(),
+            process,
+            cluster: cluster.clone().unwrap_or_else(|| format!("cluster-{}", suffix())),
+            across_rollouts,
+        };
+        let answer = client.ask(async |client| client.apps().register_app(request.clone()).await).await?;
+        let app = answer.into_inner();
+        let renewal = renewal(client, &app);
+        let App { id, name, kind, deployment, cluster: recorded, .. } = app;
+        Ok(Self {
+            given: format!("{kind}/{name}"),
+            id,
+            name,
+            deployment,
+            cluster: cluster.unwrap_or(recorded),
+            is_command,
+            renewal,
+        })
+    }
+
+    /// Whether a cluster that is marked with this app is its own.
+    pub(super) fn owns(&self, marked: &str) -> bool {
+        marked == self.name || (!self.deployment.is_empty() && marked == self.deployment)
+    }
+}
+
+/// Renews the lease of a command that the server cannot see, for as long as this runs.
+fn renewal(client: &Client, app: &App) -> Option<JoinHandle<()>> {
+    let lease = app.lease.and_then(|lease| Duration::try_from(lease).ok())?;
+    let request = RenewAppRequest { namespace: app.namespace.clone(), id: app.id.clone(), process: None };
+    let mut apps = client.apps();
+    Some(tokio::spawn(async move {
+        let mut period = tokio::time::interval(lease / 3);
+        loop {
+            period.tick().await;
+            // The next one may arrive; a lease outlasts two that do not.
+            let _ = tokio::time::timeout(lease / 3, apps.renew_app(request.clone())).await;
+        }
+    }))
+}
+
+/// Six characters that make a name unlikely to be taken.
+fn suffix() -> String {
+    let id = uuid::Uuid::new_v4();
+    let letters = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    id.as_bytes().iter().take(6).map(|byte| char::from(letters[usize::from(*byte) % letters.len()])).collect()
+}
+
+fn own_process() -> Result<AppProcess, Failure> {
+    process(std::process::id())
+}
+
+fn process(pid: u32) -> Result<AppProcess, Failure> {
+    let found = muster_local::process(pid).ok().flatten();
+    let found =
+        found.ok_or_else(|| Failure::new(Exit::Failed, format!("process {pid} cannot be found in /proc")))?;
+    Ok(AppProcess { pid: found.pid, start_time: found.start_time, boot_id: found.boot_id })
+}
+
+impl Launcher {
+    /// From now on the command itself is the app: it may outlive its launcher.
+    pub(super) async fn hand_over(&mut self, pid: u32) {
+        if !self.driver.is_command {
+            return;
+        }
+        let Ok(process) = process(pid) else { return };
+        let request = RenewAppRequest {
+            namespace: self.namespace.clone(),
+            id: self.driver.id.clone(),
+            process: Some(process),
+        };
+        let renewed = self.client.ask(async |client| client.apps().renew_app(request.clone()).await).await;
+        if let Err(failure) = renewed {
+            say!("warning: the server does not know the command's process: {failure}");
+        }
+    }
+
+    /// The command has ended, so that its cluster is not wanted any more.
+    pub(super) async fn end_app(&mut self) {
+        if !self.driver.is_command {
+            return;
+        }
+        if let Some(renewal) = self.driver.renewal.take() {
+            renewal.abort();
+        }
+        let request = EndAppRequest { namespace: self.namespace.clone(), id: self.driver.id.clone() };
+        let ended = self.client.ask(async |client| client.apps().end_app(request.clone()).await).await;
+        if let Err(failure) = ended {
+            say!("warning: the server does not know that the command has ended: {failure}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_have_six_small_letters_or_digits() {
+        let made = suffix();
+        assert_eq!(made.len(), 6);
+        assert!(made.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{made}");
+    }
+}

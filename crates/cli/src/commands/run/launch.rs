@@ -1,0 +1,133 @@
+//! Running the command: its signals, and how it ends.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::Result;
+use muster_core::ephemeral::AppStatus;
+use rustix::process::{Pid, Signal as Number, kill_process_group};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use super::Launcher;
+use crate::output::say;
+
+/// How long a command has to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A signal that ends a launcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Interrupt,
+    Terminate,
+}
+
+impl Ending {
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::Interrupt => 2,
+            Self::Terminate => 15,
+        }
+    }
+
+    const fn signal(self) -> Number {
+        match self {
+            Self::Interrupt => Number::INT,
+            Self::Terminate => Number::TERM,
+        }
+    }
+}
+
+/// The signals that a launcher gets.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    pub(super) async fn next(&mut self) -> Ending {
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Interrupt,
+            _ = self.terminate.recv() => Ending::Terminate,
+        }
+    }
+}
+
+/// How a command ended.
+pub(super) struct Ended {
+    pub(super) status: AppStatus,
+    pub(super) code: i32,
+}
+
+impl Ended {
+    pub(super) const fn was_interrupted(&self) -> bool {
+        matches!(self.status, AppStatus::Terminated)
+    }
+
+    /// The exit status that is passed on.
+    pub(super) fn exit_status(&self) -> u8 {
+        u8::try_from(self.code).unwrap_or(1)
+    }
+}
+
+/// The exit status of a command, as shells count signals.
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+impl Launcher {
+    /// Runs the command until it has ended, and passes signals on to it.
+    pub(super) async fn follow(&mut self, command: Command, signals: &mut Signals) -> Result<Ended> {
+        let mut child = tokio::process::Command::from(command).spawn()?;
+        let pid = child.id();
+        if let Some(pid) = pid {
+            self.hand_over(pid).await;
+        }
+        let group = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let send = |signal: Number| {
+            if let Some(group) = group {
+                // A group without a process needs no signal.
+                let _ = kill_process_group(group, signal);
+            }
+        };
+        let mut killed_at = None;
+        let mut status = AppStatus::Completed;
+        let ended = loop {
+            let patience = async {
+                match killed_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = child.wait() => break ended?,
+                ending = signals.next() => {
+                    if status == AppStatus::Terminated && ending == Ending::Interrupt {
+                        send(Number::KILL);
+                        continue;
+                    }
+                    say!("Received a termination signal");
+                    status = AppStatus::Terminated;
+                    send(ending.signal());
+                    killed_at.get_or_insert_with(|| Instant::now() + PATIENCE);
+                }
+                () = patience => {
+                    say!("Process is still running {} seconds after TERM, sending KILL", PATIENCE.as_secs());
+                    send(Number::KILL);
+                    killed_at = Some(Instant::now() + PATIENCE);
+                }
+            }
+        };
+        if status == AppStatus::Terminated {
+            // What the command left behind in its group ends with it.
+            send(Number::KILL);
+            say!("Subprocess stopped");
+        }
+        Ok(Ended { status, code: code(ended) })
+    }
+}

@@ -1,0 +1,223 @@
+//! Whether a cluster that belongs to an app is deleted.
+//!
+//! Pure: what is known of the mark and of the app is passed in. *Unknown* is never *gone*.
+
+use crate::string_enum::string_enum;
+
+string_enum! {
+    /// How an app ended, as its driver says.
+    AppStatus, "app-status" {
+        /// The command came to its end.
+        Completed = "completed",
+        /// The driver was asked to end before that.
+        Terminated = "terminated",
+    }
+}
+
+/// What a deletion on behalf of an app says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverEnd {
+    /// How the driver ended.
+    pub status: AppStatus,
+    /// The exit status of its command; absent counts as success.
+    pub exit_code: Option<i32>,
+}
+
+/// What is known of the mark of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkState {
+    /// It has none: the cluster is shared.
+    Absent,
+    /// It is that of another app than the one that is given.
+    OfAnother,
+    /// The app that is given cannot be found under any name, so that it may be the marked one.
+    OfUnknown,
+    /// It is that of the app that is given.
+    OfApp,
+    /// It could not be read.
+    Unreadable,
+}
+
+/// What is known of the app that a cluster is marked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppStanding {
+    /// It certainly does not exist, is being deleted, or its owner is or is scaled to 0.
+    Gone,
+    /// It exists, and so many drivers should run; absent counts as one.
+    Wanted(Option<u32>),
+    /// A Job that goes on.
+    Job(JobProgress),
+    /// It could not be observed.
+    Unknown,
+}
+
+/// The progress of a Job that has neither completed nor failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobProgress {
+    /// How many of its pods have to succeed; absent is one.
+    pub completions: Option<u32>,
+    /// How many have.
+    pub succeeded: u32,
+}
+
+impl JobProgress {
+    /// Whether it is complete with one more success.
+    fn completes_with_one(self) -> bool {
+        self.completions.unwrap_or(1) <= self.succeeded.saturating_add(1)
+    }
+}
+
+string_enum! {
+    /// The rule by which a cluster stays.
+    LeaveRule, "rule" {
+        /// The cluster belongs to no app.
+        NotEphemeral = "NotEphemeral",
+        /// The cluster belongs to another app.
+        NotLinked = "NotLinked",
+        /// Its app still has drivers.
+        StillWanted = "StillWanted",
+        /// Its Job goes on.
+        JobUnfinished = "JobUnfinished",
+    }
+}
+
+impl LeaveRule {
+    /// What users are told; scripts compare the first three.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::NotEphemeral => "cluster is not ephemeral",
+            Self::NotLinked => "cluster is not linked to app",
+            Self::StillWanted => "driver replica count > 0 (or > 1 for completed app)",
+            Self::JobUnfinished => "job is not finished",
+        }
+    }
+}
+
+/// What becomes of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is deleted.
+    Delete,
+    /// It stays, by this rule.
+    Leave(LeaveRule),
+    /// Something that matters is unknown: it stays, and is decided again later.
+    Later,
+}
+
+/// Decides about a cluster whose deletion an app's driver asks for.
+pub fn decide(mark: MarkState, app: AppStanding, end: DriverEnd) -> Verdict {
+    match mark {
+        MarkState::Unreadable => return Verdict::Later,
+        MarkState::Absent => return Verdict::Leave(LeaveRule::NotEphemeral),
+        MarkState::OfAnother => return Verdict::Leave(LeaveRule::NotLinked),
+        // A pod that is gone too cannot say whose it was: only where nothing could want the cluster any more it goes.
+        MarkState::OfUnknown => {
+            return match app {
+                AppStanding::Gone => Verdict::Delete,
+                AppStanding::Unknown => Verdict::Later,
+                AppStanding::Wanted(_) | AppStanding::Job(_) => Verdict::Leave(LeaveRule::NotLinked),
+            };
+        }
+        MarkState::OfApp => {}
+    }
+    match (app, end.status) {
+        (AppStanding::Unknown, _) => Verdict::Later,
+        (AppStanding::Gone, _) => Verdict::Delete,
+        (AppStanding::Job(job), AppStatus::Completed)
+            if end.exit_code.unwrap_or(0) == 0 && job.completes_with_one() =>
+        {
+            Verdict::Delete
+        }
+        (AppStanding::Job(_), _) => Verdict::Leave(LeaveRule::JobUnfinished),
+        (AppStanding::Wanted(replicas), status) => match (replicas.unwrap_or(1), status) {
+            (0, _) | (1, AppStatus::Completed) => Verdict::Delete,
+            _ => Verdict::Leave(LeaveRule::StillWanted),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::AppStatus::{Completed, Terminated};
+    use super::LeaveRule::{JobUnfinished, NotEphemeral, NotLinked, StillWanted};
+    use super::MarkState::{Absent, OfAnother, OfApp, OfUnknown, Unreadable};
+    use super::*;
+
+    const fn wanted(replicas: u32) -> AppStanding {
+        AppStanding::Wanted(Some(replicas))
+    }
+
+    const fn job(completions: Option<u32>, succeeded: u32) -> AppStanding {
+        AppStanding::Job(JobProgress { completions, succeeded })
+    }
+
+    const GONE: AppStanding = AppStanding::Gone;
+    const DELETE: Verdict = Verdict::Delete;
+
+    const fn leave(rule: LeaveRule) -> Verdict {
+        Verdict::Leave(rule)
+    }
+
+    /// The rows of the table of rules in `docs/apps.md`. Rows 1 and 2 are requests without an app, or without its status.
+    #[rstest]
+    #[case::row_3_no_mark_is_left(Absent, GONE, Completed, leave(NotEphemeral))]
+    #[case::row_4_shared(Absent, wanted(1), Completed, leave(NotEphemeral))]
+    #[case::row_5_of_another(OfAnother, wanted(0), Completed, leave(NotLinked))]
+    #[case::row_6(OfApp, wanted(0), Completed, DELETE)]
+    #[case::row_7(OfApp, wanted(0), Terminated, DELETE)]
+    #[case::row_8(OfApp, wanted(1), Completed, DELETE)]
+    #[case::row_9(OfApp, wanted(1), Terminated, leave(StillWanted))]
+    #[case::row_10(OfApp, wanted(2), Completed, leave(StillWanted))]
+    #[case::row_11(OfApp, wanted(2), Terminated, leave(StillWanted))]
+    #[case::row_12_absent_is_one(OfApp, AppStanding::Wanted(None), Completed, DELETE)]
+    #[case::row_13_absent_is_one(OfApp, AppStanding::Wanted(None), Terminated, leave(StillWanted))]
+    #[case::row_14_the_app_is_gone(OfApp, GONE, Terminated, DELETE)]
+    #[case::row_15_its_pod_is_there(OfApp, GONE, Completed, DELETE)]
+    #[case::row_16_its_pod_is_gone_too(OfUnknown, GONE, Terminated, DELETE)]
+    #[case::row_16_but_the_marked_app_exists(OfUnknown, wanted(0), Completed, leave(NotLinked))]
+    #[case::row_16_and_it_cannot_be_observed(OfUnknown, AppStanding::Unknown, Completed, Verdict::Later)]
+    #[case::row_17_the_app_cannot_be_observed(OfApp, AppStanding::Unknown, Completed, Verdict::Later)]
+    #[case::row_18_the_mark_cannot_be_read(Unreadable, GONE, Completed, Verdict::Later)]
+    #[case::of_another_that_is_gone(OfAnother, GONE, Terminated, leave(NotLinked))]
+    fn clusters_are_deleted_by_the_table(
+        #[case] mark: MarkState,
+        #[case] app: AppStanding,
+        #[case] status: AppStatus,
+        #[case] expected: Verdict,
+    ) {
+        assert_eq!(decide(mark, app, DriverEnd { status, exit_code: None }), expected);
+    }
+
+    #[rstest]
+    #[case::last_success(job(Some(3), 2), Completed, Some(0), DELETE)]
+    #[case::more_to_do(job(Some(3), 1), Completed, Some(0), leave(JobUnfinished))]
+    #[case::no_completions_are_one(job(None, 0), Completed, Some(0), DELETE)]
+    #[case::no_exit_code_is_success(job(None, 0), Completed, None, DELETE)]
+    #[case::failed_and_may_be_retried(job(None, 0), Completed, Some(7), leave(JobUnfinished))]
+    #[case::terminated(job(Some(1), 0), Terminated, Some(0), leave(JobUnfinished))]
+    #[case::finished_or_deleted(GONE, Terminated, Some(1), DELETE)]
+    #[case::other_kinds_do_not_ask_for_it(wanted(1), Completed, Some(7), DELETE)]
+    fn jobs_keep_their_cluster_until_their_last_success(
+        #[case] app: AppStanding,
+        #[case] status: AppStatus,
+        #[case] exit_code: Option<i32>,
+        #[case] expected: Verdict,
+    ) {
+        assert_eq!(decide(OfApp, app, DriverEnd { status, exit_code }), expected);
+    }
+
+    #[test]
+    fn messages_are_those_that_scripts_compare() {
+        let messages = [NotEphemeral, NotLinked, StillWanted].map(LeaveRule::message);
+        assert_eq!(
+            messages,
+            [
+                "cluster is not ephemeral",
+                "cluster is not linked to app",
+                "driver replica count > 0 (or > 1 for completed app)"
+            ]
+        );
+    }
+}

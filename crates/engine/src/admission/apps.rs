@@ -1,0 +1,285 @@
+//! Apps: which one a request means, what is known of it, and deletions on its behalf.
+
+use muster_core::action::{Action, ActionKind, OnConflict};
+use muster_core::app::{App, AppIdentity, AppKind, AppState, EphemeralMark, GivenApp, Process};
+use muster_core::change::{Change, Delete};
+use muster_core::cluster::Cluster;
+use muster_core::ephemeral::{AppStanding, DriverEnd, LeaveRule, MarkState, Verdict, decide};
+use muster_core::ids::InstanceId;
+use muster_store::StoreError;
+use muster_store::commands::{EndForApp, EndedForApp};
+
+use crate::admission::request::{Caller, SubmitError};
+use crate::admission::submit;
+use crate::context::{Context, Engine};
+use crate::ports::provider::{
+    AppObservation, AppProvider, ProcessState, Provider, ProviderError, ResolvedApp,
+};
+
+/// What is known of the app that a cluster is marked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MarkedApp {
+    /// Its row, if it has one.
+    pub(crate) app: Option<App>,
+    /// Whether it wants its cluster.
+    pub(crate) standing: AppStanding,
+    /// Why it is gone or unknown, for people.
+    pub(crate) reason: String,
+    /// Whether pods of an app that is gone still run.
+    pub(crate) has_pods: bool,
+}
+
+impl MarkedApp {
+    const fn new(app: Option<App>, standing: AppStanding, reason: String) -> Self {
+        Self { app, standing, reason, has_pods: false }
+    }
+
+    fn unknown(app: Option<App>, reason: impl Into<String>) -> Self {
+        Self::new(app, AppStanding::Unknown, reason.into())
+    }
+}
+
+/// What became of a deletion on behalf of an app.
+#[derive(Debug, Clone)]
+pub enum DeletionForApp {
+    /// The cluster is being deleted, by this action.
+    Deleting(Box<Action>),
+    /// The cluster stays, by this rule.
+    Left(LeaveRule),
+}
+
+/// Which app a request means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundApp {
+    /// A command that was registered.
+    Command(Box<App>),
+    /// An object.
+    Object(Box<ResolvedApp>),
+    /// There certainly is none.
+    Missing,
+    /// The name fits several.
+    Ambiguous(Vec<AppIdentity>),
+}
+
+impl Engine {
+    /// The app that a request means, at an instance. An error is *unknown*.
+    pub async fn find_app(
+        &self,
+        instance: &InstanceId,
+        namespace: &str,
+        given: &GivenApp,
+    ) -> Result<FoundApp, SubmitError> {
+        Ok(self.context.find_app(instance, namespace, given).await?)
+    }
+
+    /// Whether a process runs on the host of an instance, and can be watched from here.
+    pub fn sees_process(&self, instance: &InstanceId, process: &Process) -> bool {
+        let processes = self.provider(instance).and_then(Provider::process_provider);
+        processes.and_then(|processes| processes.state(process)) == Some(ProcessState::Running)
+    }
+
+    /// Deletes a cluster if the rules for the end of an app's driver allow it.
+    pub async fn delete_for_app(
+        &self,
+        cluster: &Cluster,
+        given: &GivenApp,
+        end: DriverEnd,
+        caller: &Caller,
+    ) -> Result<DeletionForApp, SubmitError> {
+        let context = &self.context;
+        let Some(mark) = cluster.ephemeral.as_deref() else {
+            return Ok(DeletionForApp::Left(LeaveRule::NotEphemeral));
+        };
+        let (state, why) = Box::pin(context.mark_state(cluster, mark, given)).await?;
+        let marked = Box::pin(context.marked_app(cluster, mark)).await?;
+        match decide(state, marked.standing, end) {
+            Verdict::Leave(rule) => Ok(DeletionForApp::Left(rule)),
+            Verdict::Later => {
+                let reason = why.unwrap_or(marked.reason);
+                let message = format!("app '{mark}' cannot be observed, so the cluster stays: {reason}");
+                Err(SubmitError::AppUnknown(message))
+            }
+            Verdict::Delete => {
+                let change = Change::DeleteCluster(Delete { force: false });
+                let mut action = context.action(ActionKind::ClusterDelete, cluster, None, caller);
+                (action.version, action.inputs) = (change.version(), change.inputs());
+                let accept = submit::accept(action, cluster, OnConflict::Preempt, caller.request_key());
+                let command =
+                    EndForApp { duty: None, cluster: cluster.id, mark: mark.clone(), app: None, accept };
+                match Box::pin(context.store.end_for_app(command)).await? {
+                    EndedForApp::Deleting(action) => Ok(DeletionForApp::Deleting(action)),
+                    EndedForApp::Spared | EndedForApp::NotOurs => {
+                        Ok(DeletionForApp::Left(LeaveRule::NotLinked))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Context {
+    fn app_provider(&self, instance: &InstanceId) -> Option<std::sync::Arc<dyn AppProvider>> {
+        self.provider(instance).and_then(Provider::app_provider)
+    }
+
+    async fn find_app(
+        &self,
+        instance: &InstanceId,
+        namespace: &str,
+        given: &GivenApp,
+    ) -> Result<FoundApp, FindAppError> {
+        if given.kind.is_none_or(|kind| kind == AppKind::Command) {
+            let registered = self.store.apps_named(namespace, &given.name).await?;
+            let command = |app: &App| app.kind == AppKind::Command && app.instance == *instance;
+            if let Some(app) = registered.into_iter().find(command) {
+                return Ok(FoundApp::Command(Box::new(app)));
+            }
+        }
+        let Some(apps) = self.app_provider(instance) else { return Ok(FoundApp::Missing) };
+        let mut found = apps.resolve(namespace, given).await?;
+        Ok(match found.len() {
+            0 => FoundApp::Missing,
+            1 => FoundApp::Object(Box::new(found.remove(0))),
+            _ => FoundApp::Ambiguous(found.into_iter().map(|resolved| resolved.app).collect()),
+        })
+    }
+
+    /// Whether a cluster is marked with the app that a request means, and why that is unknown if it is.
+    async fn mark_state(
+        &self,
+        cluster: &Cluster,
+        mark: &EphemeralMark,
+        given: &GivenApp,
+    ) -> Result<(MarkState, Option<String>), SubmitError> {
+        let provider = self.provider(&cluster.instance);
+        let unobserved = provider.iter().flat_map(|provider| provider.unobserved());
+        if let Some(unobserved) = unobserved.into_iter().find(|unobserved| unobserved.concerns(cluster)) {
+            return Ok((MarkState::Unreadable, Some(unobserved.reason)));
+        }
+        if mark.is_named(given) {
+            return Ok((MarkState::OfApp, None));
+        }
+        let found = match self.find_app(&cluster.instance, &cluster.namespace, given).await {
+            Ok(found) => found,
+            Err(FindAppError::Provider(error)) => return Ok((MarkState::Unreadable, Some(error.message))),
+            Err(FindAppError::Store(error)) => return Err(error.into()),
+        };
+        let is_marked = |app: &AppIdentity| mark.is_of(app);
+        let state = match found {
+            FoundApp::Missing => MarkState::OfUnknown,
+            FoundApp::Command(app) if mark.is_of(&app.identity()) => MarkState::OfApp,
+            FoundApp::Object(resolved)
+                if is_marked(&resolved.app)
+                    || resolved.deployment.as_ref().is_some_and(is_marked)
+                    || resolved.siblings.iter().any(is_marked) =>
+            {
+                MarkState::OfApp
+            }
+            FoundApp::Ambiguous(candidates) => {
+                return Err(SubmitError::Invalid(ambiguous(given, &candidates)));
+            }
+            FoundApp::Command(_) | FoundApp::Object(_) => MarkState::OfAnother,
+        };
+        Ok((state, None))
+    }
+
+    /// What is known of the app that a cluster is marked with.
+    pub(crate) async fn marked_app(
+        &self,
+        cluster: &Cluster,
+        mark: &EphemeralMark,
+    ) -> Result<MarkedApp, StoreError> {
+        let row = match mark.uid.as_str() {
+            "" => None,
+            uid => self.store.app_by_uid(&cluster.instance, uid).await?,
+        };
+        if mark.kind == Some(AppKind::Command) {
+            return match row {
+                Some(app) => self.command(app).await,
+                None => Ok(MarkedApp::unknown(None, "no such command is registered")),
+            };
+        }
+        let Some(apps) = self.app_provider(&cluster.instance) else {
+            return Ok(MarkedApp::unknown(row, "apps of its provider cannot be observed here"));
+        };
+        let observed = match mark.identity(&cluster.namespace) {
+            Some(identity) => apps.observe(&identity).await,
+            None => observe_named(apps.as_ref(), cluster, mark).await,
+        };
+        Ok(match observed {
+            Ok(AppObservation { standing, reason, has_pods }) => {
+                MarkedApp { app: row, standing, reason, has_pods }
+            }
+            Err(error) => MarkedApp::unknown(row, error.message),
+        })
+    }
+
+    /// What is known of a command, by its process or its lease.
+    async fn command(&self, app: App) -> Result<MarkedApp, StoreError> {
+        let gone = |app: App, reason: &str| MarkedApp::new(Some(app), AppStanding::Gone, reason.to_owned());
+        if app.state == AppState::Gone && app.process.is_none() && app.lease_until.is_none() {
+            return Ok(gone(app, "it has ended"));
+        }
+        if let Some(process) = &app.process {
+            let processes = self.provider(&app.instance).and_then(Provider::process_provider);
+            return Ok(match processes.and_then(|processes| processes.state(process)) {
+                Some(ProcessState::Running) => {
+                    MarkedApp::new(Some(app), AppStanding::Wanted(Some(1)), String::new())
+                }
+                Some(ProcessState::Ended) => gone(app, "its process has ended"),
+                None => MarkedApp::unknown(Some(app), "its process cannot be seen from here"),
+            });
+        }
+        match app.lease_until {
+            Some(until) if until < self.store.database_time().await? => Ok(gone(app, "its lease has lapsed")),
+            Some(_) => Ok(MarkedApp::new(Some(app), AppStanding::Wanted(Some(1)), String::new())),
+            None => Ok(MarkedApp::unknown(Some(app), "it has neither a process nor a lease")),
+        }
+    }
+}
+
+/// Observes the app of a mark that others wrote: only its name is known.
+async fn observe_named(
+    apps: &dyn AppProvider,
+    cluster: &Cluster,
+    mark: &EphemeralMark,
+) -> Result<AppObservation, ProviderError> {
+    let given = GivenApp { kind: mark.kind, name: mark.app.clone() };
+    match apps.resolve(&cluster.namespace, &given).await?.as_slice() {
+        [] => {
+            let reason = "it does not exist".to_owned();
+            Ok(AppObservation { standing: AppStanding::Gone, reason, has_pods: false })
+        }
+        [one] => apps.observe(&one.app).await,
+        several => {
+            let apps = several.iter().map(|resolved| &resolved.app);
+            Err(ProviderError::transient("AppUnknown", ambiguous(&given, apps)))
+        }
+    }
+}
+
+/// A name that fits several apps.
+pub(crate) fn ambiguous<'a>(
+    given: &GivenApp,
+    candidates: impl IntoIterator<Item = &'a AppIdentity>,
+) -> String {
+    let candidates: Vec<String> = candidates.into_iter().map(ToString::to_string).collect();
+    format!("app '{}' is ambiguous: give one of {}", given.name, candidates.join(", "))
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FindAppError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+impl From<FindAppError> for SubmitError {
+    fn from(error: FindAppError) -> Self {
+        match error {
+            FindAppError::Store(error) => error.into(),
+            FindAppError::Provider(error) => Self::AppUnknown(error.message),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Deletes ephemeral clusters whose app is gone, and writes on apps' objects which clusters they use.
+//!
+//! One engine at a time does this for an instance. Changes of apps and commits wake it. An app has to be gone for the
+//! whole grace period, as this engine observes it: the period begins again after a start, after another engine had the
+//! duty, and whenever the app cannot be observed. It is measured by a clock that nobody sets.
+
+mod decide;
+mod marks;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::app::{App, AppState, EphemeralMark};
+use muster_core::cluster::Cluster;
+use muster_core::ephemeral::AppStanding;
+use muster_core::event::{Event, Level};
+use muster_core::ids::{AppId, ClusterId};
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::{EndForApp, EndedForApp, RecordAppStates, TakeDuty};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::admission::apps::MarkedApp;
+use crate::admission::submit;
+use crate::context::Context;
+use crate::events::{self, reason};
+use crate::ports::provider::{AppChange, ProcessProvider, Provider};
+use crate::watchers::apps::decide::{Seen, Step, Watch, decide};
+use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
+
+/// How often an app is observed though nothing was reported of it.
+const SAFETY_PERIOD: Duration = Duration::from_mins(1);
+
+/// Concurrent observations.
+const MAX_CONCURRENT: usize = 16;
+
+/// Watches the apps of one provider's clusters for as long as the engine runs.
+pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
+    let mut feed = ChangeFeed::new(context.store.subscribe());
+    let (ended, mut ends) = mpsc::channel(64);
+    let mut changes = changes(&provider);
+    let duty = format!("apps/{}", provider.instance());
+    let processes = Arc::clone(&provider).process_provider();
+    let mut watcher = AppWatcher {
+        context: &context,
+        provider,
+        processes,
+        duty,
+        watched: HashMap::new(),
+        followed: HashMap::new(),
+        ended,
+        all: true,
+        marks: true,
+    };
+    loop {
+        let working = context.stopping.run_until_cancelled(Box::pin(watcher.work()));
+        let Some(worked) = working.await else { return };
+        let retry = match worked {
+            Ok(ours) => !ours,
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch over apps");
+                true
+            }
+        };
+        if retry {
+            // Every grace period begins again when this engine gets the duty.
+            watcher.forget();
+            tokio::select! {
+                () = tokio::time::sleep(context.config.safety_period.into()) => {}
+                () = context.stopping.cancelled() => return,
+            }
+            continue;
+        }
+        let next = watcher.next();
+        tokio::select! {
+            () = feed.wait_for_change() => {}
+            Some(change) = changes.next() => watcher.changed(&change),
+            Some(app) = ends.recv() => watcher.process_ended(app),
+            () = tokio::time::sleep_until(next) => {}
+            () = context.stopping.cancelled() => return,
+        }
+        watcher.schedule(feed.take_changes());
+    }
+}
+
+/// The changes of apps that a provider reports; none end.
+fn changes(provider: &Arc<dyn Provider>) -> BoxStream<'static, AppChange> {
+    match Arc::clone(provider).app_provider() {
+        Some(apps) => apps.changes().chain(stream::pending()).boxed(),
+        None => stream::pending().boxed(),
+    }
+}
+
+/// A cluster whose app is watched.
+struct Watched {
+    uid: String,
+    /// When its app is observed next.
+    next: Instant,
+    watch: Watch,
+}
+
+struct AppWatcher<'e> {
+    context: &'e Context,
+    provider: Arc<dyn Provider>,
+    processes: Option<Arc<dyn ProcessProvider>>,
+    duty: String,
+    watched: HashMap<ClusterId, Watched>,
+    /// Processes whose end is waited for.
+    followed: HashMap<AppId, tokio::task::AbortHandle>,
+    ended: mpsc::Sender<AppId>,
+    /// All ephemeral clusters have to be read.
+    all: bool,
+    /// Objects of apps may not say what they should.
+    marks: bool,
+}
+
+impl Drop for AppWatcher<'_> {
+    fn drop(&mut self) {
+        for (_, task) in self.followed.drain() {
+            task.abort();
+        }
+    }
+}
+
+impl AppWatcher<'_> {
+    fn schedule(&mut self, ChangedClusters { all, clusters, apps }: ChangedClusters) {
+        self.all |= all || apps || !clusters.is_empty();
+        self.marks |= all || apps;
+    }
+
+    fn changed(&mut self, change: &AppChange) {
+        let now = Instant::now();
+        for watched in self.watched.values_mut() {
+            let concerns = match change {
+                AppChange::App(uid) => watched.uid.is_empty() || watched.uid == *uid,
+                AppChange::Everything => true,
+            };
+            if concerns {
+                watched.next = now;
+            }
+        }
+    }
+
+    fn process_ended(&mut self, app: AppId) {
+        self.followed.remove(&app);
+        self.changed(&AppChange::Everything);
+    }
+
+    fn forget(&mut self) {
+        self.watched.clear();
+        (self.all, self.marks) = (true, true);
+    }
+
+    fn next(&self) -> Instant {
+        let safety = Instant::now() + SAFETY_PERIOD;
+        self.watched.values().map(|watched| watched.next).min().unwrap_or(safety).min(safety)
+    }
+
+    /// Evaluates every due cluster; false if another engine holds the duty.
+    async fn work(&mut self) -> Result<bool, StoreError> {
+        if self.marks {
+            self.marks = false;
+            if marks::are_missing(self.context, &self.provider).await? {
+                if !self.holds_duty().await? {
+                    return Ok(false);
+                }
+                self.marks = !marks::write(self.context, &self.provider).await?;
+            }
+        }
+        let clusters = self.context.store.ephemeral_clusters(self.provider.instance()).await?;
+        self.refresh(&clusters);
+        let now = Instant::now();
+        let due = |cluster: &Cluster| self.watched.get(&cluster.id).is_some_and(|known| known.next <= now);
+        let due: Vec<Cluster> = clusters.into_iter().filter(due).collect();
+        if due.is_empty() {
+            return Ok(true);
+        }
+        Ok(self.holds_duty().await? && self.evaluate(due).await?)
+    }
+
+    /// Watches the clusters that are new, and no longer those that are gone.
+    fn refresh(&mut self, clusters: &[Cluster]) {
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.watched);
+        for cluster in clusters {
+            let Some(mark) = cluster.ephemeral.as_deref().filter(|_| !cluster.is_external()) else {
+                continue;
+            };
+            let known = before.remove(&cluster.id).filter(|known| known.uid == mark.uid);
+            let watched = known.unwrap_or_else(|| Watched {
+                uid: mark.uid.clone(),
+                next: now,
+                watch: Watch::default(),
+            });
+            self.watched.insert(cluster.id, watched);
+        }
+        self.all = false;
+    }
+
+    async fn holds_duty(&self) -> Result<bool, StoreError> {
+        let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
+        let ours = self.context.store.take_duty(take).await?;
+        self.context.metrics.duty(&self.duty, ours);
+        Ok(ours)
+    }
+
+    /// Observes the apps of some clusters, decides and writes; false if another engine holds the duty now.
+    async fn evaluate(&mut self, clusters: Vec<Cluster>) -> Result<bool, StoreError> {
+        let context = self.context;
+        let observe = |cluster: Cluster| async move {
+            let Some(mark) = cluster.ephemeral.as_deref().cloned() else { return Ok(None) };
+            let marked = context.marked_app(&cluster, &mark).await?;
+            Ok(Some((cluster, mark, marked)))
+        };
+        let observed: Vec<Result<_, StoreError>> =
+            stream::iter(clusters.into_iter().map(observe)).buffer_unordered(MAX_CONCURRENT).collect().await;
+        for found in observed {
+            let Some((cluster, mark, marked)) = found? else { continue };
+            if !self.conclude(&cluster, &mark, &marked).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn conclude(
+        &mut self,
+        cluster: &Cluster,
+        mark: &EphemeralMark,
+        marked: &MarkedApp,
+    ) -> Result<bool, StoreError> {
+        let now = Instant::now();
+        let grace: Duration = self.context.config.app_times.grace.into();
+        let seen = seen(marked, mark);
+        let before = self.watched.get(&cluster.id).map(|known| known.watch).unwrap_or_default();
+        let (watch, step) = decide(before, seen, grace, now);
+        let next = match (seen, watch.gone_since) {
+            (Seen::Gone { has_pods: false }, Some(since)) if now < since + grace => since + grace,
+            (Seen::Gone { .. } | Seen::Unknown, _) => now + Duration::from(self.context.config.safety_period),
+            (Seen::Present, _) => now + self.next_observation(marked),
+        };
+        if let Some(app) = &marked.app {
+            self.follow(app, seen);
+        }
+        let warning = (step == Step::Warn).then(|| self.warning(cluster, mark, &marked.reason));
+        let states = marked.app.as_ref().and_then(|app| self.changed_state(app, seen));
+        if !self.record(states, warning).await? {
+            return Ok(false);
+        }
+        if step == Step::End && !self.end(cluster, mark, marked).await? {
+            return Ok(false);
+        }
+        self.watched.insert(cluster.id, Watched { uid: mark.uid.clone(), next, watch });
+        Ok(true)
+    }
+
+    /// A lease is looked at when it could have lapsed.
+    fn next_observation(&self, marked: &MarkedApp) -> Duration {
+        let leased = marked.app.as_ref().is_some_and(|app| app.lease_until.is_some());
+        if leased { self.context.config.app_times.lease.into() } else { SAFETY_PERIOD }
+    }
+
+    /// Waits for the end of a command's process, in the background.
+    fn follow(&mut self, app: &App, seen: Seen) {
+        let (Some(processes), Some(process), Seen::Present) = (&self.processes, &app.process, seen) else {
+            return;
+        };
+        let (processes, process, ended, id) =
+            (Arc::clone(processes), process.clone(), self.ended.clone(), app.id);
+        let waiting = async move {
+            processes.wait_for_end(&process).await;
+            // The watcher has ended if nobody receives this.
+            let _ = ended.send(id).await;
+        };
+        // The command of an app may be another process than its launcher, which was followed first.
+        if let Some(before) = self.followed.insert(app.id, tokio::spawn(waiting).abort_handle()) {
+            before.abort();
+        }
+    }
+
+    /// The state of an app that its row does not have yet.
+    fn changed_state(&self, app: &App, seen: Seen) -> Option<(AppId, AppState, Option<Timestamp>)> {
+        let (state, ended_at) = match seen {
+            Seen::Present => (AppState::Running, None),
+            Seen::Gone { .. } => (AppState::Gone, app.ended_at.or_else(|| Some(self.context.clock.now()))),
+            Seen::Unknown => (AppState::Unobserved, app.ended_at),
+        };
+        ((state, ended_at) != (app.state, app.ended_at)).then_some((app.id, state, ended_at))
+    }
+
+    /// Writes what was observed; false if another engine holds the duty now.
+    async fn record(
+        &self,
+        state: Option<(AppId, AppState, Option<Timestamp>)>,
+        warning: Option<Event>,
+    ) -> Result<bool, StoreError> {
+        if state.is_none() && warning.is_none() {
+            return Ok(true);
+        }
+        let (duty, engine) = (self.duty.clone(), self.context.lease().id);
+        let (states, events) = (state.into_iter().collect(), warning.into_iter().collect());
+        self.context.store.record_app_states(RecordAppStates { duty, engine, states, events }).await
+    }
+
+    fn warning(&self, cluster: &Cluster, mark: &EphemeralMark, why: &str) -> Event {
+        let (now, grace) = (self.context.clock.now(), self.context.config.app_times.grace);
+        let message =
+            format!("its app '{mark}' is gone: {why}; it is deleted in {grace} unless the app comes back");
+        events::of_cluster(None, cluster, Level::Warn, reason::APP_GONE, &message, now)
+    }
+
+    /// Deletes the cluster of an app that is gone; false if another engine holds the duty now.
+    async fn end(
+        &self,
+        cluster: &Cluster,
+        mark: &EphemeralMark,
+        marked: &MarkedApp,
+    ) -> Result<bool, StoreError> {
+        let grace = self.context.config.app_times.grace;
+        let message = format!("its app '{mark}' has been gone for {grace}: {}", marked.reason);
+        let command = EndForApp {
+            duty: Some((self.duty.clone(), self.context.lease().id)),
+            cluster: cluster.id,
+            mark: mark.clone(),
+            app: marked.app.as_ref().map(|app| app.id),
+            accept: submit::deletion(self.context, cluster, reason::DELETED_WITH_APP, &message),
+        };
+        match self.context.store.end_for_app(command).await {
+            Ok(EndedForApp::NotOurs) => Ok(false),
+            Ok(EndedForApp::Deleting(action)) => {
+                tracing::info!(action = %action.id, cluster = %cluster.id, app = %mark, "its app is gone");
+                Ok(true)
+            }
+            Ok(EndedForApp::Spared) | Err(StoreError::NotFound { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the watcher makes of an app. One that was never seen is not gone: a mark that others wrote may name anything.
+fn seen(marked: &MarkedApp, mark: &EphemeralMark) -> Seen {
+    match marked.standing {
+        AppStanding::Unknown => Seen::Unknown,
+        AppStanding::Gone if mark.uid.is_empty() => Seen::Unknown,
+        AppStanding::Gone | AppStanding::Wanted(Some(0)) => Seen::Gone { has_pods: marked.has_pods },
+        AppStanding::Wanted(_) | AppStanding::Job(_) => Seen::Present,
+    }
+}

@@ -1,0 +1,77 @@
+//! What to do about one cluster whose app was observed. Pure: the time is passed in.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What was observed of an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It wants its cluster.
+    Present,
+    /// It is gone; its pods may still run.
+    Gone {
+        /// Whether some do.
+        has_pods: bool,
+    },
+    /// It could not be observed.
+    Unknown,
+}
+
+/// What is remembered of an app between two observations; lost with the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Watch {
+    /// Since when it is gone without a pod, as observed without a pause.
+    pub(super) gone_since: Option<Instant>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Wait,
+    /// Warn the users of the cluster.
+    Warn,
+    /// Delete the cluster.
+    End,
+}
+
+pub(super) fn decide(before: Watch, seen: Seen, grace: Duration, now: Instant) -> (Watch, Step) {
+    match (seen, before.gone_since) {
+        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (Watch::default(), Step::Wait),
+        (Seen::Gone { has_pods: false }, None) => (Watch { gone_since: Some(now) }, Step::Warn),
+        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => (before, Step::End),
+        (Seen::Gone { has_pods: false }, Some(_)) => (before, Step::Wait),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(30);
+    const GONE: Seen = Seen::Gone { has_pods: false };
+
+    #[rstest]
+    #[case::it_is_there(Some(0), Seen::Present, 60, None, Step::Wait)]
+    #[case::it_has_just_gone(None, GONE, 60, Some(60), Step::Warn)]
+    #[case::its_pods_still_run(None, Seen::Gone { has_pods: true }, 60, None, Step::Wait)]
+    #[case::a_pod_has_come_back(Some(0), Seen::Gone { has_pods: true }, 60, None, Step::Wait)]
+    #[case::grace(Some(31), GONE, 60, Some(31), Step::Wait)]
+    #[case::grace_is_over(Some(30), GONE, 60, Some(30), Step::End)]
+    #[case::unknown_is_not_gone(Some(0), Seen::Unknown, 60, None, Step::Wait)]
+    fn an_app_has_to_be_gone_for_the_whole_grace(
+        #[case] since: Option<u64>,
+        #[case] seen: Seen,
+        #[case] now: u64,
+        #[case] remembered: Option<u64>,
+        #[case] step: Step,
+    ) {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let decided = decide(Watch { gone_since: since.map(at) }, seen, GRACE, at(now));
+        assert_eq!(decided, (Watch { gone_since: remembered.map(at) }, step));
+    }
+}

@@ -1,0 +1,322 @@
+//! Ephemeral clusters: they end with their app, and not otherwise.
+
+use muster_core::action::{Action, ActionKind, ActionStatus};
+use muster_core::app::{App, AppIdentity, AppKind, AppState, AppTimes, GivenApp};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::ephemeral::{AppStatus, DriverEnd, LeaveRule};
+use muster_core::event::Event;
+use muster_core::ids::AppId;
+use muster_core::profile::Profile;
+use muster_core::time::TimeSpan;
+use muster_core::{principal::Owner, sample};
+use muster_engine::admission::apps::DeletionForApp;
+use muster_engine::{Config, Recipe};
+use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, RegisterApp, RenewApp};
+use muster_store::reads::{ActionQuery, EventQuery};
+use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
+use muster_testkit::{database_test, eventually};
+use uuid::Uuid;
+
+use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
+
+/// Long enough to be seen, short enough to wait for.
+const SHORT: TimeSpan = TimeSpan::from_millis(300);
+
+/// Longer than a test.
+const LONG: TimeSpan = TimeSpan::from_secs(600);
+
+fn config(grace: TimeSpan, lease: TimeSpan) -> Config {
+    Config {
+        app_times: AppTimes { grace, lease },
+        safety_period: TimeSpan::from_millis(100),
+        ..Config::default()
+    }
+}
+
+struct Scenario {
+    harness: Harness,
+    app: App,
+    cluster: Cluster,
+}
+
+fn identity(name: &str) -> AppIdentity {
+    AppIdentity {
+        namespace: sample::cluster(1, 0, None).namespace,
+        kind: AppKind::ReplicaSet,
+        name: name.to_owned(),
+        uid: Uuid::now_v7().to_string(),
+    }
+}
+
+fn app(identity: AppIdentity) -> App {
+    let AppIdentity { namespace, kind, name, uid } = identity;
+    App {
+        id: AppId::from_uuid(Uuid::now_v7()),
+        instance: Operated::instance_id(),
+        namespace,
+        name,
+        kind,
+        uid,
+        project: sample::principal().project,
+        owner: Owner::default(),
+        process: None,
+        lease_until: None,
+        cluster_name: String::new(),
+        cluster_id: None,
+        state: AppState::Running,
+        created_at: harness::now(),
+        ended_at: None,
+    }
+}
+
+impl Scenario {
+    /// A ReplicaSet that wants one driver, and its ephemeral cluster.
+    async fn with(kind: Kind, grace: TimeSpan) -> Option<Self> {
+        let harness = setup().config(config(grace, LONG)).open(kind).await?;
+        let identity = identity("bob-1");
+        harness.operators.apps.wants(&identity, 1);
+        Some(Self::over(harness, app(identity), None).await)
+    }
+
+    /// An ephemeral cluster of an app.
+    async fn over(harness: Harness, app: App, lease: Option<TimeSpan>) -> Self {
+        let register = RegisterApp { app, lease, cluster_name: None };
+        let app = harness.store().register_app(register).await.expect("an app");
+        let cluster = Cluster {
+            instance: Operated::instance_id(),
+            ephemeral: Some(Box::new(app.mark())),
+            ..harness::cluster(OPERATED_CLUSTER, 1)
+        };
+        let profile =
+            Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
+        let recipe = Recipe::New(profile);
+        let created =
+            harness.engine.create_cluster_for(cluster.clone(), recipe, true, Some(app.id), caller());
+        let created = created.await.expect("a new cluster");
+        harness.ended(created.action.id).await;
+        Self { harness, app, cluster }
+    }
+
+    async fn deletions(&self) -> Vec<Action> {
+        let query = ActionQuery { cluster: Some(self.cluster.id), ..ActionQuery::default() };
+        let actions = self.harness.store().actions(&query).await.expect("the store answers").items;
+        actions.into_iter().filter(|action| action.kind == ActionKind::ClusterDelete).collect()
+    }
+
+    async fn events(&self, reason: &str) -> Vec<Event> {
+        let query = EventQuery { cluster: Some(self.cluster.id), ..EventQuery::default() };
+        let events = self.harness.store().events(&query).await.expect("the store answers").items;
+        events.into_iter().filter(|event| event.reason == reason).collect()
+    }
+
+    async fn is_deleted(&self) {
+        self.harness.until_status(self.cluster.id, ClusterStatus::Deleted).await;
+        let deletions = self.deletions().await;
+        assert_eq!(deletions.len(), 1, "one deletion: {deletions:?}");
+        assert_eq!(deletions[0].status, ActionStatus::Succeeded);
+    }
+
+    /// The app was observed often enough to be acted on, and the cluster is there.
+    async fn stays(&self) {
+        self.harness.operators.apps.observed_again(2).await;
+        assert!(self.deletions().await.is_empty());
+        assert_eq!(self.harness.cluster(self.cluster.id).await.status, ClusterStatus::Active);
+    }
+
+    async fn until_event(&self, reason: &str) {
+        eventually(&format!("event {reason}"), PATIENCE, async || {
+            let events = self.events(reason).await;
+            if events.is_empty() { Err("none yet") } else { Ok(()) }
+        })
+        .await;
+    }
+
+    async fn delete(&self, given: &str, status: AppStatus) -> Result<DeletionForApp, String> {
+        let given: GivenApp = given.parse().expect("an app");
+        let end = DriverEnd { status, exit_code: None };
+        let cluster = self.harness.cluster(self.cluster.id).await;
+        let deleted = self.harness.engine.delete_for_app(&cluster, &given, end, &caller()).await;
+        deleted.map_err(|error| error.to_string())
+    }
+}
+
+async fn short_grace(kind: Kind) -> Option<Scenario> {
+    Scenario::with(kind, SHORT).await
+}
+
+async fn long_grace(kind: Kind) -> Option<Scenario> {
+    Scenario::with(kind, LONG).await
+}
+
+async fn no_grace(kind: Kind) -> Option<Scenario> {
+    Scenario::with(kind, TimeSpan::default()).await
+}
+
+#[database_test(short_grace)]
+async fn a_cluster_ends_with_its_app_after_a_warning(scenario: Scenario) {
+    let identity = scenario.app.identity();
+    scenario.harness.operators.apps.is_gone(&identity, false);
+    scenario.is_deleted().await;
+    let warnings = scenario.events("AppGone").await;
+    assert_eq!(warnings.len(), 1, "one warning: {warnings:?}");
+    assert!(warnings[0].message.contains("its app 'bob-1' is gone: it does not exist"), "{warnings:?}");
+    assert_eq!(scenario.events("DeletedWithApp").await.len(), 1);
+    eventually("the label of the app is cleared", PATIENCE, async || {
+        let marks = scenario.harness.operators.apps.marks(&identity.uid).unwrap_or_default();
+        if marks.uses.is_empty() && marks.cluster_name.is_none() { Ok(()) } else { Err(format!("{marks:?}")) }
+    })
+    .await;
+}
+
+#[database_test(long_grace)]
+async fn an_app_that_comes_back_keeps_its_cluster(scenario: Scenario) {
+    let identity = scenario.app.identity();
+    scenario.harness.operators.apps.is_gone(&identity, false);
+    scenario.until_event("AppGone").await;
+    scenario.harness.operators.apps.wants(&identity, 1);
+    eventually("it runs again", PATIENCE, async || {
+        let app =
+            scenario.harness.store().app(scenario.app.id).await.expect("the store answers").expect("a row");
+        if app.state == AppState::Running && app.ended_at.is_none() {
+            Ok(())
+        } else {
+            Err(format!("{app:?}"))
+        }
+    })
+    .await;
+    assert!(scenario.deletions().await.is_empty());
+}
+
+#[database_test(no_grace)]
+async fn an_app_that_cannot_be_observed_is_not_gone(scenario: Scenario) {
+    scenario.harness.operators.apps.set(&scenario.app.identity(), None);
+    scenario.stays().await;
+    let refused = scenario.delete("bob-1", AppStatus::Completed).await.expect_err("it is unknown");
+    assert!(refused.contains("cannot be observed"), "{refused}");
+}
+
+#[database_test(no_grace)]
+async fn while_pods_of_its_app_run_a_cluster_stays(scenario: Scenario) {
+    let identity = scenario.app.identity();
+    scenario.harness.operators.apps.is_gone(&identity, true);
+    scenario.stays().await;
+    assert!(scenario.events("AppGone").await.is_empty());
+    scenario.harness.operators.apps.is_gone(&identity, false);
+    scenario.is_deleted().await;
+}
+
+#[database_test(short_grace)]
+async fn a_scaled_down_app_loses_its_cluster(scenario: Scenario) {
+    scenario.harness.operators.apps.wants(&scenario.app.identity(), 0);
+    scenario.is_deleted().await;
+}
+
+#[tokio::test]
+async fn two_replicas_delete_a_cluster_once() {
+    let Some(scenario) = short_grace(Kind::Postgres).await else { return };
+    let other =
+        setup().config(config(SHORT, LONG)).start(scenario.harness.store().clone(), &scenario.harness).await;
+    scenario.harness.operators.apps.is_gone(&scenario.app.identity(), false);
+    scenario.is_deleted().await;
+    other.stop().await;
+}
+
+async fn leased(kind: Kind) -> Option<Scenario> {
+    let lease = TimeSpan::from_millis(400);
+    let harness = setup().config(config(TimeSpan::default(), lease)).open(kind).await?;
+    let command = AppIdentity { kind: AppKind::Command, ..identity("run-1") };
+    Some(Scenario::over(harness, app(command), Some(LONG)).await)
+}
+
+#[database_test(leased)]
+async fn a_command_that_renews_its_lease_keeps_its_cluster(scenario: Scenario) {
+    let id = scenario.app.id;
+    let store = scenario.harness.store();
+    eventually("the command is observed", PATIENCE, async || {
+        let renewed =
+            store.renew_app(RenewApp { id, lease: Some(LONG), process: None }).await.expect("a row");
+        if renewed.state == AppState::Running { Ok(()) } else { Err(format!("{renewed:?}")) }
+    })
+    .await;
+    assert!(scenario.deletions().await.is_empty());
+    // From here on it is silent.
+    store.renew_app(RenewApp { id, lease: Some(TimeSpan::default()), process: None }).await.expect("a row");
+    scenario.is_deleted().await;
+}
+
+#[database_test(no_grace)]
+async fn a_mark_that_others_wrote_deletes_nothing_by_itself(scenario: Scenario) {
+    let mut other = scenario.cluster.ephemeral.clone().expect("a mark");
+    (other.app, other.kind, other.uid) = ("carl-7".to_owned(), None, String::new());
+    let cluster = Cluster {
+        ephemeral: Some(other),
+        name: "by-hand".to_owned(),
+        ..harness::cluster(OPERATED_CLUSTER, 1)
+    };
+    let cluster = Cluster { instance: Operated::instance_id(), ..cluster };
+    let action = scenario.harness.create(&cluster).await;
+    scenario.harness.ended(action).await;
+    scenario.harness.operators.apps.set(&scenario.app.identity(), None);
+    scenario.stays().await;
+    assert_eq!(scenario.harness.cluster(cluster.id).await.status, ClusterStatus::Active);
+    // A driver that asks for it is another matter: the app is certainly not there.
+    let end = DriverEnd { status: AppStatus::Completed, exit_code: None };
+    let given: GivenApp = "carl-7".parse().expect("an app");
+    let row = scenario.harness.cluster(cluster.id).await;
+    let deleted = scenario.harness.engine.delete_for_app(&row, &given, end, &caller()).await;
+    assert!(matches!(deleted, Ok(DeletionForApp::Deleting(_))), "{deleted:?}");
+}
+
+#[database_test(long_grace)]
+async fn a_driver_deletes_only_what_is_its_own(scenario: Scenario) {
+    let other = identity("ann-1");
+    scenario.harness.operators.apps.wants(&other, 1);
+    let left = |deleted: Result<DeletionForApp, String>, rule: LeaveRule| {
+        assert!(matches!(&deleted, Ok(DeletionForApp::Left(by)) if *by == rule), "{deleted:?}");
+    };
+    left(scenario.delete("ann-1", AppStatus::Completed).await, LeaveRule::NotLinked);
+    left(scenario.delete("bob-1", AppStatus::Terminated).await, LeaveRule::StillWanted);
+    scenario.harness.operators.apps.wants(&scenario.app.identity(), 2);
+    left(scenario.delete("bob-1", AppStatus::Completed).await, LeaveRule::StillWanted);
+    scenario.harness.operators.apps.wants(&scenario.app.identity(), 1);
+    let deleted = scenario.delete("replicaset/bob-1", AppStatus::Completed).await;
+    assert!(matches!(deleted, Ok(DeletionForApp::Deleting(_))), "{deleted:?}");
+    scenario.is_deleted().await;
+}
+
+#[database_test(long_grace)]
+async fn an_ephemeral_cluster_has_one_app_and_one_that_leaves_has_no_more(scenario: Scenario) {
+    let store = scenario.harness.store();
+    let other = store
+        .register_app(RegisterApp { app: app(identity("ann-1")), lease: None, cluster_name: None })
+        .await
+        .expect("an app");
+    let change = |app: AppId, uses: bool| ChangeAppUse {
+        app,
+        cluster: scenario.cluster.id,
+        uses,
+        now: harness::now(),
+        events: Vec::new(),
+    };
+    let refused = store.change_app_use(change(other.id, true)).await.expect("decided");
+    assert_eq!(refused, AppUseChanged::Refused(AppUseRefusal::OfAnother(scenario.app.mark())));
+    let refused = store.change_app_use(change(scenario.app.id, false)).await.expect("decided");
+    assert_eq!(refused, AppUseChanged::Refused(AppUseRefusal::OfThis));
+    let same = store.change_app_use(change(scenario.app.id, true)).await.expect("decided");
+    assert_eq!(same, AppUseChanged::Unchanged);
+}
+
+#[database_test(Harness::open)]
+async fn several_drivers_of_an_app_get_the_same_name(harness: Harness) {
+    let identity = identity("bob-1");
+    let register = |name: &str| {
+        let app = app(identity.clone());
+        let store = harness.store().clone();
+        let cluster_name = Some(name.to_owned());
+        async move { store.register_app(RegisterApp { app, lease: None, cluster_name }).await.expect("an app") }
+    };
+    let (one, two) = tokio::join!(register("cluster-aaaaaa"), register("cluster-bbbbbb"));
+    assert_eq!((one.id, &one.cluster_name), (two.id, &two.cluster_name));
+    let three = register("cluster-cccccc").await;
+    assert_eq!(three.cluster_name, one.cluster_name);
+}

@@ -1,0 +1,408 @@
+//! Apps: registering them, the clusters that they use, and deletions on their behalf.
+
+use std::collections::HashMap;
+
+use muster_core::action::Action;
+use muster_core::app::{App, AppIdentity, AppKind, AppState, AppUse, GivenApp, Process};
+use muster_core::cluster::Cluster;
+use muster_core::ephemeral::DriverEnd;
+use muster_core::event::{Event, Level};
+use muster_core::ids::{AppId, InstanceId};
+use muster_core::time::TimeSpan;
+use muster_engine::admission::apps::{DeletionForApp, FoundApp};
+use muster_engine::ports::provider::ResolvedApp;
+use muster_engine::{Caller, new_id};
+use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, EndApp, RegisterApp, RenewApp};
+
+use crate::access::Access;
+use crate::authorize::{Denied, Resource};
+use crate::error::{ErrorKind, ServiceError};
+use crate::lists::{AppQuery, Authorized, PageRequest, PageWithToken};
+use crate::service::Service;
+use crate::write_event::{Object, Writer, Written};
+
+/// An app with the clusters that it uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppWithUses {
+    /// The app.
+    pub app: App,
+    /// The clusters.
+    pub uses: Vec<AppUse>,
+    /// The name of the Deployment that it belongs to, where that was asked for.
+    pub deployment: Option<String>,
+    /// How long its lease is, if it needs one.
+    pub lease: Option<TimeSpan>,
+}
+
+/// What a driver registers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration<'r> {
+    /// The name of the app, of one of its pods, or the name that a command is to have.
+    pub app: &'r str,
+    /// The process of a command.
+    pub process: Option<Process>,
+    /// The name of a cluster to record, unless one is.
+    pub cluster: &'r str,
+    /// Whether the app is the Deployment.
+    pub across_rollouts: bool,
+}
+
+/// Reads how a request names an app.
+pub fn given_app(given: &str) -> Result<GivenApp, ServiceError> {
+    given.parse().map_err(|error: muster_core::app::InvalidApp| {
+        ServiceError::invalid(error.to_string()).code("InvalidApp")
+    })
+}
+
+fn ambiguous(given: &GivenApp, candidates: &[AppIdentity]) -> ServiceError {
+    let candidates: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+    let message = format!("app '{}' is ambiguous: give one of {}", given.name, candidates.join(", "));
+    ServiceError::invalid(message).code("AmbiguousApp")
+}
+
+fn no_deployment(app: &AppIdentity) -> ServiceError {
+    let message = format!("app {app} belongs to no Deployment: leave across_rollouts out");
+    ServiceError::invalid(message).code("NoDeployment")
+}
+
+impl Service {
+    /// The app that a new cluster is made for, registered; none if there certainly is no such app.
+    pub async fn app_of_new_cluster(
+        &self,
+        access: &Access,
+        cluster: &Cluster,
+        app: &str,
+        ephemeral: bool,
+        across_rollouts: bool,
+    ) -> Result<Option<App>, ServiceError> {
+        if app.is_empty() {
+            if ephemeral {
+                let message = "An app value must be supplied if ephemeral is used";
+                return Err(ServiceError::invalid(message).code("AppMissing"));
+            }
+            return Ok(None);
+        }
+        let (instance, namespace) = (&cluster.instance, cluster.namespace.as_str());
+        let found = self.registered_object(access, instance, namespace, app, across_rollouts, None).await?;
+        Ok(found.map(|(app, _)| app))
+    }
+
+    /// The app that a name means, with a row; none if there certainly is no such app.
+    async fn registered_object(
+        &self,
+        access: &Access,
+        instance: &InstanceId,
+        namespace: &str,
+        app: &str,
+        across_rollouts: bool,
+        cluster_name: Option<String>,
+    ) -> Result<Option<(App, Option<String>)>, ServiceError> {
+        let given = given_app(app)?;
+        let resolved = match self.engine.find_app(instance, namespace, &given).await? {
+            FoundApp::Missing => return Ok(None),
+            FoundApp::Ambiguous(candidates) => return Err(ambiguous(&given, &candidates)),
+            FoundApp::Command(app) if across_rollouts => return Err(no_deployment(&app.identity())),
+            FoundApp::Command(app) => return Ok(Some((*app, None))),
+            FoundApp::Object(resolved) => resolved,
+        };
+        let ResolvedApp { app, deployment: owner, cluster_name: recorded, .. } = *resolved;
+        let deployment = owner.as_ref().map(|deployment| deployment.name.clone());
+        let identity = if across_rollouts { owner.ok_or_else(|| no_deployment(&app))? } else { app };
+        let recorded = match recorded {
+            Some(name) if self.store().clusters_named(namespace, &name).await?.is_empty() => None,
+            recorded => recorded,
+        };
+        let row = self.new_app(access, instance.clone(), identity)?;
+        let register = RegisterApp { app: row, lease: None, cluster_name: recorded.or(cluster_name) };
+        Ok(Some((self.store().register_app(register).await?, deployment)))
+    }
+
+    fn new_app(
+        &self,
+        access: &Access,
+        instance: InstanceId,
+        identity: AppIdentity,
+    ) -> Result<App, ServiceError> {
+        let AppIdentity { namespace, kind, name, uid } = identity;
+        Ok(App {
+            id: AppId::from_uuid(new_id()),
+            instance,
+            project: self.project_of(&namespace)?.to_owned(),
+            namespace,
+            name,
+            kind,
+            uid,
+            owner: access.principal().as_owner(),
+            process: None,
+            lease_until: None,
+            cluster_name: String::new(),
+            cluster_id: None,
+            state: AppState::Running,
+            created_at: self.now(),
+            ended_at: None,
+        })
+    }
+
+    /// Registers the app of a driver, and records the cluster that its drivers use.
+    pub async fn register_app(
+        &self,
+        access: &Access,
+        instance: &InstanceId,
+        namespace: &str,
+        registration: Registration<'_>,
+    ) -> Result<AppWithUses, ServiceError> {
+        self.authorize_namespace(access, namespace)?;
+        let Registration { app, process, cluster, across_rollouts } = registration;
+        let cluster_name = (!cluster.is_empty()).then(|| cluster.to_owned());
+        let Some(process) = process else {
+            let found = self
+                .registered_object(access, instance, namespace, app, across_rollouts, cluster_name)
+                .await?;
+            let missing = || {
+                let message = format!("app '{app}' could not be found in namespace '{namespace}'");
+                ServiceError::not_found(message).code("AppNotFound")
+            };
+            let (app, deployment) = found.ok_or_else(missing)?;
+            return self.with_uses(app, deployment).await;
+        };
+        let given = given_app(app)?;
+        let id = AppId::from_uuid(new_id());
+        let identity = AppIdentity {
+            namespace: namespace.to_owned(),
+            kind: AppKind::Command,
+            name: given.name,
+            uid: id.to_string(),
+        };
+        let command = App { id, ..self.new_app(access, instance.clone(), identity)? };
+        // A process that cannot be seen from here renews a lease instead.
+        let process = Some(process).filter(|process| self.engine.sees_process(instance, process));
+        let lease = process.is_none().then(|| self.engine.config().app_times.lease);
+        let register = RegisterApp { app: App { process, ..command }, lease, cluster_name };
+        let registered = self.store().register_app(register).await?;
+        self.with_uses(registered, None).await
+    }
+
+    /// Renews the lease of a command, or records the process that it is now.
+    pub async fn renew_app(
+        &self,
+        access: &Access,
+        namespace: &str,
+        id: &str,
+        process: Option<Process>,
+    ) -> Result<AppWithUses, ServiceError> {
+        let app = self.own_app(access, namespace, id).await?;
+        if app.kind != AppKind::Command {
+            let message = format!("app {} is an object of Kubernetes: it has no lease", app.identity());
+            return Err(ServiceError::invalid(message).code("NoLease"));
+        }
+        let process = process.filter(|process| self.engine.sees_process(&app.instance, process));
+        let needs_lease = process.is_none() && app.process.is_none();
+        let lease = needs_lease.then(|| self.engine.config().app_times.lease);
+        let renewed = self.store().renew_app(RenewApp { id: app.id, lease, process }).await?;
+        self.with_uses(renewed, None).await
+    }
+
+    /// Ends a command.
+    pub async fn end_app(
+        &self,
+        access: &Access,
+        namespace: &str,
+        id: &str,
+    ) -> Result<AppWithUses, ServiceError> {
+        let app = self.own_app(access, namespace, id).await?;
+        if app.kind != AppKind::Command {
+            let message = format!("app {} is an object of Kubernetes: delete that", app.identity());
+            return Err(ServiceError::invalid(message).code("NotACommand"));
+        }
+        let ended = self.store().end_app(EndApp { id: app.id, now: self.now() }).await?;
+        self.with_uses(ended, None).await
+    }
+
+    /// The app of this id, if the caller may do with it what its operation does.
+    async fn own_app(&self, access: &Access, namespace: &str, id: &str) -> Result<App, ServiceError> {
+        let missing = || {
+            let message = format!("app '{id}' could not be found in namespace '{namespace}'");
+            ServiceError::not_found(message).code("AppNotFound")
+        };
+        let parsed: AppId = id
+            .parse()
+            .map_err(|error: muster_core::ids::InvalidId| ServiceError::invalid(format!("id: {error}")))?;
+        let app = self.store().app(parsed).await?.filter(|app| app.namespace == namespace);
+        let app = app.ok_or_else(missing)?;
+        let what = format!("app '{}'", app.name);
+        match access.check(Resource { what: &what, project: &app.project, owner: &app.owner }) {
+            Ok(()) => Ok(app),
+            Err(Denied::Unseen(_)) => Err(missing()),
+            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
+        }
+    }
+
+    async fn with_uses(&self, app: App, deployment: Option<String>) -> Result<AppWithUses, ServiceError> {
+        let uses = self.store().app_uses(&[app.id]).await?;
+        let lease = app.lease_until.map(|_| self.engine.config().app_times.lease);
+        Ok(AppWithUses { app, uses, deployment, lease })
+    }
+
+    /// Lets an app use a cluster, or ends that.
+    pub async fn change_app_use(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        cluster: &Cluster,
+        app: &str,
+        uses: bool,
+    ) -> Result<AppWithUses, ServiceError> {
+        let found =
+            self.registered_object(access, &cluster.instance, &cluster.namespace, app, false, None).await?;
+        let missing = || {
+            let message = format!("app '{app}' could not be found in namespace '{}'", cluster.namespace);
+            ServiceError::not_found(message).code("AppNotFound")
+        };
+        let (app, deployment) = match found {
+            Some(found) => found,
+            // An app that is gone may still have to leave a cluster.
+            None => (self.past_app(cluster, app, uses).await?.ok_or_else(missing)?, None),
+        };
+        let events = vec![self.use_event(writer, &app, cluster, uses)];
+        let command = ChangeAppUse { app: app.id, cluster: cluster.id, uses, now: self.now(), events };
+        match self.store().change_app_use(command).await? {
+            AppUseChanged::Changed => self.write_marks(&cluster.instance).await,
+            AppUseChanged::Unchanged => {}
+            AppUseChanged::Refused(refusal) => return Err(refused(&app, cluster, refusal)),
+        }
+        self.with_uses(app, deployment).await
+    }
+
+    async fn past_app(&self, cluster: &Cluster, app: &str, uses: bool) -> Result<Option<App>, ServiceError> {
+        let given = given_app(app)?;
+        let named = self.store().apps_named(&cluster.namespace, &given.name).await?;
+        let fits = |app: &App| !uses && given.kind.is_none_or(|kind| kind == app.kind);
+        Ok(named.into_iter().find(fits))
+    }
+
+    /// Writes on objects of apps which clusters they use; what cannot be written now is written later.
+    pub async fn write_marks(&self, instance: &InstanceId) {
+        /// A request does not wait longer for what happens anyway.
+        const AT_MOST: std::time::Duration = std::time::Duration::from_secs(5);
+        match tokio::time::timeout(AT_MOST, self.engine.write_app_marks(instance)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot write which clusters apps use"),
+            Err(_) => tracing::warn!("writing which clusters apps use takes long"),
+        }
+    }
+
+    fn use_event(&self, writer: &Writer, app: &App, cluster: &Cluster, uses: bool) -> Event {
+        let (written, reason, verb) = if uses {
+            (Written::Created, "AppAttached", "was attached to")
+        } else {
+            (Written::Deleted, "AppDetached", "was detached from")
+        };
+        let object = Object {
+            kind: "App",
+            id: cluster.id.to_string(),
+            name: &cluster.name,
+            project: &cluster.project,
+        };
+        let event = self.write_event(writer, written, &object);
+        Event {
+            cluster_id: Some(cluster.id),
+            object_kind: muster_core::event::ObjectKind::Cluster,
+            level: Level::Info,
+            reason: reason.to_owned(),
+            message: format!("app {} {verb} it by {}", app.identity(), writer.principal.name),
+            ..event
+        }
+    }
+
+    /// A page of apps with the clusters that they use. `app` limits it to the app that a name means.
+    pub async fn list_apps(
+        &self,
+        query: AppQuery,
+        access: &Access,
+        app: Option<(&InstanceId, &str, &str)>,
+        page: PageRequest<'_>,
+    ) -> Result<PageWithToken<AppWithUses>, ServiceError> {
+        let mut query = query;
+        if let Some((instance, namespace, given)) = app {
+            query.ids = self.apps_meant(instance, namespace, given).await?;
+            if query.ids.is_empty() {
+                return Ok(PageWithToken { items: Vec::new(), next_token: String::new(), total: None });
+            }
+        }
+        let query: Authorized<AppQuery> = access.visible(query);
+        let PageWithToken { items, next_token, total } = self.list_page(&query, page).await?;
+        let ids: Vec<AppId> = items.iter().map(|app| app.id).collect();
+        let mut uses: HashMap<AppId, Vec<AppUse>> = HashMap::new();
+        for used in self.store().app_uses(&ids).await? {
+            uses.entry(used.app).or_default().push(used);
+        }
+        let lease = self.engine.config().app_times.lease;
+        let with_uses = |app: App| AppWithUses {
+            uses: uses.remove(&app.id).unwrap_or_default(),
+            deployment: None,
+            lease: app.lease_until.map(|_| lease),
+            app,
+        };
+        Ok(PageWithToken { items: items.into_iter().map(with_uses).collect(), next_token, total })
+    }
+
+    /// The rows of all apps that a name may mean: the literal name counts, also of an app that is gone.
+    async fn apps_meant(
+        &self,
+        instance: &InstanceId,
+        namespace: &str,
+        given: &str,
+    ) -> Result<Vec<AppId>, ServiceError> {
+        let given = given_app(given)?;
+        let named = self.store().apps_named(namespace, &given.name).await?;
+        let fits = |app: &&App| given.kind.is_none_or(|kind| kind == app.kind);
+        let mut ids: Vec<AppId> = named.iter().filter(fits).map(|app| app.id).collect();
+        if !ids.is_empty() {
+            return Ok(ids);
+        }
+        if let FoundApp::Object(resolved) = self.engine.find_app(instance, namespace, &given).await? {
+            let all = std::iter::once(resolved.app).chain(resolved.deployment).chain(resolved.siblings);
+            for identity in all {
+                ids.extend(self.store().app_by_uid(instance, &identity.uid).await?.map(|app| app.id));
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Deletes a cluster if the rules for the end of an app's driver allow it.
+    pub async fn delete_cluster_for_app(
+        &self,
+        caller: &Caller,
+        cluster: &Cluster,
+        app: &str,
+        end: DriverEnd,
+    ) -> Result<Action, ServiceError> {
+        match self.engine.delete_for_app(cluster, &given_app(app)?, end, caller).await? {
+            DeletionForApp::Deleting(action) => Ok(*action),
+            DeletionForApp::Left(rule) => Err(ServiceError::impossible(rule.message()).code(rule.as_str())),
+        }
+    }
+}
+
+fn refused(app: &App, cluster: &Cluster, refusal: AppUseRefusal) -> ServiceError {
+    let (name, app) = (&cluster.name, app.identity());
+    match refusal {
+        AppUseRefusal::Leaving => {
+            let message = format!("cluster '{name}' is being deleted: app {app} cannot use it");
+            ServiceError::new(ErrorKind::Conflict, message).code("ClusterLeaving")
+        }
+        AppUseRefusal::OfAnother(mark) => {
+            let message =
+                format!("cluster '{name}' is ephemeral and belongs to app '{mark}': only that may use it");
+            ServiceError::impossible(message).code("OfAnotherApp")
+        }
+        AppUseRefusal::OfThis => {
+            let message =
+                format!("cluster '{name}' ends with app {app}, which cannot leave it: delete the cluster");
+            ServiceError::impossible(message).code("OwnEphemeralCluster")
+        }
+        AppUseRefusal::AppGone => {
+            ServiceError::impossible(format!("app {app} is gone: it cannot use a cluster")).code("AppGone")
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Apps, the clusters that they use, and clusters that end with an app.
+
+use muster_core::app::{App, AppUse, EphemeralMark};
+use muster_core::cluster::Cluster;
+use muster_core::ids::{AppId, ClusterId, InstanceId};
+use muster_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
+use crate::paging::{Selection, listed};
+use crate::rows::{apps, clusters};
+use crate::store::Store;
+use crate::value::args;
+
+sort_keys! {
+    /// What apps can be sorted by.
+    AppSort {
+        /// By name.
+        Name = text("name"),
+        /// By when they were registered.
+        CreatedAt = number("created_at"),
+    }
+}
+
+/// Which apps, in which order, how many.
+#[derive(Debug, Clone, Default)]
+pub struct AppQuery {
+    /// Of this project only.
+    pub project: Option<String>,
+    /// In this namespace only.
+    pub namespace: Option<String>,
+    /// Only these; an empty list is all.
+    pub ids: Vec<AppId>,
+    /// Those that use this cluster.
+    pub cluster: Option<ClusterId>,
+    /// Those that have not ended, or use a cluster still.
+    pub current: bool,
+    /// The order; ids break ties.
+    pub sort: Vec<(AppSort, Direction)>,
+    /// Behind this.
+    pub after: Option<Cursor>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+    /// Count all pages.
+    pub with_total: bool,
+}
+
+listed!(App, AppSort, "apps", "id", apps);
+
+/// An app whose object does not say what it should.
+#[derive(Debug, Clone)]
+pub struct UnmarkedApp {
+    /// The app.
+    pub app: App,
+    /// The clusters that it uses.
+    pub uses: Vec<AppUse>,
+    /// The version of what its object should say.
+    pub version: i64,
+}
+
+impl Store {
+    /// The app of this id.
+    pub async fn app(&self, id: AppId) -> Result<Option<App>, StoreError> {
+        self.read(async |tx| apps::find(tx, "id = $1", args![id.to_string()]).await).await
+    }
+
+    /// The app with this object or command.
+    pub async fn app_by_uid(&self, instance: &InstanceId, uid: &str) -> Result<Option<App>, StoreError> {
+        let known = args![instance.as_str(), uid];
+        self.read(async |tx| apps::find(tx, "instance = $1 AND uid = $2", known).await).await
+    }
+
+    /// The apps of this name in a namespace that were registered, the latest first.
+    pub async fn apps_named(&self, namespace: &str, name: &str) -> Result<Vec<App>, StoreError> {
+        let columns = apps::COLUMNS.join(", ");
+        let sql = format!(
+            "SELECT {columns} FROM apps WHERE namespace = $1 AND name = $2 ORDER BY created_at DESC, id DESC"
+        );
+        let rows = self.read(async |tx| tx.rows(sql, args![namespace, name]).await).await?;
+        rows.iter().map(apps::read).collect()
+    }
+
+    /// A page of apps.
+    pub async fn apps(&self, query: &AppQuery) -> Result<Page<App>, StoreError> {
+        let mut filter = Filter::default();
+        filter.any_of("project", query.project.iter());
+        filter.any_of("namespace", query.namespace.iter());
+        filter.any_of_ids(self.dialect(), "id", &query.ids);
+        if let Some(cluster) = &query.cluster {
+            let place = filter.place(cluster.to_string());
+            filter.add(format!(
+                "EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id AND u.cluster_id = {place})"
+            ));
+        }
+        if query.current {
+            filter.add("(state <> 'gone' OR EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id))");
+        }
+        let selection = Selection {
+            after: query.after.as_ref(),
+            with_total: query.with_total,
+            ..Selection::new(&query.sort, None::<&str>, query.limit)
+        };
+        self.list(filter, selection).await
+    }
+
+    /// The clusters that apps use, in the order of their names.
+    pub async fn app_uses(&self, ids: &[AppId]) -> Result<Vec<AppUse>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (these, ids) = self.dialect().any_of("u.app_id", "$1", ids);
+        let sql = format!(
+            "SELECT u.app_id, u.cluster_id, c.name, u.ephemeral, u.since FROM app_uses u \
+             JOIN clusters c ON c.id = u.cluster_id WHERE {these} AND c.deleted_at IS NULL ORDER BY c.name, c.id"
+        );
+        let rows = self.read_many(async |tx| tx.rows(sql, args![ids]).await).await?;
+        let read = |row: &crate::value::Row| {
+            Ok(AppUse {
+                app: row.parse(0)?,
+                cluster: row.parse(1)?,
+                cluster_name: row.text(2)?,
+                ephemeral: row.bool(3)?,
+                since: row.time(4)?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The clusters of an instance that end with an app, without those that are being deleted.
+    pub async fn ephemeral_clusters(&self, instance: &InstanceId) -> Result<Vec<Cluster>, StoreError> {
+        // As the index says it, word by word: SQLite does not use it otherwise.
+        const REST: &str = "WHERE c.deleted_at IS NULL AND c.ephemeral IS NOT NULL AND c.instance = $1 \
+                            AND c.status <> 'DELETING' ORDER BY c.id";
+        self.read_many(async |tx| clusters::fetch(tx, REST, args![instance.as_str()]).await).await
+    }
+
+    /// The apps of an instance whose objects do not say what they should.
+    pub async fn unmarked_apps(&self, instance: &InstanceId) -> Result<Vec<UnmarkedApp>, StoreError> {
+        let columns = apps::COLUMNS.join(", ");
+        let sql = format!(
+            "SELECT {columns}, marks_wanted FROM apps WHERE instance = $1 AND marks_wanted <> marks_written ORDER BY id"
+        );
+        let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            found.push((apps::read(row)?, row.int(apps::COLUMNS.len())?));
+        }
+        let ids: Vec<AppId> = found.iter().map(|(app, _)| app.id).collect();
+        let uses = self.app_uses(&ids).await?;
+        let of = |app: &App| uses.iter().filter(|used| used.app == app.id).cloned().collect();
+        Ok(found.into_iter().map(|(app, version)| UnmarkedApp { uses: of(&app), app, version }).collect())
+    }
+
+    /// The time by the database's clock, which leases count by.
+    pub async fn database_time(&self) -> Result<Timestamp, StoreError> {
+        self.read(async |tx| tx.database_now().await.map(Timestamp::from_micros)).await
+    }
+
+    /// The present mark of a cluster.
+    pub async fn ephemeral_mark(&self, id: ClusterId) -> Result<Option<EphemeralMark>, StoreError> {
+        const MARK: &str = "SELECT ephemeral FROM clusters WHERE id = $1 AND deleted_at IS NULL";
+        let row = self.read(async |tx| tx.row(MARK, args![id.to_string()]).await).await?;
+        row.map_or(Ok(None), |row| row.opt_json(0))
+    }
+}

@@ -1,0 +1,106 @@
+//! Apps in memory: they are as a test says, and their marks can be read.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use muster_core::app::{AppIdentity, GivenApp};
+use muster_core::ephemeral::AppStanding;
+use muster_engine::ports::provider::{
+    AppChange, AppMarks, AppObservation, AppProvider, ProviderError, ResolvedApp,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// Apps that only exist in memory.
+#[derive(Default)]
+pub struct FakeApps {
+    /// By UID; none cannot be observed.
+    apps: Mutex<HashMap<String, (AppIdentity, Option<AppObservation>)>>,
+    marks: Mutex<HashMap<String, AppMarks>>,
+    observed: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
+}
+
+impl FakeApps {
+    /// From now on an app is so; none cannot be observed.
+    pub fn set(&self, app: &AppIdentity, observation: Option<AppObservation>) {
+        self.apps.lock().insert(app.uid.clone(), (app.clone(), observation));
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// From now on an app wants so many drivers.
+    pub fn wants(&self, app: &AppIdentity, drivers: u32) {
+        self.set(app, Some(observation(AppStanding::Wanted(Some(drivers)), false)));
+    }
+
+    /// From now on an app is gone; its pods may still run.
+    pub fn is_gone(&self, app: &AppIdentity, has_pods: bool) {
+        self.set(app, Some(observation(AppStanding::Gone, has_pods)));
+    }
+
+    /// What was written on the object of an app.
+    pub fn marks(&self, uid: &str) -> Option<AppMarks> {
+        self.marks.lock().get(uid).cloned()
+    }
+
+    /// Returns when apps were observed so many times more.
+    pub async fn observed_again(&self, times: u64) {
+        let mut observed = self.observed.subscribe();
+        let goal = *observed.borrow_and_update() + times;
+        let seen = observed.wait_for(|count| *count >= goal);
+        let in_time = tokio::time::timeout(crate::eventually::PATIENCE, seen).await;
+        assert!(in_time.is_ok_and(|seen| seen.is_ok()), "apps are observed {times} times more");
+    }
+}
+
+fn observation(standing: AppStanding, has_pods: bool) -> AppObservation {
+    let reason = if standing == AppStanding::Gone { "it does not exist" } else { "" };
+    AppObservation { standing, reason: reason.to_owned(), has_pods }
+}
+
+#[async_trait]
+impl AppProvider for FakeApps {
+    async fn resolve(&self, namespace: &str, given: &GivenApp) -> Result<Vec<ResolvedApp>, ProviderError> {
+        let apps = self.apps.lock();
+        let fits = |app: &AppIdentity| {
+            app.namespace == namespace
+                && app.name == given.name
+                && given.kind.is_none_or(|kind| kind == app.kind)
+        };
+        let found = apps.values().filter(|(app, _)| fits(app));
+        Ok(found
+            .map(|(app, _)| ResolvedApp {
+                app: app.clone(),
+                deployment: None,
+                siblings: Vec::new(),
+                cluster_name: None,
+            })
+            .collect())
+    }
+
+    async fn observe(&self, app: &AppIdentity) -> Result<AppObservation, ProviderError> {
+        let known = self.apps.lock().get(&app.uid).cloned();
+        self.observed.send_modify(|count| *count += 1);
+        match known {
+            Some((_, Some(observation))) => Ok(observation),
+            Some((_, None)) => Err(ProviderError::transient("Unreachable", "nothing answers")),
+            None => Ok(observation(AppStanding::Gone, false)),
+        }
+    }
+
+    async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError> {
+        self.marks.lock().insert(app.uid.clone(), marks.clone());
+        Ok(true)
+    }
+
+    fn changes(&self) -> BoxStream<'static, AppChange> {
+        let changes = self.changes.subscribe();
+        stream::unfold(changes, |mut changes| async {
+            changes.changed().await.ok()?;
+            Some((AppChange::Everything, changes))
+        })
+        .boxed()
+    }
+}
