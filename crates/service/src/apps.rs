@@ -324,6 +324,7 @@ impl Service {
     ) -> Result<PageWithToken<AppWithUses>, ServiceError> {
         let mut query = query;
         if let Some((instance, namespace, given)) = app {
+            self.authorize_namespace(access, namespace)?;
             query.ids = self.apps_meant(instance, namespace, given).await?;
             if query.ids.is_empty() {
                 return Ok(PageWithToken { items: Vec::new(), next_token: String::new(), total: None });

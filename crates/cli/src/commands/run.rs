@@ -153,7 +153,12 @@ impl Launcher {
                     .hint("a cluster on Kubernetes is reached from its pods: run this there, or use --provider local")
             })?;
         }
-        let python = variables.get("MUSTER_PYTHON").cloned().or_else(|| cluster.python.clone());
+        let python = match (&cluster.python, program) {
+            (None, Program::Script { .. }) if cluster.is_local => {
+                self.interpreter(&cluster.framework).await?
+            }
+            (python, _) => python.clone(),
+        };
         let mut command = program.command(python.as_deref());
         command.envs(&variables).env("MUSTER_APP", &self.driver.name);
         Ok(command)

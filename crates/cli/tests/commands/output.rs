@@ -21,8 +21,8 @@ async fn a_pipe_gets_the_table_without_colour() {
     assert_eq!(
         columns(&said.out),
         [
-            vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "AGE"],
-            vec!["default", "fred", "simulated.node-1.0", "simulated", "ACTIVE", "2/2"],
+            vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "EPHEMERAL", "AGE"],
+            vec!["default", "fred", "simulated.node-1.0", "simulated", "ACTIVE", "2/2", "<shared>"],
         ]
     );
     let wide = home.muster(&["get", "-o", "wide"]).done().out;

@@ -114,8 +114,16 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
         .collect();
     let others = ["pods", "pods/log", "events", "namespaces", "secrets", "configmaps"];
     let others = others.into_iter().map(|resource| (String::new(), resource.to_owned()));
-    let jobs = ("batch".to_owned(), "jobs".to_owned());
-    let expected: BTreeSet<_> = followed.iter().cloned().chain(others).chain([jobs]).collect();
+    let apps = [("batch", "jobs"), ("apps", "replicasets"), ("apps", "statefulsets")];
+    let apps = apps.map(|(group, resource)| (group.to_owned(), resource.to_owned()));
+    for app in &apps {
+        let verbs = &given[app];
+        assert!(
+            ["get", "list", "watch", "patch"].iter().all(|verb| verbs.contains(*verb)),
+            "{app:?}: {verbs:?}"
+        );
+    }
+    let expected: BTreeSet<_> = followed.iter().cloned().chain(others).chain(apps).collect();
     assert_eq!(given.keys().cloned().collect::<BTreeSet<_>>(), expected);
     for kind in &followed {
         let verbs = &given[kind];

@@ -1,6 +1,7 @@
 //! The chart, and Muster as it runs where the chart installs it: with the chart's rights, and with callers that
 //! Kubernetes vouches for.
 
+mod apps;
 mod away;
 mod chart;
 mod domino;

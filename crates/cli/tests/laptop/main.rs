@@ -16,6 +16,7 @@ mod process;
 mod ray;
 mod reboot;
 mod recipes;
+mod run;
 mod scaler;
 mod servers;
 mod shown;

@@ -52,7 +52,7 @@ fn kept_out(case: &Case, person: Person) -> Option<u16> {
         (Person::Nobody, ..) => Some(401),
         (Person::Admin, ..)
         | (_, _, Subject::Anyone)
-        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::ComputeTemplates | Subject::ImageTemplates)
+        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::Apps | Subject::ComputeTemplates | Subject::ImageTemplates)
         // They are nobody's: a member of any project may, as far as the server allows it at all.
         | (Person::Stranger | Person::Member, _, Subject::Frameworks) => None,
         (_, Verb::Administer, _)

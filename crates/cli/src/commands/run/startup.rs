@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use muster_proto::v1alpha2::{
     AttachAppRequest, Cluster as Shown, CreateClusterRequest, GetClusterRequest, GetEnvironmentRequest,
-    ListAppsRequest,
+    ListAppsRequest, ListFrameworksRequest,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -33,15 +33,19 @@ pub(super) struct Cluster {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) ephemeral: bool,
-    /// The interpreter that its processes run in, on this machine.
+    pub(super) framework: String,
+    pub(super) is_local: bool,
+    /// The interpreter that its processes were given, on this machine.
     pub(super) python: Option<String>,
 }
 
 impl From<Shown> for Cluster {
     fn from(shown: Shown) -> Self {
         let head = shown.cluster_spec.and_then(|spec| spec.head_group_spec).unwrap_or_default();
-        let python = Some(head.image).filter(|image| shown.provider == "local" && !image.is_empty());
-        Self { id: shown.id, name: shown.name, ephemeral: shown.ephemeral, python }
+        let is_local = shown.provider == "local";
+        let python = Some(head.image).filter(|image| is_local && !image.is_empty());
+        let Shown { id, name, ephemeral, framework, .. } = shown;
+        Self { id, name, ephemeral, framework, is_local, python }
     }
 }
 
@@ -249,6 +253,15 @@ impl Launcher {
                 .is_some_and(|rest| rest.starts_with('-') && rest.matches('-').count() == 1)
         };
         Ok(owner.state == "gone" || (!self.driver.deployment.is_empty() && rollout(&self.driver.deployment)))
+    }
+
+    /// The interpreter that the server takes for local clusters of a framework.
+    pub(super) async fn interpreter(&mut self, framework: &str) -> Result<Option<String>, Failure> {
+        let request = ListFrameworksRequest::default();
+        let call = async |client: &Client| client.frameworks().list_frameworks(request.clone()).await;
+        let all = self.client.ask(call).await?.into_inner().frameworks;
+        let found = all.into_iter().find(|known| known.name == framework);
+        Ok(found.map(|known| known.interpreter).filter(|python| !python.is_empty()))
     }
 
     pub(super) async fn environment(
