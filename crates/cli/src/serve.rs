@@ -23,7 +23,6 @@ use muster_api::server::{Ports, Server, Tls};
 use muster_api::{CoreApi, ServerInfo};
 use muster_core::app::AppTimes;
 use muster_core::policy::PolicyRules;
-use muster_core::time::TimeSpan;
 use muster_egress::{Domino, Egress};
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
@@ -185,10 +184,7 @@ fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
         retention: settings.retention(),
-        app_times: AppTimes {
-            grace: TimeSpan::from_secs(settings.app_grace_seconds),
-            lease: TimeSpan::from_secs(settings.app_lease_seconds),
-        },
+        app_times: AppTimes { grace: settings.app_grace.0, lease: settings.app_lease.0 },
         local_code,
         projects: settings.project_namespaces.clone(),
         policy_rules: policy_rules(settings),

@@ -85,7 +85,7 @@ pub(super) struct Spec {
     pub(super) image: Option<String>,
     /// An image that was built by muster image create
     #[arg(long, value_name = "NAME", conflicts_with = "image")]
-    image_template: Option<String>,
+    pub(super) image_template: Option<String>,
     /// Delete it when it has not been used for so long, such as 30m or 2h
     #[arg(long, value_name = "DURATION", value_parser = life)]
     idle_timeout: Option<wkt::Duration>,

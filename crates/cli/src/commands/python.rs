@@ -41,7 +41,7 @@ pub(super) async fn resolve(
     }
 }
 
-fn is_local(client: &Client, provider: &str) -> bool {
+pub(super) fn is_local(client: &Client, provider: &str) -> bool {
     match provider {
         "" => client
             .info()

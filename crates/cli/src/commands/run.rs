@@ -7,6 +7,7 @@ mod cleanup;
 mod launch;
 mod program;
 mod reach;
+mod script;
 mod startup;
 
 use std::ffi::OsString;
@@ -86,6 +87,17 @@ impl Run {
             let (provider, image) = (self.spec.provider().to_owned(), self.spec.image.take());
             self.spec.image = python::resolve(&client, &provider, &self.spec.framework, image).await?;
         }
+        let mut script_python = None;
+        if let Program::Script { file, .. } = &program
+            && python::is_local(&client, self.spec.provider())
+        {
+            let dependencies = script::dependencies(file)?;
+            if !dependencies.is_empty() {
+                let (name, image) = script::image(&mut client, &namespace, dependencies).await?;
+                (self.spec.image, self.spec.image_template) = (None, Some(name));
+                script_python = Some(image);
+            }
+        }
         let given = self.cluster.clone().or_else(|| app::variable("OSHINKO_CLUSTER_NAME"));
         let driver = Driver::register(
             &mut client,
@@ -114,7 +126,7 @@ impl Run {
             }
         };
         let cluster = match started {
-            Ok(cluster) => cluster,
+            Ok(cluster) => Cluster { python: script_python.or(cluster.python), ..cluster },
             Err(failure) => {
                 launcher.end_app().await;
                 return Err(failure.into());
@@ -146,12 +158,15 @@ impl Launcher {
         program: &Program,
     ) -> Result<std::process::Command, Failure> {
         let variables = self.environment(cluster).await?;
-        if let Some(address) = variables.get("MUSTER_ADDRESS") {
-            reach::check(address).await.map_err(|why| {
-                let what = format!("cluster '{}' cannot be reached from here: {why}", cluster.name);
-                Failure::new(Exit::Failed, what)
-                    .hint("a cluster on Kubernetes is reached from its pods: run this there, or use --provider local")
-            })?;
+        if let Some(address) = variables.get("MUSTER_ADDRESS")
+            && let Err(why) = reach::check(address).await
+        {
+            say!("warning: cluster '{}' cannot be reached from here: {why}", cluster.name);
+            if !cluster.is_local {
+                say!(
+                    "hint: a cluster on Kubernetes is reached from pods: run this in one, or use --provider local"
+                );
+            }
         }
         let python = match (&cluster.python, program) {
             (None, Program::Script { .. }) if cluster.is_local => {

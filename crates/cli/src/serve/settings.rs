@@ -1,5 +1,6 @@
 //! Settings: flag beats variable beats file beats default.
 
+mod period;
 mod scaler_variables;
 
 use std::collections::HashSet;
@@ -19,6 +20,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use muster_egress::{Network, Rule};
+use period::Period;
 
 /// What the file may say, with its defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -51,8 +53,8 @@ pub(crate) struct Settings {
     pub(crate) max_clusters_per_project: u32,
     pub(crate) parallel_actions: u32,
     pub(crate) retention_days: u32,
-    pub(crate) app_grace_seconds: u32,
-    pub(crate) app_lease_seconds: u32,
+    pub(crate) app_grace: Period,
+    pub(crate) app_lease: Period,
     pub(crate) node_start_seconds: u32,
     pub(crate) gpus: Option<u32>,
     pub(crate) log: String,
@@ -123,8 +125,8 @@ impl Default for Settings {
             max_clusters_per_project: 1_000,
             parallel_actions: 64,
             retention_days: 30,
-            app_grace_seconds: 30,
-            app_lease_seconds: 15,
+            app_grace: Period::from_secs(30),
+            app_lease: Period::from_secs(15),
             node_start_seconds: 180,
             gpus: None,
             log: "info".to_owned(),
@@ -232,11 +234,11 @@ pub(crate) struct Flags {
     #[arg(long, env = "MUSTER_RETENTION_DAYS", value_name = "DAYS")]
     retention_days: Option<u32>,
     /// How long an app has to be gone before its ephemeral clusters are deleted
-    #[arg(long, alias = "app-grace", env = "MUSTER_APP_GRACE_SECONDS", value_name = "SECONDS")]
-    app_grace_seconds: Option<u32>,
+    #[arg(long, env = "MUSTER_APP_GRACE", value_name = "DURATION")]
+    app_grace: Option<Period>,
     /// How long a command on another host may be silent before it counts as gone
-    #[arg(long, env = "MUSTER_APP_LEASE_SECONDS", value_name = "SECONDS")]
-    app_lease_seconds: Option<u32>,
+    #[arg(long, env = "MUSTER_APP_LEASE", value_name = "DURATION")]
+    app_lease: Option<Period>,
     /// How long a local node may take until it works
     #[arg(long, env = "MUSTER_NODE_START_SECONDS", value_name = "SECONDS")]
     node_start_seconds: Option<u32>,
@@ -295,8 +297,8 @@ impl Flags {
             max_clusters_per_project,
             parallel_actions,
             retention_days,
-            app_grace_seconds,
-            app_lease_seconds,
+            app_grace,
+            app_lease,
             node_start_seconds,
             gpus,
             log,
@@ -333,8 +335,8 @@ impl Flags {
             max_clusters_per_project: max_clusters_per_project.unwrap_or(file.max_clusters_per_project),
             parallel_actions: parallel_actions.unwrap_or(file.parallel_actions),
             retention_days: retention_days.unwrap_or(file.retention_days),
-            app_grace_seconds: app_grace_seconds.unwrap_or(file.app_grace_seconds),
-            app_lease_seconds: app_lease_seconds.unwrap_or(file.app_lease_seconds),
+            app_grace: app_grace.unwrap_or(file.app_grace),
+            app_lease: app_lease.unwrap_or(file.app_lease),
             node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
             gpus: gpus.or(file.gpus),
             log: log.unwrap_or(file.log),
@@ -428,8 +430,11 @@ impl Settings {
                 "retention_days is 0: history would be gone before anybody has read it; at least 1 is needed"
             );
         }
-        if self.app_lease_seconds == 0 {
-            bail!("app_lease_seconds is 0: no command could renew its lease in time; at least 1 is needed");
+        if self.app_lease.0 < TimeSpan::from_millis(100) {
+            bail!(
+                "app_lease is {}: no command could renew its lease in time; at least 100ms is needed",
+                self.app_lease.0
+            );
         }
         if self.node_start_seconds == 0 {
             bail!("node_start_seconds is 0: no node starts in no time; at least 1 is needed");

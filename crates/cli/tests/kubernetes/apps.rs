@@ -1,12 +1,12 @@
 //! Apps on Kubernetes: rules of deletion by the command line, and clusters that end without anyone asking.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use muster_testkit::eventually;
+use muster_testkit::{Process, eventually};
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::server::{PATIENCE, Server};
 const DRIVER: (&str, &str) = ("muster.test/driver", "true");
 
 /// So that tests do not wait long.
-const SHORT_GRACE: &[&str] = &["--app-grace-seconds", "1"];
+const SHORT_GRACE: &[&str] = &["--app-grace", "1"];
 
 fn labels(name: &str) -> Value {
     json!({"app": name, DRIVER.0: DRIVER.1})
@@ -440,5 +440,67 @@ async fn apps_are_attached_to_shared_clusters_and_listed() {
     assert_eq!(bed.label_of(&ann).await, None);
     let old = said(&bed.muster(&["get", "-d"]));
     assert!(old.lines().any(|line| line.starts_with("shared") && line.ends_with("<shared>")), "{old}");
+    bed.close().await;
+}
+
+impl Bed {
+    /// The launcher of a driver pod, which the test starts in the place of a kubelet.
+    fn driver(&self, pod: &str) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        command.args(["run", "--framework", "spark", "--workers", "0", "--"]);
+        command.args(["sh", "-c", "echo begun $MUSTER_CLUSTER; exec sleep 600"]);
+        command.env("MUSTER_DATA_DIR", self.server.data()).env("MUSTER_NO_AUTOSTART", "1");
+        command.env("POD_NAME", pod).env("POD_NAMESPACE", self.harness.namespace.name());
+        command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
+        Process::spawn("muster", &command)
+    }
+}
+
+#[tokio::test]
+async fn the_next_driver_of_an_app_uses_the_cluster_of_the_last_one() {
+    let Some(bed) = Bed::open().await else { return };
+    bed.deployment("bob").await;
+    let pod = bed.pod_of("bob").await;
+    let mut driver = bed.driver(&pod);
+    let begun = driver.wait_for_line("begun cluster-", PATIENCE).await;
+    let cluster = begun.trim().rsplit(' ').next().expect("a name").to_owned();
+    assert!(driver.tail().contains("cannot be reached from here"), "{}", driver.tail());
+    // Its pod is evicted: another one will come.
+    driver.terminate();
+    let status = driver.wait_for_exit(PATIENCE).await;
+    assert_eq!(status.code(), Some(143), "{}", driver.tail());
+    assert!(driver.tail().contains("driver replica count > 0"), "{}", driver.tail());
+    bed.is_there(&cluster);
+    bed.end_pods().await;
+    let next = eventually("another pod", PATIENCE, async || {
+        let next = bed.pod_of("bob").await;
+        if next == pod { Err(next) } else { Ok(next) }
+    })
+    .await;
+    let mut driver = bed.driver(&next);
+    driver.wait_for_line(&format!("begun {cluster}"), PATIENCE).await;
+    assert!(driver.tail().contains(&format!("Found cluster {cluster}")), "{}", driver.tail());
+    // The app is scaled down: no driver comes back.
+    bed.scale("bob", 0).await;
+    driver.terminate();
+    driver.wait_for_exit(PATIENCE).await;
+    assert!(driver.tail().contains(&format!("cluster \"{cluster}\" deleted")), "{}", driver.tail());
+    bed.is_gone(&cluster).await;
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn drivers_of_one_app_that_start_together_share_a_cluster() {
+    let Some(bed) = Bed::open().await else { return };
+    bed.deployment("bob").await;
+    let pod = bed.pod_of("bob").await;
+    let (mut one, mut two) = (bed.driver(&pod), bed.driver(&pod));
+    let line = one.wait_for_line("begun cluster-", PATIENCE).await;
+    let same = two.wait_for_line("begun cluster-", PATIENCE).await;
+    assert_eq!(line, same);
+    for driver in [&mut one, &mut two] {
+        driver.terminate();
+        driver.wait_for_exit(PATIENCE).await;
+    }
     bed.close().await;
 }

@@ -35,7 +35,7 @@ sys.exit(7)
 async fn laptop(framework: &str) -> Option<Laptop> {
     let python = muster_testkit::python(framework).await?;
     let path = python.path().display().to_string();
-    Some(Laptop::with(&[("MUSTER_PYTHON", &path), ("MUSTER_APP_GRACE_SECONDS", "1")]).await)
+    Some(Laptop::with(&[("MUSTER_PYTHON", &path), ("MUSTER_APP_GRACE", "1")]).await)
 }
 
 /// A command of Muster at this laptop.
@@ -183,4 +183,30 @@ async fn an_incomplete_cluster_is_waited_for_and_then_given_up() {
     assert!(matches!(given_up.status.code(), Some(1 | 5)), "{said}");
     assert!(said.contains("still incomplete") || said.contains("is in state ERROR"), "{said}");
     assert!(output(&mut muster(&laptop, &["delete", "slow"])).status.success());
+}
+
+#[tokio::test]
+async fn a_script_with_inline_metadata_has_the_packages_that_it_names() {
+    let Some(laptop) = laptop("dask").await else { return };
+    let file = laptop.path().join("job.py");
+    let script = "# /// script\n# dependencies = [\"six==1.16.0\"]\n# ///\nimport os, six
+from dask.distributed import Client
+def version():
+    import six
+    return six.__version__
+print('here', six.__version__, 'there', Client(os.environ['DASK_SCHEDULER_ADDRESS']).submit(version).result())
+";
+    std::fs::write(&file, script).expect("a script");
+    for _ in 0..2 {
+        let ran = output(&mut muster(&laptop, &["run", file.to_str().expect("a plain path")]));
+        let (out, said) = (text(&ran.stdout), text(&ran.stderr));
+        assert_eq!(ran.status.code(), Some(0), "{out}{said}");
+        assert!(out.contains("here 1.16.0 there 1.16.0"), "{out}{said}");
+    }
+    nothing_is_left(&laptop).await;
+    let images = laptop.get("/namespaces/demo/image_templates").await;
+    let images = images["imageTemplates"].as_array().expect("a list").clone();
+    assert_eq!(images.len(), 1, "the second run finds it: {images:?}");
+    let name = images[0]["name"].as_str().expect("a name");
+    assert!(output(&mut muster(&laptop, &["image", "delete", name])).status.success());
 }

@@ -1,0 +1,57 @@
+//! An app whose Kubernetes does not answer is unknown, and unknown is not gone.
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::api::{DeleteParams, PostParams};
+use muster_testkit::{Component, eventually};
+use serde_json::json;
+
+use crate::server::{PATIENCE, Server};
+
+#[tokio::test]
+async fn while_kubernetes_is_away_nothing_is_deleted_and_later_it_is() {
+    let Some(kubernetes) = muster_testkit::own_kubernetes().await else { return };
+    let namespace = kubernetes.namespace().await;
+    let kubeconfig = kubernetes.kubeconfig().to_str().expect("a plain path").to_owned();
+    let arguments =
+        ["--dev", "--kubeconfig", &kubeconfig, "--namespace", namespace.name(), "--app-grace", "1"];
+    let server = Server::start(&arguments).await;
+    let muster = |words: &[&str]| {
+        let output = server.muster(&[words, &["-n", namespace.name()]].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let labels = json!({"app": "bob"});
+    let container = json!({"name": "driver", "image": "example.test/driver:1"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+    let set: ReplicaSet =
+        serde_json::from_value(json!({"metadata": {"name": "bob"}, "spec": spec})).expect("a ReplicaSet");
+    let sets = namespace.api::<ReplicaSet>();
+    sets.create(&PostParams::default(), &set).await.expect("it is accepted");
+    let own = ["create", "own", "--framework", "spark", "--workers", "0", "--provider", "kubernetes"];
+    let (code, said) = muster(&[&own[..], &["--app", "rs/bob", "--ephemeral"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+
+    kubernetes.kill(Component::ApiServer).await;
+    let delete = ["delete", "own", "--app", "rs/bob", "--app-status", "completed"];
+    let (code, said) = muster(&delete);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cannot be observed, so the cluster stays"), "{said}");
+    let other =
+        ["create", "other", "--framework", "spark", "--provider", "kubernetes", "--app", "rs/bob", "-e"];
+    let (code, said) = muster(&other);
+    assert_eq!(code, Some(1), "an app that is unknown makes no cluster: {said}");
+    kubernetes.start(Component::ApiServer).await;
+
+    let (_, shown) = muster(&["get", "own"]);
+    assert!(!shown.contains("DELETING") && shown.contains("own"), "{shown}");
+    eventually("the ReplicaSet is deleted", PATIENCE, async || {
+        sets.delete("bob", &DeleteParams::background()).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("the cluster is gone", PATIENCE, async || match muster(&["get", "own"]) {
+        (Some(4), _) => Ok(()),
+        (_, said) => Err(said),
+    })
+    .await;
+}
