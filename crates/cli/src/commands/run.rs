@@ -20,7 +20,7 @@ use clap::Parser;
 use super::create::Spec;
 use super::{DEFAULT_NAMESPACE, python};
 use crate::connect::{Client, ServerFlags};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::{self, say};
 use crate::wait::duration;
 use app::Driver;

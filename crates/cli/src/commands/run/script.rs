@@ -51,7 +51,7 @@ fn inline_metadata(text: &str) -> Option<String> {
 /// The name of the image with just these packages: a script that is run again finds it.
 fn image_name(dependencies: &[String]) -> String {
     let hash = format!("{:x}", Sha256::digest(dependencies.join("\n")));
-    format!("script-{:.12}", hash)
+    format!("script-{hash:.12}")
 }
 
 /// Builds the image with these packages, or finds it; its name and its interpreter.

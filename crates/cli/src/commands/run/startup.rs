@@ -258,7 +258,7 @@ impl Launcher {
     /// The interpreter that the server takes for local clusters of a framework.
     pub(super) async fn interpreter(&mut self, framework: &str) -> Result<Option<String>, Failure> {
         let request = ListFrameworksRequest::default();
-        let call = async |client: &Client| client.frameworks().list_frameworks(request.clone()).await;
+        let call = async |client: &Client| client.frameworks().list_frameworks(request).await;
         let all = self.client.ask(call).await?.into_inner().frameworks;
         let found = all.into_iter().find(|known| known.name == framework);
         Ok(found.map(|known| known.interpreter).filter(|python| !python.is_empty()))
