@@ -118,7 +118,7 @@ impl Scenario {
 
     /// The app was observed often enough to be acted on, and the cluster is there.
     async fn stays(&self) {
-        self.harness.operators.apps.observed_again(2).await;
+        self.harness.operators.apps.observed_again(4).await;
         assert!(self.deletions().await.is_empty());
         assert_eq!(self.harness.cluster(self.cluster.id).await.status, ClusterStatus::Active);
     }
