@@ -5,6 +5,7 @@ mod admin;
 mod apps;
 mod clusters;
 mod compute_templates;
+mod config;
 mod convert;
 mod create;
 mod find;

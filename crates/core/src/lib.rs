@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod change;
 pub mod cluster;
 pub mod compute_template;
+pub mod config_set;
 pub mod domino;
 pub mod ephemeral;
 pub mod event;

@@ -1,6 +1,6 @@
 //! The profile types and their schemas.
 
-use crate::recipe::{ENVIRONMENTS, PULL_POLICIES, SERVICE_TYPES, UPSCALING_MODES};
+use crate::recipe::{ENVIRONMENTS, METRICS, PULL_POLICIES, SERVICE_TYPES, UPSCALING_MODES};
 use crate::spec::{Property, Schema};
 
 /// A type of profile.
@@ -123,6 +123,14 @@ const MOUNT: Schema = Schema(&[
     ),
 ]);
 
+const SPARK: Schema = Schema(&[
+    ("config_name", Property::string("The configuration set that completed it.")),
+    ("master_config", Property::string("The ConfigMap with Spark's configuration files for the master.")),
+    ("worker_config", Property::string("The ConfigMap with Spark's configuration files for the workers.")),
+    ("metrics", Property::string("Which metrics it serves, on Kubernetes.").allowed(METRICS)),
+    ("expose_ui", Property::boolean("Whether its page may be reached from outside.")),
+]);
+
 /// The recipe of clusters of frameworks.
 pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("provider", Property::string("Where nodes run: local or kubernetes.")),
@@ -137,6 +145,7 @@ pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("autoscaler", Property::map("The autoscaler in the cluster, on Kubernetes.", AUTOSCALER)),
     ("ingress", Property::boolean("Whether an Ingress leads to the head, on Kubernetes.")),
     ("service_annotations", Property::free_map("Annotations of the head's Service, on Kubernetes.")),
+    ("spark", Property::map("What only clusters of Spark have.", SPARK)),
     ("idle_timeout", Property::integer("Seconds without use after which it is stopped.").updatable()),
     ("max_lifetime", Property::integer("Seconds after which it is stopped whatever it does.").updatable()),
 ]);
@@ -214,7 +223,9 @@ impl std::fmt::Display for TypeInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{Autoscaler, ClusterRecipe, Mount, NodeRecipe, PodRecipe, SecurityContext};
+    use crate::recipe::{
+        Autoscaler, ClusterRecipe, Mount, NodeRecipe, PodRecipe, SecurityContext, SparkRecipe,
+    };
 
     /// The keys that a type reads, as its own error lists them.
     fn read_by<T: for<'d> serde::Deserialize<'d> + std::fmt::Debug>() -> Vec<String> {
@@ -234,6 +245,7 @@ mod tests {
         assert_eq!(names(MOUNT), read_by::<Mount>());
         assert_eq!(names(AUTOSCALER), read_by::<Autoscaler>());
         assert_eq!(names(SECURITY_CONTEXT), read_by::<SecurityContext>());
+        assert_eq!(names(SPARK), read_by::<SparkRecipe>());
     }
 
     #[test]

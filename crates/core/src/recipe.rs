@@ -3,13 +3,14 @@
 mod autoscaler;
 mod given;
 mod pod;
+mod spark;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cluster::{Cluster, WorkerGroup};
+use crate::cluster::{Cluster, Framework, WorkerGroup};
 use crate::limits::Limits;
 use crate::profile::Profile;
 use crate::profile_types;
@@ -23,6 +24,7 @@ pub use given::GivenRecipe;
 pub use pod::{
     EnvSource, EnvSourceKind, Mount, PULL_POLICIES, PodRecipe, SERVICE_TYPES, SecurityContext, Volume,
 };
+pub use spark::{METRICS, Metrics, SparkRecipe};
 
 /// The environments that a cluster may be for.
 pub const ENVIRONMENTS: &[&str] = &["DEV", "TESTING", "STAGING", "PRODUCTION"];
@@ -67,6 +69,9 @@ pub struct ClusterRecipe {
     /// Annotations of the Service of the head, on Kubernetes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_annotations: BTreeMap<String, String>,
+    /// What only clusters of Spark have.
+    #[serde(skip_serializing_if = "SparkRecipe::is_empty")]
+    pub spark: SparkRecipe,
     /// Seconds without use after which it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<u64>,
@@ -292,6 +297,14 @@ impl ClusterRecipe {
         serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())
     }
 
+    /// Refuses settings that clusters of this framework do not have.
+    pub fn check_framework(&self, framework: Framework) -> Result<(), String> {
+        if framework == Framework::Spark || self.spark.is_empty() {
+            return Ok(());
+        }
+        Err(format!("spark is for Spark alone, and this cluster runs {framework}: leave it out"))
+    }
+
     /// The limits of clusters with this recipe.
     pub fn limits(&self) -> Limits {
         let limit = |seconds: Option<u64>| {
@@ -442,6 +455,15 @@ mod tests {
         let mut expected = shape;
         expected["memory"] = "1Gi".into();
         assert_eq!(serde_json::to_value(recipe.workers(Some(&stored)).shape()).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_only_spark_has_is_refused_for_others() {
+        let recipe = recipe(&json!({"spark": {"metrics": "jolokia", "expose_ui": false}})).unwrap();
+        assert_eq!(recipe.check_framework(Framework::Spark), Ok(()));
+        let refusal = "spark is for Spark alone, and this cluster runs dask: leave it out";
+        assert_eq!(recipe.check_framework(Framework::Dask), Err(refusal.to_owned()));
+        assert_eq!(ClusterRecipe::default().check_framework(Framework::Dask), Ok(()));
     }
 
     #[test]

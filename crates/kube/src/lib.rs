@@ -28,6 +28,7 @@ mod provider;
 mod refusal;
 mod sites;
 mod stale;
+mod stored_configs;
 mod templates;
 mod tokens;
 mod which;

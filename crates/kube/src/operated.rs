@@ -45,6 +45,7 @@ use crate::marks;
 use crate::namespaces::Namespaces;
 use crate::observe::{self, Others};
 use crate::sites::{Key, Site};
+use crate::stored_configs::check_spark_config;
 use crate::which::Certain;
 use crate::write::{Deleted, Writer};
 use stand::{NO_OPERATOR, Stand, not_installed};
@@ -193,7 +194,8 @@ impl Provider for Operated {
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        ClusterRecipe::from_request(&profile.properties).map(drop)
+        let recipe = ClusterRecipe::from_request(&profile.properties)?;
+        framework_of(&profile.kind).map_or(Ok(()), |framework| recipe.check_framework(framework))
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -253,7 +255,11 @@ impl Provider for Operated {
             labels::check_name("secret", node.pod.image_pull_secret.as_ref()).map_err(invalid)?;
         }
         stand.flavor.check(Plan { cluster, recipe: &recipe }).map_err(invalid)?;
-        self.namespaces.check(&cluster.namespace).await
+        self.namespaces.check(&cluster.namespace).await?;
+        for map in recipe.spark.config_maps() {
+            check_spark_config(&self.client, &cluster.namespace, map).await?;
+        }
+        Ok(())
     }
 
     async fn admit_update(

@@ -12,8 +12,8 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
-    AppProvider, Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, OperatorProvider, Provider,
-    ProviderError, TemplateProvider, Unobserved, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogQuery, NodeProvider, Observed,
+    OperatorProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -26,6 +26,7 @@ use crate::logs::Lines;
 use crate::namespaces::Namespaces;
 use crate::operated::Operated;
 use crate::pods::{Pods, is_pod};
+use crate::stored_configs::ConfigSets;
 use crate::templates::Templates;
 use crate::which::Remembered;
 
@@ -38,6 +39,7 @@ pub struct Kubernetes {
     api_server: String,
     remembered: Option<Remembered>,
     operated: Arc<Operated>,
+    config_sets: Arc<ConfigSets>,
     pods: Arc<Pods>,
     templates: Arc<Templates>,
     images: Arc<Images>,
@@ -53,6 +55,8 @@ impl Kubernetes {
         let stops = stop.clone().drop_guard();
         let connection = connect::connect(&options, &stop).await?;
         let namespaces = Arc::new(Namespaces::new(connection.client.clone(), options.namespaces.clone()));
+        let (client, certain) = (connection.client.clone(), connection.certain.clone());
+        let config_sets = Arc::new(ConfigSets::new(client, certain, Arc::clone(&namespaces)));
         let own = Arc::clone(&namespaces);
         let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
         let own = Arc::clone(&namespaces);
@@ -68,6 +72,7 @@ impl Kubernetes {
             api_server,
             remembered,
             operated,
+            config_sets,
             pods,
             templates,
             images,
@@ -121,6 +126,10 @@ impl Provider for Kubernetes {
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         Some(Arc::clone(&self.images) as Arc<dyn ImageBuilder>)
+    }
+
+    fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
+        Some(Arc::clone(&self.config_sets) as Arc<dyn ConfigSetProvider>)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

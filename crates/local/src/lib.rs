@@ -2,6 +2,7 @@
 
 mod apps;
 pub mod attached;
+mod config_sets;
 pub mod environments;
 mod files;
 mod processes;

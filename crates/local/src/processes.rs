@@ -42,13 +42,15 @@ use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::images::ImageBuilder;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, FencedCall, INVALID, LogQuery, Membership, NodeProvider, NodeResult,
-    Observed, ProcessProvider, Provider, ProviderError, ProviderResource, UpdateOutcome, WorldChange,
+    Capabilities, ClusterTarget, ConfigSetProvider, FencedCall, INVALID, LogQuery, Membership, NodeProvider,
+    NodeResult, Observed, ProcessProvider, Provider, ProviderError, ProviderResource, UpdateOutcome,
+    WorldChange,
 };
 use muster_framework_client::FrameworkClient;
 use muster_frameworks::LocalFramework;
 
 use crate::apps::HostProcesses;
+use crate::config_sets::ConfigFolder;
 use crate::environments::Environments;
 use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
 use census::Census;
@@ -73,6 +75,8 @@ pub struct Settings {
     pub gpus: Option<u32>,
     /// Which database has the rows of what runs here.
     pub database: String,
+    /// Where configuration sets are.
+    pub configs: PathBuf,
 }
 
 /// The provider of local processes. Handles are cheap to clone.
@@ -170,6 +174,10 @@ impl Provider for Processes {
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         Some(Arc::new(self.inner.environments.clone()))
+    }
+
+    fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
+        Some(Arc::new(ConfigFolder::new(self.inner.settings.configs.clone())))
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

@@ -9,6 +9,7 @@ pub mod apps;
 mod authorize;
 pub mod changes;
 mod compute_templates;
+mod config_sets;
 mod error;
 pub mod find;
 mod image_templates;
@@ -32,6 +33,7 @@ mod write_event;
 
 pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
+pub use config_sets::ConfigRequest;
 pub use error::{ErrorKind, Obstacle, ServiceError};
 pub use muster_engine::{Caller, Conflict, LogLines, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;

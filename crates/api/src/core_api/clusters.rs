@@ -70,6 +70,7 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             let namespace = create::namespace(&request.namespace, &given.namespace)?;
             self.service.authorize_namespace(access, &namespace)?;
+            self.configure(&namespace, &request.stored_config, request.config, &mut given).await?;
             self.resolve_shapes(&namespace, &mut given).await?;
             self.resolve_templates(&namespace, &mut given).await?;
             let (app, ephemeral) = (given.app.clone(), given.ephemeral);

@@ -165,7 +165,7 @@ impl CoreApi {
 }
 
 /// The profile type that the request names, or that of its framework.
-fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
+pub(super) fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
     let framework = optional_variant("framework", &given.framework)?;
     if given.profile.is_empty() {
         let framework = framework.unwrap_or(Framework::Ray);

@@ -2,7 +2,7 @@
 
 use muster_proto::descriptor::POOL;
 use muster_proto::rest::{Body, Method, Rule};
-use prost_reflect::{FieldDescriptor, MethodDescriptor};
+use prost_reflect::{FieldDescriptor, Kind, MethodDescriptor};
 use serde_json::{Value, json};
 
 use crate::schemas::{Schemas, comment};
@@ -41,8 +41,16 @@ pub(crate) fn operation(method: &Method, rule: &Rule, schemas: &mut Schemas) -> 
             Body::Whole => !is_in_path,
             Body::Field(body) => body == field.name(),
         };
-        if !is_in_body {
-            parameters.push(parameter(&field, is_in_path, schemas));
+        match field.kind() {
+            _ if is_in_body => {}
+            // A query names the fields of an object one by one.
+            Kind::Message(object) if object.package_name() == request.package_name() => {
+                parameters.extend(object.fields().map(|inner| {
+                    let name = format!("{}.{}", field.name(), inner.name());
+                    parameter(&inner, &name, false, schemas)
+                }));
+            }
+            _ => parameters.push(parameter(&field, field.name(), is_in_path, schemas)),
         }
     }
     let about = comment(&descriptor.parent_file(), descriptor.path());
@@ -76,11 +84,10 @@ fn operation_id(method: &Method, rule: &Rule) -> String {
     format!("{version}_{service}_{name}{number}")
 }
 
-fn parameter(field: &FieldDescriptor, is_in_path: bool, schemas: &mut Schemas) -> Value {
+fn parameter(field: &FieldDescriptor, name: &str, is_in_path: bool, schemas: &mut Schemas) -> Value {
     let mut schema = schemas.of_field(field);
     let about = schema.as_object_mut().and_then(|schema| schema.remove("description")).unwrap_or_default();
     let place = if is_in_path { "path" } else { "query" };
-    let name = field.name();
     json!({"name": name, "in": place, "required": is_in_path, "description": about, "schema": schema})
 }
 

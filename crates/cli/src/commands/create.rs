@@ -1,5 +1,6 @@
 //! `muster create`: a cluster, and wait until it works.
 
+mod config;
 mod group;
 
 use std::path::Path;
@@ -11,11 +12,12 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_proto::v1alpha2::{
-    Cluster, ClusterSpec, CreateClusterRequest, HeadGroupSpec, Shape, WorkerGroupSpec,
+    Cluster, ClusterConfig, ClusterSpec, CreateClusterRequest, HeadGroupSpec, Shape, WorkerGroupSpec,
 };
 use muster_proto::wkt;
 use serde_json::{Map, Value};
 
+use self::config::ConfigFlags;
 use super::{NamespaceFlag, carry_out, python, request_id, shape};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
@@ -59,10 +61,13 @@ struct AppFlags {
 /// What to create.
 #[derive(Debug, Clone, Parser)]
 pub(super) struct Spec {
-    /// What runs on it
-    #[arg(long, env = "MUSTER_FRAMEWORK", value_name = "FRAMEWORK", default_value = "dask", value_parser = frameworks())]
-    pub(super) framework: String,
-    /// How many workers; 1 if nothing is said
+    /// What runs on it; if nothing is said what the stored configuration says, else `MUSTER_FRAMEWORK`, else dask
+    #[arg(long, value_name = "FRAMEWORK", value_parser = frameworks())]
+    framework: Option<String>,
+    /// What runs on it if nothing else says so
+    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = frameworks())]
+    default_framework: String,
+    /// How many workers; if nothing is said what the stored configuration says, else 1
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) workers: Option<i32>,
     /// A worker group, such as name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi; again for every further one
@@ -98,6 +103,11 @@ pub(super) struct Spec {
     /// Properties of the profile: a JSON object, or a file with one (JSON or YAML)
     #[arg(long, value_name = "JSON|FILE")]
     profile_properties: Option<String>,
+    #[command(flatten)]
+    pub(super) config: ConfigFlags,
+    /// The image if nothing else says so: the Python that the caller works with
+    #[arg(skip)]
+    default_image: Option<String>,
 }
 
 /// A length of time; how long it may be, the server says.
@@ -118,25 +128,21 @@ impl Create {
                 return Err(Failure::new(Exit::Usage, what).into());
             }
             let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
+            spec.check()?;
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            // A framework runs in the Python that the user has before them.
-            if spec.is_of_framework() {
-                let (provider, image) = (spec.provider.as_deref().unwrap_or_default(), spec.image.take());
-                spec.image = python::resolve(&client, provider, &spec.framework, image).await?;
-            }
-            let request = CreateClusterRequest {
-                cluster: Some(Cluster {
-                    app: app.app.unwrap_or_default(),
-                    ephemeral: app.ephemeral,
-                    ..spec.cluster(name, properties)
-                }),
+            spec.resolve_python(&client).await?;
+            let mut request = CreateClusterRequest {
                 across_rollouts: app.across_rollouts,
                 namespace: namespace.namespace,
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
-                ..CreateClusterRequest::default()
+                ..spec.request(name, properties)
             };
+            if let Some(cluster) = &mut request.cluster {
+                cluster.app = app.app.unwrap_or_default();
+                cluster.ephemeral = app.ephemeral;
+            }
             let change = async |client: &Client| {
                 let created = client.clusters().create_cluster(request.clone()).await?;
                 if app.ephemeral && !created.get_ref().ephemeral {
@@ -160,9 +166,75 @@ impl Spec {
         self.provider.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn cluster(self, name: String, properties: Option<Map<String, Value>>) -> Cluster {
+    /// Refuses values before a server is asked.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.config.check()?;
+        match self.config.first_given() {
+            Some(flag) if self.profile.is_some() => {
+                let what = format!(
+                    "{flag} is for clusters of a framework, and --profile gives another type of nodes"
+                );
+                Err(Failure::new(Exit::Usage, what).hint(format!("leave out {flag} or --profile")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A framework runs in the Python that the user has before them. Unless it is named, an image of a stored
+    /// configuration goes before it.
+    pub(super) async fn resolve_python(&mut self, client: &Client) -> Result<(), Failure> {
+        if !self.is_of_framework() {
+            return Ok(());
+        }
+        let (framework, is_named) = (self.framework().unwrap_or_default(), self.image.is_some());
+        let python = python::resolve(client, self.provider(), framework, self.image.clone()).await?;
+        if is_named {
+            self.image = python;
+        } else {
+            self.default_image = python;
+        }
+        Ok(())
+    }
+
+    /// What runs on it; none if a stored configuration is named, which may give another framework than the default.
+    pub(super) fn framework(&self) -> Option<&str> {
+        let is_open = !self.config.stored_config().is_empty();
+        self.framework.as_deref().or((!is_open).then_some(&self.default_framework))
+    }
+
+    /// A request with what is given and nothing else: the server completes it by stored configurations and defaults.
+    pub(super) fn request(
+        self,
+        name: String,
+        properties: Option<Map<String, Value>>,
+    ) -> CreateClusterRequest {
+        let stored_config = self.config.stored_config().to_owned();
+        let workers = match self.group.as_slice() {
+            [] => self.workers,
+            [group] => Some(group.replicas),
+            // Each has its own number.
+            _ => None,
+        };
+        let config = self.profile.is_none().then(|| ClusterConfig {
+            workers,
+            default_framework: self.default_framework.clone(),
+            default_image: self.default_image.clone().unwrap_or_default(),
+            ..self.config.clone().values()
+        });
+        CreateClusterRequest {
+            cluster: Some(self.cluster(name, properties)),
+            stored_config,
+            config,
+            ..CreateClusterRequest::default()
+        }
+    }
+
+    fn cluster(self, name: String, properties: Option<Map<String, Value>>) -> Cluster {
+        let of_framework = self.profile.is_none();
+        let framework = self.framework().filter(|_| of_framework).unwrap_or_default().to_owned();
         let Self {
-            framework,
+            framework: _,
+            default_framework: _,
             workers,
             group,
             shape,
@@ -175,10 +247,11 @@ impl Spec {
             max_lifetime,
             profile,
             profile_properties: _,
+            config: _,
+            default_image: _,
         } = self;
         let image_template = image_template.unwrap_or_default();
         let provider = provider.unwrap_or_default();
-        let of_framework = profile.is_none();
         let image = image.unwrap_or_default();
         let head = HeadGroupSpec {
             image: image.clone(),
@@ -191,7 +264,8 @@ impl Spec {
         if groups.is_empty() {
             groups.push(WorkerGroupSpec {
                 group_name: DEFAULT_GROUP.to_owned(),
-                replicas: workers.unwrap_or(1),
+                // Without a number, a cluster of a framework takes that of a stored configuration.
+                replicas: workers.unwrap_or(i32::from(!of_framework)),
                 shape,
                 ..WorkerGroupSpec::default()
             });
@@ -202,7 +276,7 @@ impl Spec {
         }
         Cluster {
             name,
-            framework: if of_framework { framework } else { String::new() },
+            framework,
             profile: profile.unwrap_or_default(),
             profile_properties: properties.map(Into::into),
             provider,
@@ -241,6 +315,55 @@ fn properties(given: &str) -> Result<Map<String, Value>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn request(arguments: &[&str]) -> CreateClusterRequest {
+        let spec = Spec::try_parse_from([&["create"], arguments].concat()).unwrap();
+        spec.check().unwrap();
+        spec.request("fred".to_owned(), None)
+    }
+
+    #[test]
+    fn what_is_not_given_is_left_to_the_server() {
+        let CreateClusterRequest { cluster, config, stored_config, .. } = request(&[]);
+        let (cluster, config) = (cluster.unwrap(), config.unwrap());
+        assert_eq!((config.workers, config.masters, stored_config.as_str()), (None, None, ""));
+        assert_eq!(cluster.framework, config.default_framework, "no set can change it");
+        assert_eq!(cluster.cluster_spec.unwrap().worker_group_spec[0].replicas, 0);
+        let named = request(&["--storedconfig", "big"]);
+        assert_eq!((named.cluster.unwrap().framework.as_str(), named.stored_config.as_str()), ("", "big"));
+    }
+
+    #[test]
+    fn what_is_given_goes_before_a_stored_configuration() {
+        let given =
+            ["--framework", "spark", "--workers", "0", "--storedconfig", "big", "--metrics", "jolokia"];
+        let CreateClusterRequest { cluster, config, stored_config, .. } = request(&given);
+        let (cluster, config) = (cluster.unwrap(), config.unwrap());
+        assert_eq!((cluster.framework.as_str(), stored_config.as_str()), ("spark", "big"));
+        assert_eq!((config.workers, config.metrics.as_str()), (Some(0), "jolokia"));
+    }
+
+    #[test]
+    fn one_group_has_its_own_number_of_workers_and_so_have_several() {
+        let one = request(&["--group", "name=a,workers=0"]);
+        assert_eq!(one.config.unwrap().workers, Some(0));
+        let two = request(&["--group", "name=a,workers=2", "--group", "name=b"]);
+        assert_eq!(two.config.unwrap().workers, None);
+        let sizes: Vec<i32> =
+            two.cluster.unwrap().cluster_spec.unwrap().worker_group_spec.iter().map(|g| g.replicas).collect();
+        assert_eq!(sizes, [2, 1]);
+    }
+
+    #[test]
+    fn other_nodes_than_those_of_a_framework_take_no_configuration() {
+        let plain = request(&["--profile", "local.process-1.0"]);
+        assert_eq!(plain.config, None);
+        assert_eq!(plain.cluster.unwrap().cluster_spec.unwrap().worker_group_spec[0].replicas, 1);
+        let flags = ["create", "--profile", "local.process-1.0", "--storedconfig", "big"];
+        let failure = Spec::try_parse_from(flags).unwrap().check().unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.what.starts_with("--storedconfig is for clusters of a framework"), "{failure}");
+    }
 
     #[test]
     fn properties_are_an_object_given_or_in_a_file() {

@@ -71,6 +71,10 @@ impl Run {
 
     async fn launch(mut self) -> Result<ExitCode> {
         let program = Program::find(&self.command)?;
+        if let Some(name) = app::variable("OSHINKO_NAMED_CONFIG") {
+            self.spec.config.storedconfig.get_or_insert(name);
+        }
+        self.spec.check()?;
         let in_pod = app::pod_name();
         let namespace = match (&self.namespace, &in_pod) {
             (Some(given), _) => given.clone(),
@@ -83,10 +87,7 @@ impl Run {
         }
         self.shared |= app::variable("OSHINKO_DEL_CLUSTER").is_some_and(|value| value == "false");
         let mut client = self.server.connect().await?;
-        if self.spec.is_of_framework() {
-            let (provider, image) = (self.spec.provider().to_owned(), self.spec.image.take());
-            self.spec.image = python::resolve(&client, &provider, &self.spec.framework, image).await?;
-        }
+        self.spec.resolve_python(&client).await?;
         let mut script_python = None;
         if let Program::Script { file, .. } = &program
             && python::is_local(&client, self.spec.provider())

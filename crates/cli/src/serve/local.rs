@@ -41,6 +41,7 @@ pub(super) fn processes(
         start_within: Duration::from_secs(server.node_start_seconds.into()),
         gpus: server.gpus,
         database,
+        configs: data.join("configs"),
     };
     let processes = Processes::new(instance(data)?, settings, Shims::of_this_program(runtime), environments);
     tokio::spawn(tidy(processes.clone(), server.retention().into()));

@@ -134,6 +134,8 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
             "{kind:?}: {verbs:?}"
         );
     }
+    let maps = &given[&(String::new(), "configmaps".to_owned())];
+    assert!(maps.contains("get"), "configuration sets are read: {maps:?}");
     for flavor in flavors() {
         let root = flavor.watched()[0].kind;
         let verbs = &given[&(root.group.to_owned(), root.plural.to_owned())];

@@ -1,5 +1,7 @@
 //! Muster with the rights of the chart, and with one less.
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
 use muster_testkit::{Operator, eventually};
 use reqwest::Method;
 use rstest::rstest;
@@ -62,6 +64,27 @@ async fn the_rights_of_the_chart_are_enough_for_spark_and_dask(
     assert_eq!(status, 200, "{scaled}");
     let (status, restarted) = harness.restart_head("fred").await;
     assert_eq!(status, 200, "{restarted}");
+    harness.delete("fred").await;
+}
+
+#[tokio::test]
+async fn stored_configurations_need_no_more_than_to_get_config_maps() {
+    let read_only = |role: &mut Value| {
+        for verb in ["list", "watch", "create", "delete"] {
+            without(role, verb, "configmaps");
+        }
+    };
+    let Some(harness) = Harness::open(false, read_only).await else { return };
+    for (name, data) in [("big", json!({"sparkmasterconfig": "masters"})), ("masters", json!({"a.conf": ""}))]
+    {
+        let map = serde_json::from_value(json!({"metadata": {"name": name}, "data": data}));
+        let maps = harness.namespace.api::<ConfigMap>();
+        maps.create(&PostParams::default(), &map.expect("a ConfigMap")).await.expect("it is created");
+    }
+    let path = format!("{}?{WAIT}&stored_config=big", harness.clusters());
+    let made = harness.server.core(Method::POST, &path, Some(&of_framework("spark", 1))).await;
+    let spark = json!({"config_name": "big", "master_config": "masters"});
+    assert_eq!(made["profileProperties"]["spark"], spark, "{made}");
     harness.delete("fred").await;
 }
 

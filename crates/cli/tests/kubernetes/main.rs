@@ -5,6 +5,7 @@ mod apps_outage;
 mod chaos;
 mod commands;
 mod compute_templates;
+mod config_sets;
 mod harness;
 mod images;
 mod killed;

@@ -4,6 +4,7 @@ mod bad_luck;
 mod chaos;
 mod client;
 mod clusters;
+mod config_sets;
 mod dask;
 mod draining;
 mod healing;

@@ -23,8 +23,8 @@ use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::images::ImageBuilder;
 use crate::ports::provider::{
-    AppProvider, Capabilities, ClusterTarget, LogQuery, NodeProvider, Observed, Operation, OperatorProvider,
-    ProcessProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogQuery, NodeProvider, Observed, Operation,
+    OperatorProvider, ProcessProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -78,6 +78,10 @@ impl Provider for InstrumentedProvider {
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         Arc::clone(&self.provider).image_builder()
+    }
+
+    fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
+        Arc::clone(&self.provider).config_set_provider()
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {

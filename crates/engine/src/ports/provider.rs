@@ -8,6 +8,7 @@
 mod apps;
 mod call;
 pub(crate) mod changes;
+mod config_sets;
 pub(crate) mod discovered;
 pub(crate) mod external_event;
 mod nodes;
@@ -34,6 +35,7 @@ pub use crate::ports::provider::apps::{
     AppChange, AppMarks, AppObservation, AppProvider, ProcessProvider, ProcessState, ResolvedApp,
 };
 pub use crate::ports::provider::call::{ClusterTarget, FencedCall};
+pub use crate::ports::provider::config_sets::ConfigSetProvider;
 pub use crate::ports::provider::discovered::DiscoveredCluster;
 pub use crate::ports::provider::external_event::ExternalEvent;
 pub use crate::ports::provider::nodes::{NodeProvider, NodeResult, ProviderResource};
@@ -262,6 +264,11 @@ pub trait Provider: Send + Sync {
 
     /// How images are built here, where that is possible.
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        None
+    }
+
+    /// The configuration sets that are kept here, where there can be any.
+    fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
         None
     }
 

@@ -1,9 +1,11 @@
-//! Spark without an operator: a Deployment for the master and one for the workers, with two Services.
+//! Spark without an operator: a Deployment for the master and one for the workers, with two Services, and a third for
+//! metrics.
 //!
 //! Names, labels and variables are those of Oshinko, so that whatever knows its clusters knows these.
 
 mod make;
 mod read;
+mod settings;
 mod write;
 
 use std::collections::BTreeMap;
@@ -33,9 +35,15 @@ const WEB_UI: &str = "webui";
 const WORKERS: &str = "its workers";
 const ADDRESS: &str = "its address";
 const PAGE: &str = "its page";
+const METRICS: &str = "its metrics";
 
 /// The annotation of the master that says how the cluster was made.
 const CONFIG: &str = "oshinko-config";
+
+/// The Service of a cluster's metrics, whose labels are those of its address.
+fn metrics_service(cluster: &str) -> String {
+    format!("{cluster}-metrics")
+}
 
 const WATCHED: &[Watched] = &[
     Watched { kind: &DEPLOYMENT, selector: "oshinko-cluster,oshinko-type=master", part: Part::Root },
@@ -104,7 +112,13 @@ impl Flavor for Native {
             (ADDRESS, format!("Service '{cluster}'")),
             (PAGE, format!("Service '{cluster}-ui'")),
         ];
-        let missing = parts.into_iter().filter(|(part, _)| words.iter().all(|said| said.part != Some(part)));
+        let config = words.iter().find_map(|said| said.config.as_deref());
+        let metrics = config.filter(|config| settings::serves_metrics(config));
+        let metrics = metrics.map(|_| (METRICS, format!("Service '{}'", metrics_service(cluster))));
+        let missing = parts
+            .into_iter()
+            .chain(metrics)
+            .filter(|(part, _)| words.iter().all(|said| said.part != Some(part)));
         missing.map(|(part, object)| format!("{object} ({part})")).collect()
     }
 

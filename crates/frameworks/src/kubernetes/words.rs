@@ -21,6 +21,8 @@ pub struct Words {
     pub autoscaler: Option<Autoscaler>,
     /// What the head is made from.
     pub head: NodeWords,
+    /// The configuration that the object records, where a flavor writes one.
+    pub config: Option<String>,
     /// The version of the framework.
     pub version: Option<String>,
     /// What the head knows is kept elsewhere, so that workers find themselves known to the next one.

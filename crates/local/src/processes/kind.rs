@@ -100,9 +100,12 @@ impl Kind {
     /// Whether a profile says what it must and nothing else.
     pub(super) fn check(self, profile: &Profile) -> Result<(), String> {
         match self {
-            Self::Framework(_) => ClusterRecipe::from_request(&profile.properties)
-                .map(drop)
-                .map_err(|error| format!("properties of {}: {error}", profile.kind)),
+            Self::Framework(framework) => {
+                let recipe = ClusterRecipe::from_request(&profile.properties)
+                    .map_err(|error| format!("properties of {}: {error}", profile.kind))?;
+                recipe.check_framework(framework.framework())?;
+                recipe.spark.check_local()
+            }
             Self::Process => ProcessRecipe::of(profile).map(drop),
         }
     }

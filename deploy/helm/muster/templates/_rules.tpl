@@ -36,7 +36,7 @@
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get]
-# Compute templates are ConfigMaps.
+# Compute templates are ConfigMaps. So are configuration sets and Spark's configuration files, which are only read (get).
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]

@@ -88,11 +88,12 @@ impl Startup {
             if !said && fit(&found, true) == Fit::Usable {
                 say!("Found cluster {name}");
             }
-            if spec.is_of_framework() && found.framework != spec.framework {
-                let what = format!(
-                    "cluster '{name}' runs {}, and this driver wants {}",
-                    found.framework, spec.framework
-                );
+            if let Some(framework) = spec.framework()
+                && spec.is_of_framework()
+                && found.framework != framework
+            {
+                let what =
+                    format!("cluster '{name}' runs {}, and this driver wants {framework}", found.framework);
                 return Err(Failure::new(Exit::Refused, what).hint("choose another name with --cluster"));
             }
             let own = launcher.driver.owns(&found.app);
@@ -162,19 +163,17 @@ impl Startup {
         name: &str,
     ) -> Result<Option<Cluster>, Failure> {
         say!("Didn't find cluster {name}, creating {} cluster", kind(!self.shared));
-        let wanted = Shown {
-            app: launcher.driver.given.clone(),
-            ephemeral: !self.shared,
-            ..spec.clone().cluster(name.to_owned(), None)
-        };
-        let request = CreateClusterRequest {
-            cluster: Some(wanted),
+        let mut request = CreateClusterRequest {
             namespace: launcher.namespace.clone(),
             wait_for: "accepted".to_owned(),
             request_id: request_id(),
             across_rollouts: self.across_rollouts && !self.shared,
-            ..CreateClusterRequest::default()
+            ..spec.clone().request(name.to_owned(), None)
         };
+        if let Some(cluster) = &mut request.cluster {
+            cluster.app.clone_from(&launcher.driver.given);
+            cluster.ephemeral = !self.shared;
+        }
         let client = &mut launcher.client;
         let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
         let (created, action) = match WaitFlags::patient().deadline().submit(client, submit).await {

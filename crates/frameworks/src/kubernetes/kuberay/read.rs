@@ -37,6 +37,7 @@ pub(super) fn words(object: &Value) -> Words {
         state: Some(text(&status["state"])),
         ports: ports(&status["endpoints"]),
         part: None,
+        config: None,
     }
 }
 

@@ -4,7 +4,8 @@ use muster_core::cluster::WorkerGroup;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
 use serde_json::{Value, json};
 
-use super::{CLUSTER, CONFIG, MASTER, TYPE, WEB_UI, WORKER};
+use super::settings::{self, METRICS_PORT};
+use super::{CLUSTER, CONFIG, MASTER, TYPE, WEB_UI, WORKER, metrics_service};
 use crate::kubernetes::flavor::Plan;
 use crate::kubernetes::metadata::{metadata, only_group};
 use crate::kubernetes::object::{DEPLOYMENT, Kind, Manifest, SERVICE};
@@ -22,6 +23,9 @@ const WORKER_OPTIONS: &str = "-Dspark.worker.preferConfiguredMasterAddress=true"
 const LET_GO: &str =
     "kill -PWR 1; while grep -qs '[C]oarseGrainedExecutorBackend' /proc/[0-9]*/cmdline; do sleep 1; done";
 
+/// The longest name of a Service: a DNS label.
+const LONGEST_SERVICE: usize = 63;
+
 /// For so many seconds they may.
 const GRACE: u64 = 60;
 
@@ -34,25 +38,32 @@ pub(super) fn manifests(plan: Plan<'_>, flavor: &str) -> Result<Vec<Manifest>, S
         return Err(format!("'{name}' cannot be the name of a Service, which begins with a letter"));
     }
     let master = master(recipe, name);
-    let config = config(group.desired, master["containers"][0]["image"].as_str().unwrap_or_default());
+    let image = master["containers"][0]["image"].as_str().unwrap_or_default();
+    let config = settings::config(recipe, group.desired, image);
     let ui = format!("{name}-ui");
-    Ok(vec![
-        Manifest {
-            owned: false,
-            ..deployment(plan, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
-        },
+    let root = Manifest {
+        owned: false,
+        ..deployment(plan, &format!("{name}-m"), MASTER, &config, &master_spec(plan, &master))
+    };
+    let mut all = vec![
+        root,
         service(plan, name, MASTER, "spark-master", 7077),
         service(plan, &ui, WEB_UI, "spark-webui", 8080),
-        deployment(plan, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)),
-    ])
-}
-
-/// How the cluster was made, in the words of Oshinko.
-pub(super) fn config(workers: u32, image: &str) -> String {
-    let config = json!({
-        "MastersCount": 1, "WorkersCount": workers, "SparkImage": image, "ExposeWebUI": "true", "Metrics": "false",
-    });
-    config.to_string()
+    ];
+    if recipe.spark.served_metrics().is_some() {
+        let (port, number) = METRICS_PORT;
+        let own = metrics_service(name);
+        if own.len() > LONGEST_SERVICE {
+            return Err(format!(
+                "Service '{own}' would have {} characters, and {LONGEST_SERVICE} are possible: choose a shorter name, \
+                 or leave metrics out",
+                own.len()
+            ));
+        }
+        all.push(service(plan, &own, MASTER, port, number));
+    }
+    all.push(deployment(plan, &format!("{name}-w"), WORKER, "", &worker_spec(plan, group)));
+    Ok(all)
 }
 
 fn master_spec(plan: Plan<'_>, pod: &Value) -> Value {
@@ -100,11 +111,14 @@ fn pod_metadata(chosen_by: &Value, node: &NodeRecipe) -> Value {
 
 /// The spec of the master's pod.
 pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
-    let node = recipe.head();
+    let files = recipe.spark.master_config.as_ref();
+    let node = settings::with_files(recipe.head(), files);
     let arguments = ["--host", "$(POD_IP)", "--port", "7077", "--webui-port", "8080"];
-    let ports = vec![pod::port("spark-master", 7077), pod::port("spark-webui", 8080)];
+    let mut ports = vec![pod::port("spark-master", 7077), pod::port("spark-webui", 8080)];
+    ports.extend(recipe.spark.served_metrics().map(|_| pod::port(METRICS_PORT.0, METRICS_PORT.1)));
     let heap = (mebibytes(&node) / 2).max(DAEMON_MEMORY);
-    let environment = environment(cluster, heap, &format!("{LIGHT} {MASTER_OPTIONS}"));
+    let mut environment = environment(cluster, heap, &format!("{LIGHT} {MASTER_OPTIONS}"));
+    environment.extend(settings::variables(&recipe.spark, files));
     let mut container = container(recipe, &node, MASTER, environment, ports);
     run(&mut container, "master.Master", &arguments, &node);
     probe(&mut container, "spark-webui");
@@ -114,6 +128,8 @@ pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
 /// The spec of a worker's pod.
 pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -> Value {
     let address = format!("spark://{cluster}:7077");
+    let files = recipe.spark.worker_config.as_ref();
+    let node = &settings::with_files(node.clone(), files);
     let (cores, memory) = (pod::cores(&node.shape()).to_string(), format!("{}m", for_executors(node)));
     let arguments =
         [&address, "--host", "$(POD_IP)", "--cores", &cores, "--memory", &memory, "--webui-port", "8081"];
@@ -124,6 +140,7 @@ pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -
         // Executors do not read what the worker is told otherwise.
         pod::variable("JAVA_TOOL_OPTIONS", DECOMMISSION),
     ]);
+    environment.extend(settings::variables(&recipe.spark, files));
     let mut container = container(recipe, node, WORKER, environment, vec![pod::port("spark-webui", 8081)]);
     run(&mut container, "worker.Worker", &arguments, node);
     probe(&mut container, "spark-webui");

@@ -3,7 +3,9 @@
 use muster_core::cluster::DEFAULT_GROUP;
 use serde_json::Value;
 
-use super::{ADDRESS, CLUSTER, MASTER, PAGE, TYPE, WEB_UI, WORKER, WORKERS};
+use super::{
+    ADDRESS, CLUSTER, CONFIG, MASTER, METRICS, PAGE, TYPE, WEB_UI, WORKER, WORKERS, metrics_service,
+};
 use crate::kubernetes::words::{
     GroupWords, NodeWords, Words, has_status, mark, replica_failures, text, whole,
 };
@@ -21,7 +23,10 @@ pub(super) fn words(object: &Value) -> Option<Words> {
         ..Words::default()
     };
     match mark(object, "labels", TYPE)?.as_str() {
-        MASTER => Some(Words { head: made_from, suspended: replicas == 0, ..words }),
+        MASTER => {
+            let config = mark(object, "annotations", CONFIG);
+            Some(Words { head: made_from, suspended: replicas == 0, config, ..words })
+        }
         WORKER => Some(Words { groups: vec![group(replicas, made_from)], part: Some(WORKERS), ..words }),
         _ => None,
     }
@@ -29,12 +34,14 @@ pub(super) fn words(object: &Value) -> Option<Words> {
 
 /// It says nothing but that it is there.
 pub(super) fn words_of_service(object: &Value) -> Option<Words> {
+    let (cluster, name) = (mark(object, "labels", CLUSTER)?, text(&object["metadata"]["name"]));
     let part = match mark(object, "labels", TYPE)?.as_str() {
+        MASTER if name == metrics_service(&cluster) => METRICS,
         MASTER => ADDRESS,
         WEB_UI => PAGE,
         _ => return None,
     };
-    let (cluster, object) = (mark(object, "labels", CLUSTER)?, text(&object["metadata"]["name"]));
+    let object = name;
     Some(Words { cluster, object, part: Some(part), ..Words::default() })
 }
 

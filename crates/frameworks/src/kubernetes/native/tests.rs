@@ -78,6 +78,113 @@ fn every_object_says_whose_it_is_and_whose_app_it_lives_with() {
     assert_eq!(config, said);
 }
 
+fn with_settings() -> Value {
+    json!({"spark": {
+        "config_name": "big", "master_config": "masters", "worker_config": "team.workers", "metrics": "prometheus",
+        "expose_ui": false,
+    }})
+}
+
+#[test]
+fn the_master_records_the_settings_that_the_cluster_was_made_with() {
+    let config = body(&with_settings(), "fred-m")["metadata"]["annotations"]["oshinko-config"].clone();
+    let config: Value = serde_json::from_str(config.as_str().expect("a text")).expect("JSON");
+    let expected = json!({
+        "MastersCount": 1, "WorkersCount": 2, "SparkImage": "apache/spark:4.3.0", "ExposeWebUI": "false",
+        "Metrics": "prometheus", "ConfigName": "big", "SparkMasterConfig": "masters",
+        "SparkWorkerConfig": "team.workers",
+    });
+    assert_eq!(config, expected);
+}
+
+#[rstest]
+#[case::master("fred-m", "masters", "masters")]
+#[case::no_volume_has_a_dot("fred-w", "spark-config", "team.workers")]
+fn configuration_files_are_mounted_read_only_and_named_to_the_image(
+    #[case] deployment: &str,
+    #[case] volume: &str,
+    #[case] map: &str,
+) {
+    let spec = body(&with_settings(), deployment)["spec"]["template"]["spec"].clone();
+    assert_eq!(spec["volumes"], json!([{"name": volume, "configMap": {"name": map}}]));
+    let mount = json!({"name": volume, "mountPath": "/etc/oshinko-spark-configs", "readOnly": true});
+    assert_eq!(spec["containers"][0]["volumeMounts"], json!([mount]));
+    let variables = spec["containers"][0]["env"].as_array().expect("variables");
+    for (name, value) in [
+        ("UPDATE_SPARK_CONF_DIR", "/etc/oshinko-spark-configs"),
+        ("SPARK_CONF_DIR", "/etc/oshinko-spark-configs"),
+        ("SPARK_METRICS_ON", "prometheus"),
+    ] {
+        assert!(variables.contains(&json!({"name": name, "value": value})), "{name}: {variables:?}");
+    }
+}
+
+#[test]
+fn metrics_have_a_port_of_the_master_and_a_service() {
+    let port = json!({"name": "spark-metrics", "containerPort": 7777});
+    let ports = |name: &str| container(&with_settings(), name)["ports"].clone();
+    assert_eq!(ports("fred-m").as_array().and_then(|ports| ports.last()).cloned(), Some(port.clone()));
+    assert!(!ports("fred-w").as_array().is_some_and(|ports| ports.contains(&port)));
+    let service = body(&with_settings(), "fred-metrics");
+    assert_eq!(service["metadata"]["labels"]["oshinko-type"], "master");
+    let expected = json!({
+        "selector": {"oshinko-cluster": "fred", "oshinko-type": "master"},
+        "ports": [{"name": "spark-metrics", "port": 7777, "targetPort": "spark-metrics"}],
+    });
+    assert_eq!(service["spec"], expected);
+    let names: Vec<Value> =
+        made(&with_settings()).iter().map(|one| one.body["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["fred-m", "fred", "fred-ui", "fred-metrics", "fred-w"]);
+}
+
+#[rstest]
+#[case(json!({}))]
+#[case(json!({"spark": {"metrics": "false", "expose_ui": true}}))]
+fn without_settings_nothing_is_added(#[case] properties: Value) {
+    let names: Vec<Value> =
+        made(&properties).iter().map(|one| one.body["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["fred-m", "fred", "fred-ui", "fred-w"]);
+    for name in ["fred-m", "fred-w"] {
+        assert_eq!(container(&properties, name), container(&json!({}), name));
+    }
+}
+
+#[test]
+fn a_name_is_too_long_only_with_metrics() {
+    let (mut cluster, plain, metrics) = (cluster(), recipe(&json!({})), recipe(&with_settings()));
+    cluster.object_name = "a".repeat(56);
+    assert!(Native.manifests(Plan { cluster: &cluster, recipe: &plain }).is_ok());
+    let why = Native.manifests(Plan { cluster: &cluster, recipe: &metrics }).expect_err("it is refused");
+    assert!(why.contains("would have 64 characters, and 63 are possible: choose a shorter name"), "{why}");
+}
+
+#[test]
+fn a_resize_keeps_the_recorded_settings() {
+    let read = |name: &str| Native.read(&DEPLOYMENT, &body(&with_settings(), name)).expect("of a cluster");
+    let (root, workers) = (read("fred-m"), read("fred-w"));
+    let change = Resize { group: "default", desired: Some(7), bounds: None, victims: &[] };
+    let steps = Native.resize("fred", &[&root, &workers], &[change]).expect("it is possible");
+    let Some(Step { deed: Deed::Merge(merge), .. }) = steps.last() else { panic!("a merge: {steps:?}") };
+    let config = merge["metadata"]["annotations"]["oshinko-config"].as_str().expect("a text");
+    let config: Value = serde_json::from_str(config).expect("JSON");
+    assert_eq!((&config["WorkersCount"], &config["Metrics"]), (&json!(7), &json!("prometheus")));
+    assert_eq!((&config["ConfigName"], &config["ExposeWebUI"]), (&json!("big"), &json!("false")));
+}
+
+#[test]
+fn a_missing_service_of_metrics_is_named_where_there_should_be_one() {
+    let (cluster, recipe) = (sample::cluster(2, 0, None), recipe(&with_settings()));
+    let made = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let words = |without: &str| -> Vec<Words> {
+        let there = made.iter().filter(|one| one.body["metadata"]["name"] != without);
+        there.map(|one| Native.read(one.kind, &one.body).expect("it is a part")).collect()
+    };
+    let missing = |without: &str| Native.missing("fred", &words(without).iter().collect::<Vec<_>>());
+    assert_eq!(missing(""), Vec::<String>::new());
+    assert_eq!(missing("fred-metrics"), ["Service 'fred-metrics' (its metrics)"]);
+    assert_eq!(missing("fred"), ["Service 'fred' (its address)"]);
+}
+
 #[test]
 fn each_deployment_selects_only_its_own_pods() {
     for (name, kind) in [("fred-m", "master"), ("fred-w", "worker")] {

@@ -1,8 +1,9 @@
 //! What is written to the Deployments of a Spark cluster.
 
+use muster_core::recipe::ClusterRecipe;
 use serde_json::{Value, json};
 
-use super::{CONFIG, make};
+use super::{CONFIG, make, settings};
 use crate::kubernetes::flavor::{Deed, Plan, Resize, Step, Victim};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::{DEPLOYMENT, POD};
@@ -34,7 +35,9 @@ fn first_to_go(victim: &Victim) -> Step {
 /// Who knows clusters of Oshinko reads their size from the master.
 fn told(words: &[&Words], workers: u32) -> Option<Step> {
     let root = words.first()?;
-    let config = make::config(workers, &root.head.image);
+    let config = root.config.as_deref().and_then(|config| settings::resized(config, workers));
+    let config =
+        config.unwrap_or_else(|| settings::config(&ClusterRecipe::default(), workers, &root.head.image));
     let body = json!({"metadata": {"annotations": {CONFIG: config}}});
     Some(Step { kind: &DEPLOYMENT, name: root.object.clone(), deed: Deed::Merge(body) })
 }

@@ -1,0 +1,115 @@
+//! The configuration of a new cluster: a stored set, and values that go before it.
+
+use clap::Parser;
+use muster_core::config_set::{expose_ui_flag, metrics_flag};
+use muster_proto::v1alpha2::ClusterConfig;
+
+use crate::failure::{Exit, Failure};
+
+/// The stored configuration, and values that go before it.
+#[derive(Debug, Clone, Default, Parser)]
+pub(crate) struct ConfigFlags {
+    /// The stored configuration that completes it: a ConfigMap, or NAME.toml in the folder configs of the data folder
+    #[arg(long, value_name = "NAME")]
+    pub(crate) storedconfig: Option<String>,
+    /// How many masters; only 1 is possible
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    masters: Option<i32>,
+    /// The ConfigMap with Spark's configuration files for the master
+    #[arg(long, value_name = "CONFIGMAP")]
+    masterconfig: Option<String>,
+    /// The ConfigMap with Spark's configuration files for the workers
+    #[arg(long, value_name = "CONFIGMAP")]
+    workerconfig: Option<String>,
+    /// The metrics of a Spark cluster on Kubernetes: true, false, jolokia or prometheus
+    #[arg(long, value_name = "METRICS")]
+    metrics: Option<String>,
+    /// Whether the page of a Spark cluster may be reached from outside: true or false
+    #[arg(long, value_name = "BOOLEAN")]
+    exposeui: Option<String>,
+}
+
+impl ConfigFlags {
+    /// The name of the stored configuration; empty if none is given.
+    pub(super) fn stored_config(&self) -> &str {
+        self.storedconfig.as_deref().unwrap_or_default()
+    }
+
+    /// Refuses values before a server is asked.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let bad = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
+        metrics_flag(self.metrics.as_deref().unwrap_or_default()).map_err(|error| bad(&error))?;
+        expose_ui_flag(self.exposeui.as_deref().unwrap_or_default()).map_err(|error| bad(&error))?;
+        Ok(())
+    }
+
+    /// The values that are given. A negative number of masters counts as not given.
+    pub(super) fn values(self) -> ClusterConfig {
+        let Self { storedconfig: _, masters, masterconfig, workerconfig, metrics, exposeui } = self;
+        ClusterConfig {
+            masters: masters.filter(|masters| *masters >= 0),
+            spark_master_config: masterconfig.unwrap_or_default(),
+            spark_worker_config: workerconfig.unwrap_or_default(),
+            metrics: metrics.unwrap_or_default(),
+            expose_ui: exposeui.unwrap_or_default(),
+            ..ClusterConfig::default()
+        }
+    }
+
+    /// The first flag that is given: nodes of other profiles than a framework's have none of them.
+    pub(super) fn first_given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--storedconfig", self.storedconfig.is_some()),
+            ("--masters", self.masters.is_some()),
+            ("--masterconfig", self.masterconfig.is_some()),
+            ("--workerconfig", self.workerconfig.is_some()),
+            ("--metrics", self.metrics.is_some()),
+            ("--exposeui", self.exposeui.is_some()),
+        ];
+        flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn flags(arguments: &[&str]) -> ConfigFlags {
+        ConfigFlags::try_parse_from([&["create"], arguments].concat()).unwrap()
+    }
+
+    #[rstest]
+    #[case(&["--metrics", "statsd"], Some("Value for 'metrics' must be 'true', 'false', 'jolokia', or 'prometheus'"))]
+    #[case(&["--exposeui", "maybe"], Some("Value for 'exposeui' must be a boolean"))]
+    #[case(&["--exposeui", "T", "--metrics", "prometheus"], None)]
+    #[case::empty(&["--exposeui", "", "--metrics", ""], None)]
+    fn bad_values_are_refused_before_a_server_is_asked(
+        #[case] arguments: &[&str],
+        #[case] refusal: Option<&str>,
+    ) {
+        let checked = flags(arguments).check();
+        assert_eq!(checked.as_ref().map_err(|failure| failure.what.as_str()).err(), refusal);
+        assert!(checked.is_ok() || checked.is_err_and(|failure| failure.exit == Exit::Usage));
+    }
+
+    #[test]
+    fn only_what_is_given_is_sent() {
+        assert_eq!(flags(&[]).values(), ClusterConfig::default());
+        assert_eq!(flags(&["--masters", "-1"]).values().masters, None);
+        let given = flags(&["--masters", "2", "--masterconfig", "m", "--workerconfig", "w"]);
+        let values = given.values();
+        assert_eq!(values.masters, Some(2));
+        assert_eq!((values.spark_master_config.as_str(), values.spark_worker_config.as_str()), ("m", "w"));
+    }
+
+    #[test]
+    fn the_first_flag_is_named() {
+        assert_eq!(flags(&[]).first_given(), None);
+        assert_eq!(
+            flags(&["--exposeui", "true", "--storedconfig", "big"]).first_given(),
+            Some("--storedconfig")
+        );
+    }
+}

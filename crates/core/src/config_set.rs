@@ -1,0 +1,104 @@
+//! Configuration sets: values under a name that complete the request for a cluster.
+//!
+//! Keys, rules and messages are those of Oshinko's cluster configuration, so that its `ConfigMap`s can be used as they
+//! are, and scripts that compare its messages too.
+
+mod merge;
+mod parse;
+
+use crate::cluster::Framework;
+use crate::recipe::SparkRecipe;
+use crate::shape::Shape;
+
+pub use merge::{ClusterConfig, ConfigLayers, NamedSet};
+pub use parse::{expose_ui_flag, metrics_flag};
+
+/// The set that completes every Spark cluster, if it exists.
+pub const DEFAULT_SET: &str = "default-oshinko-cluster-config";
+
+/// The longest name of a set: that of a `ConfigMap`.
+const LONGEST_NAME: usize = 253;
+
+/// Values of a cluster, of one set or of one request. An absent value is taken from below.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConfigValues {
+    /// What runs on it.
+    pub framework: Option<Framework>,
+    /// How many masters, or heads, there are.
+    pub masters: Option<i64>,
+    /// How many workers there are.
+    pub workers: Option<i64>,
+    /// The image of its nodes; an empty one takes that of the sets below away.
+    pub image: Option<String>,
+    /// The image, if it is a Spark cluster. It goes before `image` of the same set.
+    pub spark_image: Option<String>,
+    /// What each worker is given.
+    pub shape: Option<ConfiguredShape>,
+    /// What only clusters of Spark have; an empty name takes that of the sets below away.
+    pub spark: SparkRecipe,
+}
+
+/// What each worker is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfiguredShape {
+    /// The name of a shape.
+    Named(String),
+    /// Amounts.
+    Amounts(Box<Shape>),
+}
+
+/// Why a cluster cannot be configured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid cluster configuration, error: {0}")]
+pub struct InvalidConfig(#[from] pub ConfigFault);
+
+/// What is wrong with a configuration, in messages that existing scripts compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
+pub enum ConfigFault {
+    #[error("named config '{0}' does not exist")]
+    NoSuchSet(String),
+    #[error("'{set}.{key}', expected integer, got '{value}'")]
+    NotAnInteger { set: String, key: &'static str, value: String },
+    #[error("'{set}.{key}', unrecognized configuration field")]
+    UnknownKey { set: String, key: String },
+    #[error("'{set}', expected 'jolokia' or 'prometheus', got '{value}'")]
+    BadMetrics { set: String, value: String },
+    #[error("strconv.ParseBool: parsing {0:?}: invalid syntax")]
+    BadExposeUi(String),
+    #[error("'{set}.framework', expected {expected}, got '{value}'")]
+    BadFramework { set: String, expected: String, value: String },
+    #[error("'{set}.shape', expected a name or amounts such as cpu=2,memory=4Gi,gpu=1, got '{value}': {why}")]
+    BadShape { set: String, value: String, why: String },
+    #[error("'{key}' is for Spark alone, and this cluster runs {framework}: leave it out")]
+    OnlySpark { key: String, framework: Framework },
+    #[error("cluster configuration must have a master count of 0 or 1")]
+    MasterCount,
+    #[error("cluster configuration may not have a worker count less than 0")]
+    WorkerCount,
+}
+
+/// Why an explicit value is refused, in messages that existing scripts compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what is expected")]
+pub enum InvalidFlag {
+    #[error("Value for 'exposeui' must be a boolean")]
+    ExposeUi,
+    #[error("Value for 'metrics' must be 'true', 'false', 'jolokia', or 'prometheus'")]
+    Metrics,
+}
+
+/// Whether a set can have this name: that of a `ConfigMap`, and so of a file without a folder.
+pub fn is_possible_name(name: &str) -> bool {
+    let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = bytes.first().zip(bytes.last());
+        ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
+            && bytes.iter().all(|byte| alphanumeric(*byte) || *byte == b'-')
+    };
+    name.len() <= LONGEST_NAME && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What the settings of a Spark cluster add to its pods, and how they are recorded.
+
+use muster_core::recipe::{ClusterRecipe, Metrics, Mount, NodeRecipe, SparkRecipe, Volume};
+use serde_json::{Value, json};
+
+use crate::kubernetes::pod;
+
+/// Where the files of a `ConfigMap` with Spark's configuration are.
+const CONFIG_FOLDER: &str = "/etc/oshinko-spark-configs";
+
+/// The name of its volume, where the map's own cannot be the name of one.
+const CONFIG_VOLUME: &str = "spark-config";
+
+/// The port that metrics are served on, by name and number.
+pub(super) const METRICS_PORT: (&str, u16) = ("spark-metrics", 7777);
+
+/// The node with Spark's configuration files mounted, if a `ConfigMap` has any for it.
+pub(super) fn with_files(mut node: NodeRecipe, map: Option<&String>) -> NodeRecipe {
+    node.pod.volumes.extend(map.map(|map| Mount {
+        name: volume_name(map),
+        path: CONFIG_FOLDER.to_owned(),
+        read_only: true,
+        propagation: None,
+        of: Volume::ConfigMap { name: map.clone(), items: std::collections::BTreeMap::new() },
+    }));
+    node
+}
+
+/// The volume is named after the map. Names of maps may be longer than those of volumes, and have dots.
+fn volume_name(map: &str) -> String {
+    let name = if map.len() <= 63 && !map.contains('.') { map } else { CONFIG_VOLUME };
+    name.to_owned()
+}
+
+/// Variables by which an image knows of the files and of the metrics.
+pub(super) fn variables(spark: &SparkRecipe, map: Option<&String>) -> Vec<Value> {
+    // Images of Oshinko copy the files at their start. The program is started without that, so Spark itself reads the
+    // folder, too.
+    let files = ["UPDATE_SPARK_CONF_DIR", "SPARK_CONF_DIR"].map(|name| pod::variable(name, CONFIG_FOLDER));
+    let metrics = spark.served_metrics().map(|served| pod::variable("SPARK_METRICS_ON", served.as_str()));
+    map.map(|_| files).into_iter().flatten().chain(metrics).collect()
+}
+
+/// The configuration that the cluster was made with, in the format of Oshinko.
+pub(super) fn config(recipe: &ClusterRecipe, workers: u32, image: &str) -> String {
+    let SparkRecipe { config_name, master_config, worker_config, metrics, expose_ui } = &recipe.spark;
+    let mut config = json!({
+        "MastersCount": 1,
+        "WorkersCount": workers,
+        "SparkImage": image,
+        "ExposeWebUI": expose_ui.unwrap_or(true).to_string(),
+        "Metrics": metrics.unwrap_or(Metrics::Off).as_str(),
+    });
+    let names = [
+        ("ConfigName", config_name),
+        ("SparkMasterConfig", master_config),
+        ("SparkWorkerConfig", worker_config),
+    ];
+    for (key, name) in names {
+        if let Some(name) = name {
+            config[key] = name.clone().into();
+        }
+    }
+    config.to_string()
+}
+
+/// A recorded configuration with another number of workers; all else stays as it is. None if it cannot be read.
+pub(super) fn resized(config: &str, workers: u32) -> Option<String> {
+    let mut config: Value = serde_json::from_str(config).ok()?;
+    config.as_object_mut()?.insert("WorkersCount".to_owned(), workers.into());
+    Some(config.to_string())
+}
+
+/// Whether a recorded configuration has metrics.
+pub(super) fn serves_metrics(config: &str) -> bool {
+    let config: Value = serde_json::from_str(config).unwrap_or_default();
+    config["Metrics"].as_str().is_some_and(|metrics| !["", Metrics::Off.as_str()].contains(&metrics))
+}
