@@ -42,6 +42,16 @@ pub(crate) fn yaml(message: &impl Serialize) -> Result<String> {
     Ok(serde_saphyr::to_string(&serde_json::to_value(message)?)?)
 }
 
+/// Shows a list: as JSON and YAML an array.
+pub(crate) fn array<T: Listed + Serialize>(format: Format, items: &[T], nothing: &str) -> Result<ExitCode> {
+    match format {
+        Format::Json => Ok(output::print(&json(&items)?)),
+        Format::Yaml => Ok(output::print(&yaml(&items)?)),
+        // Neither a key nor a message is shown in the other formats.
+        _ => list(format, items, "", &Value::Null, nothing),
+    }
+}
+
 /// Prints a list; `message` is the answer of the wire, which has the items under `key`.
 pub(crate) fn list<T: Listed>(
     format: Format,

@@ -19,7 +19,7 @@ string_enum! {
 pub struct DriverEnd {
     /// How the driver ended.
     pub status: AppStatus,
-    /// The exit status of its command; absent counts as success.
+    /// The exit status of its command, which matters to Jobs; absent is unknown.
     pub exit_code: Option<i32>,
 }
 
@@ -124,7 +124,7 @@ pub fn decide(mark: MarkState, app: AppStanding, end: DriverEnd) -> Verdict {
         (AppStanding::Unknown, _) => Verdict::Later,
         (AppStanding::Gone, _) => Verdict::Delete,
         (AppStanding::Job(job), AppStatus::Completed)
-            if end.exit_code.unwrap_or(0) == 0 && job.completes_with_one() =>
+            if end.exit_code == Some(0) && job.completes_with_one() =>
         {
             Verdict::Delete
         }
@@ -194,7 +194,7 @@ mod tests {
     #[case::last_success(job(Some(3), 2), Completed, Some(0), DELETE)]
     #[case::more_to_do(job(Some(3), 1), Completed, Some(0), leave(JobUnfinished))]
     #[case::no_completions_are_one(job(None, 0), Completed, Some(0), DELETE)]
-    #[case::no_exit_code_is_success(job(None, 0), Completed, None, DELETE)]
+    #[case::an_unknown_exit_status_is_no_success(job(None, 0), Completed, None, leave(JobUnfinished))]
     #[case::failed_and_may_be_retried(job(None, 0), Completed, Some(7), leave(JobUnfinished))]
     #[case::terminated(job(Some(1), 0), Terminated, Some(0), leave(JobUnfinished))]
     #[case::finished_or_deleted(GONE, Terminated, Some(1), DELETE)]

@@ -30,7 +30,12 @@ impl Content {
     pub(crate) fn read(flavor: &dyn Flavor, root: &Value) -> Self {
         let marks = || {
             let metadata = &root["metadata"];
-            json!({"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}})
+            // What every write of Muster changes would make every write a change of the content.
+            let mut annotations = metadata["annotations"].clone();
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.retain(|key, _| !marks::is_ours(key));
+            }
+            json!({"metadata": {"labels": metadata["labels"], "annotations": annotations}})
         };
         let json = if flavor.is_shown() { flavor.shown(root) } else { marks() }.to_string();
         let digest = format!("{:.32}", format!("{:x}", Sha256::digest(&json)));

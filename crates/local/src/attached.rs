@@ -16,12 +16,14 @@ const NO_SUCH_COMMAND: u8 = 127;
 /// As shells say that a command cannot be run.
 const CANNOT_RUN: u8 = 126;
 
-/// A command in a process group of its own that gets SIGTERM when the thread that starts it ends.
-pub fn command(program: &OsStr, arguments: &[OsString]) -> Command {
+/// A command that gets SIGTERM when the thread that starts it ends, in a process group of its own if that is wanted.
+pub fn command(program: &OsStr, arguments: &[OsString], own_group: bool) -> Command {
     // This very program, also when its file was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("muster").arg(STAGE).arg(sys::own_pid().to_string()).arg(program).args(arguments);
-    command.process_group(0);
+    if own_group {
+        command.process_group(0);
+    }
     command
 }
 

@@ -7,7 +7,7 @@ use muster_core::app::{App, AppIdentity, AppKind, AppState, AppUse, GivenApp, Pr
 use muster_core::cluster::Cluster;
 use muster_core::ephemeral::DriverEnd;
 use muster_core::event::{Event, Level};
-use muster_core::ids::{AppId, InstanceId};
+use muster_core::ids::{AppId, ClusterId, InstanceId};
 use muster_core::time::TimeSpan;
 use muster_engine::admission::apps::{DeletionForApp, FoundApp};
 use muster_engine::ports::provider::ResolvedApp;
@@ -52,6 +52,15 @@ pub fn given_app(given: &str) -> Result<GivenApp, ServiceError> {
     given.parse().map_err(|error: muster_core::app::InvalidApp| {
         ServiceError::invalid(error.to_string()).code("InvalidApp")
     })
+}
+
+/// Whether a cluster can have this name.
+fn is_cluster_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && name.len() <= 53
+        && name.bytes().all(is_plain)
 }
 
 fn ambiguous(given: &GivenApp, candidates: &[AppIdentity]) -> ServiceError {
@@ -105,16 +114,29 @@ impl Service {
             FoundApp::Command(app) => return Ok(Some((*app, None))),
             FoundApp::Object(resolved) => resolved,
         };
-        let ResolvedApp { app, deployment: owner, cluster_name: recorded, .. } = *resolved;
+        let ResolvedApp { app, deployment: owner, cluster: recorded, .. } = *resolved;
         let deployment = owner.as_ref().map(|deployment| deployment.name.clone());
         let identity = if across_rollouts { owner.ok_or_else(|| no_deployment(&app))? } else { app };
-        let recorded = match recorded {
-            Some(name) if self.store().clusters_named(namespace, &name).await?.is_empty() => None,
-            recorded => recorded,
+        // Only a driver asks for the cluster that is recorded for it.
+        let cluster = match cluster_name {
+            Some(name) => Some(self.recorded_cluster(namespace, recorded).await?.unwrap_or((name, None))),
+            None => None,
         };
         let row = self.new_app(access, instance.clone(), identity)?;
-        let register = RegisterApp { app: row, lease: None, cluster_name: recorded.or(cluster_name) };
+        let register = RegisterApp { app: row, lease: None, cluster };
         Ok(Some((self.store().register_app(register).await?, deployment)))
+    }
+
+    /// The cluster that an app's object names, if it is there: one of the same name that was made later is another one.
+    async fn recorded_cluster(
+        &self,
+        namespace: &str,
+        recorded: Option<(String, Option<ClusterId>)>,
+    ) -> Result<Option<(String, Option<ClusterId>)>, ServiceError> {
+        let Some((name, id)) = recorded else { return Ok(None) };
+        let found = self.store().clusters_named(namespace, &name).await?;
+        let same = |cluster: &Cluster| id.is_none_or(|id| id == cluster.id);
+        Ok(found.into_iter().find(same).map(|cluster| (name, Some(cluster.id))))
     }
 
     fn new_app(
@@ -153,6 +175,12 @@ impl Service {
     ) -> Result<AppWithUses, ServiceError> {
         self.authorize_namespace(access, namespace)?;
         let Registration { app, process, cluster, across_rollouts } = registration;
+        if !cluster.is_empty() && !is_cluster_name(cluster) {
+            let message = format!(
+                "cluster '{cluster:.80}' cannot be the name of a cluster: small letters, digits and hyphens"
+            );
+            return Err(ServiceError::invalid(message).code("InvalidClusterName"));
+        }
         let cluster_name = (!cluster.is_empty()).then(|| cluster.to_owned());
         let Some(process) = process else {
             let found = self
@@ -177,7 +205,8 @@ impl Service {
         // A process that cannot be seen from here renews a lease instead.
         let process = Some(process).filter(|process| self.engine.sees_process(instance, process));
         let lease = process.is_none().then(|| self.engine.config().app_times.lease);
-        let register = RegisterApp { app: App { process, ..command }, lease, cluster_name };
+        let cluster = cluster_name.map(|name| (name, None));
+        let register = RegisterApp { app: App { process, ..command }, lease, cluster };
         let registered = self.store().register_app(register).await?;
         self.with_uses(registered, None).await
     }
@@ -194,6 +223,10 @@ impl Service {
         if app.kind != AppKind::Command {
             let message = format!("app {} is an object of Kubernetes: it has no lease", app.identity());
             return Err(ServiceError::invalid(message).code("NoLease"));
+        }
+        if app.state == AppState::Gone && app.process.is_none() && app.lease_until.is_none() {
+            let message = format!("app {} has ended: register another one", app.identity());
+            return Err(ServiceError::impossible(message).code("AppGone"));
         }
         let process = process.filter(|process| self.engine.sees_process(&app.instance, process));
         let needs_lease = process.is_none() && app.process.is_none();
@@ -355,17 +388,21 @@ impl Service {
         given: &str,
     ) -> Result<Vec<AppId>, ServiceError> {
         let given = given_app(given)?;
-        let named = self.store().apps_named(namespace, &given.name).await?;
-        let fits = |app: &&App| given.kind.is_none_or(|kind| kind == app.kind);
-        let mut ids: Vec<AppId> = named.iter().filter(fits).map(|app| app.id).collect();
-        if !ids.is_empty() {
-            return Ok(ids);
-        }
-        if let FoundApp::Object(resolved) = self.engine.find_app(instance, namespace, &given).await? {
-            let all = std::iter::once(resolved.app).chain(resolved.deployment).chain(resolved.siblings);
-            for identity in all {
-                ids.extend(self.store().app_by_uid(instance, &identity.uid).await?.map(|app| app.id));
-            }
+        let resolved = match self.engine.find_app(instance, namespace, &given).await {
+            Ok(FoundApp::Ambiguous(candidates)) => return Err(ambiguous(&given, &candidates)),
+            Ok(FoundApp::Command(app)) => return Ok(vec![app.id]),
+            Ok(FoundApp::Object(resolved)) => Some(resolved),
+            // What is not there, or cannot be observed, may have a row.
+            Ok(FoundApp::Missing) | Err(_) => None,
+        };
+        let Some(resolved) = resolved else {
+            let named = self.store().apps_named(namespace, &given.name).await?;
+            let fits = |app: &&App| given.kind.is_none_or(|kind| kind == app.kind);
+            return Ok(named.iter().filter(fits).map(|app| app.id).collect());
+        };
+        let mut ids = Vec::new();
+        for identity in std::iter::once(resolved.app).chain(resolved.deployment) {
+            ids.extend(self.store().app_by_uid(instance, &identity.uid).await?.map(|app| app.id));
         }
         Ok(ids)
     }

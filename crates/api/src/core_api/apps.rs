@@ -41,7 +41,7 @@ impl AppService for CoreApi {
         };
         let mut query = AppQuery {
             namespace: namespace.clone(),
-            current: true,
+            with_uses: true,
             sort: pages::parse_sort(&request.sort_by, SORTS)?,
             ..AppQuery::default()
         };

@@ -8,8 +8,11 @@ use muster_proto::v1alpha2::{App, AttachAppRequest, DetachAppRequest, ListAppsRe
 use super::{NamespaceFlag, PAGE, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
-use crate::format::{self, FormatFlag};
+use crate::format::{self, Format, FormatFlag};
 use crate::output;
+
+/// What is shown where no app uses a cluster.
+const NOTHING: &str = "no apps use clusters here: `muster run` registers one";
 
 /// Show which apps use which clusters, and change that
 #[derive(Debug, Parser)]
@@ -108,12 +111,25 @@ impl List {
                 cluster: cluster.unwrap_or_default(),
                 ..ListAppsRequest::default()
             };
+            let only = request.cluster.clone();
             let apps = list(&mut client, request).await?;
+            if matches!(format.format, Format::Table | Format::Wide) {
+                let lines = lines(&apps, &only);
+                return format::list(format.format, &lines, "apps", &ListAppsResponse::default(), NOTHING);
+            }
             let message = ListAppsResponse { apps, ..ListAppsResponse::default() };
-            let nothing = "no apps use clusters here: `muster run` registers one";
-            format::list(format.format, &message.apps, "apps", &message, nothing)
+            format::list(format.format, &message.apps, "apps", &message, NOTHING)
         })
     }
+}
+
+/// One line for each cluster that an app uses, or for this one alone.
+fn lines(apps: &[App], only: &str) -> Vec<App> {
+    let of = |app: &App| {
+        let uses = app.uses.iter().filter(|used| only.is_empty() || used.cluster == only);
+        uses.map(|used| App { uses: vec![used.clone()], ..app.clone() }).collect::<Vec<_>>()
+    };
+    apps.iter().flat_map(of).collect()
 }
 
 /// All apps that a request selects.

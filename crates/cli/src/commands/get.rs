@@ -6,11 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_proto::v1alpha2::{
-    Cluster, ListAllClustersRequest, ListAppsRequest, ListClustersRequest, ListClustersResponse,
-};
+use muster_proto::v1alpha2::{Cluster, ListAllClustersRequest, ListAppsRequest, ListClustersRequest};
 
-use super::{AmongFlags, NamespaceFlag, PAGE, app, count, describe, find, find_by_id, pages, watch};
+use super::{AmongFlags, NamespaceFlag, PAGE, app, describe, find, find_by_id, pages, watch};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
@@ -59,7 +57,7 @@ impl Get {
                 if deprecated {
                     return Ok(output::print(&deprecated::lines(&used)));
                 }
-                return show_all(format, used);
+                return format::array(format, &used, "");
             }
             if deprecated {
                 let clusters = match one {
@@ -91,23 +89,9 @@ impl Get {
                     "no clusters in namespace '{namespace}': make one with `muster create NAME`, or look at all with -A"
                 )
             };
-            let message = ListClustersResponse {
-                total_size: count(clusters.len()),
-                clusters,
-                ..ListClustersResponse::default()
-            };
-            format::list(format, &message.clusters, "clusters", &message, &nothing)
+            format::array(format, &clusters, &nothing)
         })
     }
-}
-
-fn show_all(format: Format, clusters: Vec<Cluster>) -> Result<ExitCode> {
-    let message = ListClustersResponse {
-        total_size: count(clusters.len()),
-        clusters,
-        ..ListClustersResponse::default()
-    };
-    format::list(format, &message.clusters, "clusters", &message, "")
 }
 
 /// The clusters that an app uses, or the one of this name among them.

@@ -175,7 +175,7 @@ impl Launcher {
             }
             (python, _) => python.clone(),
         };
-        let mut command = program.command(python.as_deref());
+        let mut command = program.command(python.as_deref(), launch::has_own_group());
         command.envs(&variables).env("MUSTER_APP", &self.driver.name);
         Ok(command)
     }

@@ -67,8 +67,8 @@ async fn the_namespace_is_said_or_set_or_default() {
     home.muster(&[create("fred", "0"), vec!["-n", "other"]].concat()).done();
     let mut here = home.command(&["get", "-o", "json"]);
     let here = crate::home::run(here.env("MUSTER_NAMESPACE", "other")).json();
-    assert_eq!(here["clusters"][0]["namespace"], "other", "{here}");
-    assert_eq!(home.muster(&["get", "-o", "json"]).json()["totalSize"], 1);
+    assert_eq!(here[0]["namespace"], "other", "{here}");
+    assert_eq!(home.muster(&["get", "-o", "json"]).json().as_array().map(Vec::len), Some(1));
     assert_eq!(home.muster(&["get", "-A", "-o", "name"]).out, "fred\nfred\n");
     assert_eq!(home.muster(&["delete", "fred", "-n", "other"]).code, 0);
     assert_eq!(home.muster(&["get", "-A", "-o", "name"]).out, "fred\n");

@@ -504,3 +504,68 @@ async fn drivers_of_one_app_that_start_together_share_a_cluster() {
     }
     bed.close().await;
 }
+
+#[tokio::test]
+async fn the_label_of_the_object_wins_over_the_row() {
+    let Some(bed) = Bed::open().await else { return };
+    bed.deployment("bob").await;
+    said(&bed.create("own", &["--app", "bob", "--ephemeral"]));
+    let masters = bed.harness.namespace.api::<Deployment>();
+    let relabel = async |value: Value| {
+        let patch = json!({"metadata": {"labels": {"ephemeral": value}}});
+        masters.patch("own-m", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("it is labelled");
+    };
+    let shows = async |column: &str| {
+        eventually(&format!("EPHEMERAL is {column}"), PATIENCE, async || {
+            let shown = said(&bed.muster(&["get", "own"]));
+            if shown.contains(column) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+    };
+    relabel("other-1".into()).await;
+    shows("other-1").await;
+    let delete = ["delete", "own", "--app", "deploy/bob", "--app-status", "completed"];
+    bed.ends(&delete, 3, "cluster is not linked to app");
+    relabel(Value::Null).await;
+    shows("<shared>").await;
+    bed.ends(&delete, 3, "cluster is not ephemeral");
+    said(&bed.muster(&["delete", "own"]));
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn a_driver_without_a_name_is_not_bound_by_names_that_could_not_be_used() {
+    let Some(bed) = Bed::open().await else { return };
+    bed.deployment("ann").await;
+    bed.deployment("bob").await;
+    let pod = bed.pod_of("bob").await;
+    said(&bed.create("hers", &["--app", "ann", "--ephemeral"]));
+    said(&bed.create("shared", &[]));
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        command.args(
+            [&["run", "--framework", "spark", "--workers", "0", "--wait", "1s"], more, &["--", "true"]]
+                .concat(),
+        );
+        command.env("MUSTER_DATA_DIR", bed.server.data()).env("MUSTER_NO_AUTOSTART", "1");
+        command.env("POD_NAME", &pod).env("POD_NAMESPACE", bed.harness.namespace.name());
+        command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
+        command.output().expect("the binary runs")
+    };
+    let refused = run(&["--cluster", "hers"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
+    let invalid = run(&["--cluster", "Bad_Name"]);
+    assert_eq!(invalid.status.code(), Some(2), "{}", text(&invalid));
+    // One that it was attached to and has left is not its cluster any more.
+    said(&bed.muster(&["app", "attach", "deploy/bob", "--cluster", "shared"]));
+    said(&bed.muster(&["app", "detach", "deploy/bob", "--cluster", "shared"]));
+    let own = run(&[]);
+    assert_eq!(own.status.code(), Some(0), "{}", text(&own));
+    assert!(text(&own).contains("Didn't find cluster cluster-"), "{}", text(&own));
+    // A shared cluster that a driver made is used by the next one.
+    let first = run(&["--shared"]);
+    let next = run(&["--shared"]);
+    assert!(text(&first).contains("creating shared cluster"), "{}", text(&first));
+    assert!(text(&next).contains("Found cluster cluster-"), "{}", text(&next));
+    bed.close().await;
+}

@@ -37,10 +37,6 @@ async fn while_kubernetes_is_away_nothing_is_deleted_and_later_it_is() {
     let (code, said) = muster(&delete);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("cannot be observed, so the cluster stays"), "{said}");
-    let other =
-        ["create", "other", "--framework", "spark", "--provider", "kubernetes", "--app", "rs/bob", "-e"];
-    let (code, said) = muster(&other);
-    assert_eq!(code, Some(1), "an app that is unknown makes no cluster: {said}");
     kubernetes.start(Component::ApiServer).await;
 
     let (_, shown) = muster(&["get", "own"]);

@@ -156,16 +156,19 @@ impl Context {
         if let Some(unobserved) = unobserved.into_iter().find(|unobserved| unobserved.concerns(cluster)) {
             return Ok((MarkState::Unreadable, Some(unobserved.reason)));
         }
-        if mark.is_named(given) {
-            return Ok((MarkState::OfApp, None));
-        }
         let found = match self.find_app(&cluster.instance, &cluster.namespace, given).await {
             Ok(found) => found,
+            // What is known of the marked app itself decides.
+            Err(FindAppError::Provider(_)) if mark.is_named(given) => return Ok((MarkState::OfApp, None)),
             Err(FindAppError::Provider(error)) => return Ok((MarkState::Unreadable, Some(error.message))),
             Err(FindAppError::Store(error)) => return Err(error.into()),
         };
         let is_marked = |app: &AppIdentity| mark.is_of(app);
         let state = match found {
+            FoundApp::Ambiguous(candidates) => {
+                return Err(SubmitError::Invalid(ambiguous(given, &candidates)));
+            }
+            _ if mark.is_named(given) => MarkState::OfApp,
             FoundApp::Missing => MarkState::OfUnknown,
             FoundApp::Command(app) if mark.is_of(&app.identity()) => MarkState::OfApp,
             FoundApp::Object(resolved)
@@ -174,9 +177,6 @@ impl Context {
                     || resolved.siblings.iter().any(is_marked) =>
             {
                 MarkState::OfApp
-            }
-            FoundApp::Ambiguous(candidates) => {
-                return Err(SubmitError::Invalid(ambiguous(given, &candidates)));
             }
             FoundApp::Command(_) | FoundApp::Object(_) => MarkState::OfAnother,
         };

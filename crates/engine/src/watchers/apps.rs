@@ -35,6 +35,9 @@ use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 /// How often an app is observed though nothing was reported of it.
 const SAFETY_PERIOD: Duration = Duration::from_mins(1);
 
+/// How much later than its end a lease is read: clocks differ a little.
+const LEASE_MARGIN: Duration = Duration::from_millis(200);
+
 /// Concurrent observations.
 const MAX_CONCURRENT: usize = 16;
 
@@ -260,8 +263,9 @@ impl AppWatcher<'_> {
 
     /// A lease is looked at when it could have lapsed.
     fn next_observation(&self, marked: &MarkedApp) -> Duration {
-        let leased = marked.app.as_ref().is_some_and(|app| app.lease_until.is_some());
-        if leased { self.context.config.app_times.lease.into() } else { SAFETY_PERIOD }
+        let Some(until) = marked.app.as_ref().and_then(|app| app.lease_until) else { return SAFETY_PERIOD };
+        let left: Duration = until.since(self.context.clock.now()).into();
+        left.min(SAFETY_PERIOD) + LEASE_MARGIN
     }
 
     /// Waits for the end of a command's process, in the background.

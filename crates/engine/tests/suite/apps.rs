@@ -80,7 +80,7 @@ impl Scenario {
 
     /// An ephemeral cluster of an app.
     async fn over(harness: Harness, app: App, lease: Option<TimeSpan>) -> Self {
-        let register = RegisterApp { app, lease, cluster_name: None };
+        let register = RegisterApp { app, lease, cluster: None };
         let app = harness.store().register_app(register).await.expect("an app");
         let cluster = Cluster {
             instance: Operated::instance_id(),
@@ -288,7 +288,7 @@ async fn a_driver_deletes_only_what_is_its_own(scenario: Scenario) {
 async fn an_ephemeral_cluster_has_one_app_and_one_that_leaves_has_no_more(scenario: Scenario) {
     let store = scenario.harness.store();
     let other = store
-        .register_app(RegisterApp { app: app(identity("ann-1")), lease: None, cluster_name: None })
+        .register_app(RegisterApp { app: app(identity("ann-1")), lease: None, cluster: None })
         .await
         .expect("an app");
     let change = |app: AppId, uses: bool| ChangeAppUse {
@@ -312,8 +312,8 @@ async fn several_drivers_of_an_app_get_the_same_name(harness: Harness) {
     let register = |name: &str| {
         let app = app(identity.clone());
         let store = harness.store().clone();
-        let cluster_name = Some(name.to_owned());
-        async move { store.register_app(RegisterApp { app, lease: None, cluster_name }).await.expect("an app") }
+        let cluster = Some((name.to_owned(), None));
+        async move { store.register_app(RegisterApp { app, lease: None, cluster }).await.expect("an app") }
     };
     let (one, two) = tokio::join!(register("cluster-aaaaaa"), register("cluster-bbbbbb"));
     assert_eq!((one.id, &one.cluster_name), (two.id, &two.cluster_name));

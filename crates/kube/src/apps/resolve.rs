@@ -1,6 +1,7 @@
 //! Which app a name means.
 
 use muster_core::app::{AppIdentity, AppKind, GivenApp};
+use muster_core::ids::ClusterId;
 use muster_engine::ports::provider::{ProviderError, ResolvedApp};
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ impl Apps {
                 uid,
             }),
             siblings: Vec::new(),
-            cluster_name: recorded(object),
+            cluster: recorded(object),
         }
     }
 
@@ -61,7 +62,7 @@ impl Apps {
         let siblings = sets.iter().map(|set| identity(namespace, AppKind::ReplicaSet, set)).collect();
         Ok(ResolvedApp {
             app: identity(namespace, AppKind::ReplicaSet, &current),
-            cluster_name: recorded(&current).or_else(|| recorded(object)),
+            cluster: recorded(&current).or_else(|| recorded(object)),
             deployment: Some(deployment),
             siblings,
         })
@@ -95,18 +96,18 @@ impl Apps {
                 app: AppIdentity { namespace: namespace.to_owned(), kind, name, uid },
                 deployment: None,
                 siblings: Vec::new(),
-                cluster_name: None,
+                cluster: None,
             }),
         }
     }
 
     /// A driver of a Deployment whose cluster outlives rollouts finds that cluster.
     async fn with_cluster_of_deployment(&self, resolved: ResolvedApp) -> Result<ResolvedApp, ProviderError> {
-        let (None, Some(deployment)) = (&resolved.cluster_name, &resolved.deployment) else {
+        let (None, Some(deployment)) = (&resolved.cluster, &resolved.deployment) else {
             return Ok(resolved);
         };
         let object = self.object(AppKind::Deployment, &deployment.namespace, &deployment.name).await?;
-        Ok(ResolvedApp { cluster_name: object.as_ref().and_then(recorded), ..resolved })
+        Ok(ResolvedApp { cluster: object.as_ref().and_then(recorded), ..resolved })
     }
 }
 
@@ -120,11 +121,14 @@ fn identity(namespace: &str, kind: AppKind, object: &Value) -> AppIdentity {
     }
 }
 
-/// The cluster that an app's object names for its drivers.
-fn recorded(object: &Value) -> Option<String> {
+/// The cluster that an app's object names for its drivers, with its id if Muster wrote that.
+fn recorded(object: &Value) -> Option<(String, Option<ClusterId>)> {
     let metadata = &object["metadata"];
-    let label = metadata["labels"][USES].as_str()?;
-    // Of an app that was attached to clusters of others the label says only that it is watched.
-    let attached = metadata["annotations"][ALL_USES].as_str().unwrap_or_default();
-    (attached.is_empty() || attached.contains(label)).then(|| label.to_owned())
+    let name = metadata["labels"][USES].as_str()?;
+    let uses: Vec<Value> = metadata["annotations"][ALL_USES]
+        .as_str()
+        .and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default();
+    let id = uses.iter().find(|used| used["name"] == name).and_then(|used| used["id"].as_str()?.parse().ok());
+    Some((name.to_owned(), id))
 }

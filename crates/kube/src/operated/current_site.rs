@@ -53,8 +53,7 @@ impl Operated {
         !is_gone && is_older()
     }
 
-    /// The content of a cluster's root, if it is other than the row has stored and if the row takes it over: it is shown
-    /// by APIs, or the cluster is external.
+    /// The content of a cluster's root, if it is other than the row has stored.
     pub(super) async fn changed_content(
         &self,
         stand: &Stand,
@@ -66,10 +65,6 @@ impl Operated {
         else {
             return Ok(None);
         };
-        let is_external = cluster.id.to_string() == root.uid;
-        if !is_external && !stand.flavor.is_shown() {
-            return Ok(None);
-        }
         if let Some(recent) = stand.sites.recent_content(&root.uid, digest) {
             return Ok(Some(recent.parse(stand.flavor)));
         }

@@ -150,7 +150,7 @@ impl PageScope {
             namespace,
             ids,
             cluster,
-            current,
+            with_uses,
             sort: _,
             after: _,
             limit: _,
@@ -161,7 +161,7 @@ impl PageScope {
             .with("namespace", namespace)
             .with("ids", ids)
             .with("cluster", cluster)
-            .with("current", [current])
+            .with("with_uses", [with_uses])
     }
 
     pub(crate) fn image_templates(query: &ImageTemplateQuery, sort_by: &str) -> Self {

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use muster_core::app::{App, AppState, Process};
 use muster_core::event::Event;
-use muster_core::ids::{AppId, EngineId};
+use muster_core::ids::{AppId, ClusterId, EngineId};
 use muster_core::time::{TimeSpan, Timestamp};
 
 use super::duty;
@@ -19,8 +19,8 @@ pub struct RegisterApp {
     pub app: App,
     /// The length of its lease, if it has one.
     pub lease: Option<TimeSpan>,
-    /// The name of a cluster to record, unless one is recorded.
-    pub cluster_name: Option<String>,
+    /// The name of a cluster to record, and the cluster if it is there, unless one is recorded.
+    pub cluster: Option<(String, Option<ClusterId>)>,
 }
 
 impl Command for RegisterApp {
@@ -42,11 +42,11 @@ impl Command for RegisterApp {
                 },
                 None => App { lease_until, ..self.app.clone() },
             };
-            if let Some(name) = &self.cluster_name
+            if let Some((name, id)) = &self.cluster
                 && (app.cluster_name.is_empty() || is_gone(tx, &app).await?)
             {
                 app.cluster_name.clone_from(name);
-                app.cluster_id = None;
+                app.cluster_id = *id;
             }
             if app.id == self.app.id && !apps::insert(tx, &app).await? {
                 // Two drivers came at once: run again, and find the other's row.

@@ -33,8 +33,8 @@ pub struct AppQuery {
     pub ids: Vec<AppId>,
     /// Those that use this cluster.
     pub cluster: Option<ClusterId>,
-    /// Those that have not ended, or use a cluster still.
-    pub current: bool,
+    /// Only those that use a cluster.
+    pub with_uses: bool,
     /// The order; ids break ties.
     pub sort: Vec<(AppSort, Direction)>,
     /// Behind this.
@@ -92,8 +92,8 @@ impl Store {
                 "EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id AND u.cluster_id = {place})"
             ));
         }
-        if query.current {
-            filter.add("(state <> 'gone' OR EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id))");
+        if query.with_uses {
+            filter.add("EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id)");
         }
         let selection = Selection {
             after: query.after.as_ref(),

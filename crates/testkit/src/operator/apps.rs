@@ -75,7 +75,7 @@ impl AppProvider for FakeApps {
                 app: app.clone(),
                 deployment: None,
                 siblings: Vec::new(),
-                cluster_name: None,
+                cluster: None,
             })
             .collect())
     }

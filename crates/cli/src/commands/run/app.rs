@@ -75,7 +75,8 @@ impl Driver {
             app: pod.map_or_else(|| format!("run-{}", suffix()), |pod| format!("pod/{pod}")),
             provider: provider.to_owned(),
             process,
-            cluster: cluster.clone().unwrap_or_else(|| format!("cluster-{}", suffix())),
+            // A name that was given is recorded once its cluster is there.
+            cluster: if cluster.is_none() { format!("cluster-{}", suffix()) } else { String::new() },
             across_rollouts,
         };
         let answer = client.ask(async |client| client.apps().register_app(request.clone()).await).await?;
@@ -91,6 +92,11 @@ impl Driver {
             is_command,
             renewal,
         })
+    }
+
+    /// Whether it is a command, and not an app that goes on without this driver.
+    pub(super) const fn is_command(&self) -> bool {
+        self.is_command
     }
 
     /// Whether a cluster that is marked with this app is its own.

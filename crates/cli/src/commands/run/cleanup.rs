@@ -44,7 +44,10 @@ impl Launcher {
         if !cluster.ephemeral {
             say!("cluster is not ephemeral");
             say!("cluster not deleted '{name}'");
-            self.detach(cluster).await;
+            // The next driver of an app that goes on finds its cluster by this.
+            if self.driver.is_command() {
+                self.detach(cluster).await;
+            }
             self.end_app().await;
             return;
         }

@@ -1,12 +1,13 @@
 //! Running the command: its signals, and how it ends.
 
+use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::Result;
 use muster_core::ephemeral::AppStatus;
-use rustix::process::{Pid, Signal as Number, kill_process_group};
+use rustix::process::{Pid, Signal as Number, kill_process, kill_process_group};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
@@ -58,6 +59,12 @@ impl Signals {
     }
 }
 
+/// Whether the command has a process group of its own. On a terminal it shares that of its launcher: otherwise it could not
+/// read from the terminal. Ctrl-C then reaches both.
+pub(super) fn has_own_group() -> bool {
+    !std::io::stdin().is_terminal()
+}
+
 /// How a command ended.
 pub(super) struct Ended {
     pub(super) status: AppStatus,
@@ -88,12 +95,15 @@ impl Launcher {
         if let Some(pid) = pid {
             self.hand_over(pid).await;
         }
-        let group = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let own_group = has_own_group();
+        let leader = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let send = |signal: Number| {
-            if let Some(group) = group {
-                // A group without a process needs no signal.
-                let _ = kill_process_group(group, signal);
-            }
+            // What has ended needs no signal.
+            let _ = match leader {
+                Some(leader) if own_group => kill_process_group(leader, signal),
+                Some(leader) => kill_process(leader, signal),
+                None => Ok(()),
+            };
         };
         let mut killed_at = None;
         let mut status = AppStatus::Completed;
@@ -113,7 +123,9 @@ impl Launcher {
                     }
                     say!("Received a termination signal");
                     status = AppStatus::Terminated;
-                    send(ending.signal());
+                    if own_group || ending == Ending::Terminate {
+                        send(ending.signal());
+                    }
                     killed_at.get_or_insert_with(|| Instant::now() + PATIENCE);
                 }
                 () = patience => {
@@ -124,8 +136,10 @@ impl Launcher {
             }
         };
         if status == AppStatus::Terminated {
-            // What the command left behind in its group ends with it.
-            send(Number::KILL);
+            if own_group {
+                // What the command left behind in its group ends with it.
+                send(Number::KILL);
+            }
             say!("Subprocess stopped");
         }
         Ok(Ended { status, code: code(ended) })

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,28 +38,45 @@ impl Program {
             let folders = env::var_os("PATH").unwrap_or_default();
             env::split_paths(&folders).map(|folder| folder.join(path)).collect()
         };
-        if places.iter().any(|place| is_executable(place)) {
+        if let Some(place) = places.iter().find(|place| is_executable(place)) {
+            check_interpreter(place)?;
             return Ok(Self::Executable { file: first.clone(), arguments });
         }
         let shown = path.display();
-        if places.iter().any(|place| place.is_file()) {
+        if places.iter().any(|place| place.exists()) {
             return Err(Failure::new(Exit::CannotRun, format!("the command '{shown}' is not executable")));
         }
         Err(Failure::new(Exit::NoSuchCommand, format!("there is no command '{shown}': nothing was created")))
     }
 
     /// The command, attached to this process; a script needs the cluster's Python.
-    pub(super) fn command(&self, python: Option<&str>) -> Command {
+    pub(super) fn command(&self, python: Option<&str>, own_group: bool) -> Command {
         match self {
-            Self::Executable { file, arguments } => attached::command(file, arguments),
+            Self::Executable { file, arguments } => attached::command(file, arguments, own_group),
             Self::Script { file, arguments } => {
                 let python = OsString::from(python.unwrap_or("python3"));
                 let all: Vec<OsString> =
                     std::iter::once(file.clone().into_os_string()).chain(arguments.iter().cloned()).collect();
-                attached::command(&python, &all)
+                attached::command(&python, &all, own_group)
             }
         }
     }
+}
+
+/// Refuses a script whose interpreter is missing.
+fn check_interpreter(file: &Path) -> Result<(), Failure> {
+    let mut begin = [0; 256];
+    let read = std::fs::File::open(file).and_then(|mut opened| opened.read(&mut begin)).unwrap_or(0);
+    let Some(line) = begin[..read].strip_prefix(b"#!") else { return Ok(()) };
+    let line =
+        String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
+    let interpreter = line.split_whitespace().next().unwrap_or_default();
+    if interpreter.is_empty() || Path::new(interpreter).exists() {
+        return Ok(());
+    }
+    let what =
+        format!("'{}' needs '{interpreter}', which does not exist: nothing was created", file.display());
+    Err(Failure::new(Exit::NoSuchCommand, what))
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -89,5 +107,11 @@ mod tests {
         assert_eq!(find(&["./no/such"]).expect_err("it does not exist").exit, Exit::NoSuchCommand);
         let refused = find(&[plain.to_str().expect("a path")]).expect_err("it is not executable");
         assert_eq!(refused.exit, Exit::CannotRun);
+        let folder_name = folder.path().to_str().expect("a path");
+        assert_eq!(find(&[folder_name]).expect_err("it is a folder").exit, Exit::CannotRun);
+        std::fs::write(&plain, "#!/no/such/interpreter\n").expect("a script");
+        std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let refused = find(&[plain.to_str().expect("a path")]).expect_err("its interpreter does not exist");
+        assert_eq!(refused.exit, Exit::NoSuchCommand);
     }
 }

@@ -210,7 +210,7 @@ fn kind(ephemeral: bool) -> &'static str {
 
 fn foreign(launcher: &Launcher, found: &Shown) -> Failure {
     let (theirs, own) = (&found.app, &launcher.driver.name);
-    let what = format!("error, ephemeral cluster belongs to deployment {theirs} and this is {own}, exiting");
+    let what = format!("ephemeral cluster belongs to deployment {theirs} and this is {own}, exiting");
     Failure::new(Exit::Refused, what)
 }
 

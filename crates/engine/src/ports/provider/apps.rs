@@ -33,8 +33,8 @@ pub struct ResolvedApp {
     pub deployment: Option<AppIdentity>,
     /// Other apps that the same name stands for, when a cluster is deleted: all replica sets of a Deployment.
     pub siblings: Vec<AppIdentity>,
-    /// The name of the cluster that its object says it uses.
-    pub cluster_name: Option<String>,
+    /// The cluster that its object says its drivers use, with its id if Muster wrote that.
+    pub cluster: Option<(String, Option<ClusterId>)>,
 }
 
 /// What was observed of an app.
