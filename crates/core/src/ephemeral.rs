@@ -82,7 +82,7 @@ string_enum! {
 }
 
 impl LeaveRule {
-    /// What users are told; scripts compare the first three.
+    /// The message for users; scripts compare the first three.
     pub const fn message(self) -> &'static str {
         match self {
             Self::NotEphemeral => "cluster is not ephemeral",

@@ -39,7 +39,7 @@ const USES: &str = "uses-oshinko-cluster";
 /// The annotation of an app with all clusters that it uses, and their ids.
 const ALL_USES: &str = "muster.dev/uses-clusters";
 
-/// Changes that may wait for whoever follows them.
+/// Changes that may wait to be read.
 const CHANGES: usize = 1024;
 
 const DEPLOYMENT: Kind = Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };

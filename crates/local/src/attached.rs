@@ -1,4 +1,4 @@
-//! Commands that end with whoever started them: a stage sets the parent-death signal, then becomes the command.
+//! Commands that end with the process that started them: a stage sets the parent-death signal, then becomes the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,12 +1,12 @@
 //! Apps on Kubernetes: rules of deletion by the command line, and clusters that end without anyone asking.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use muster_testkit::{Process, eventually};
+use muster_testkit::eventually;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -38,23 +38,23 @@ fn set(name: &str, replicas: u32) -> Value {
     json!({"replicas": replicas, "selector": {"matchLabels": labels(name)}, "template": template(name)})
 }
 
-struct Bed {
-    harness: Harness,
-    server: Server,
+pub(crate) struct Bed {
+    pub(crate) harness: Harness,
+    pub(crate) server: Server,
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
 }
 
 impl Bed {
-    async fn open() -> Option<Self> {
+    pub(crate) async fn open() -> Option<Self> {
         let harness = Harness::with(None).await?;
         let server = harness.server(SHORT_GRACE).await;
         Some(Self { harness, server })
     }
 
-    fn muster(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn muster(&self, arguments: &[&str]) -> Output {
         self.harness.muster(&self.server, arguments)
     }
 
@@ -66,12 +66,12 @@ impl Bed {
     }
 
     /// A Spark cluster without workers, which needs no operator.
-    fn create(&self, name: &str, more: &[&str]) -> Output {
+    pub(crate) fn create(&self, name: &str, more: &[&str]) -> Output {
         let own = ["create", name, "--framework", "spark", "--workers", "0", "--provider", "kubernetes"];
         self.muster(&[&own, more].concat())
     }
 
-    async fn deployment(&self, name: &str) -> String {
+    pub(crate) async fn deployment(&self, name: &str) -> String {
         let deployments = self.harness.namespace.api::<Deployment>();
         deployments.create(&PostParams::default(), &object(name, &set(name, 1))).await.expect("a Deployment");
         self.replica_set(name, None).await
@@ -90,7 +90,7 @@ impl Bed {
         .await
     }
 
-    async fn pod_of(&self, app: &str) -> String {
+    pub(crate) async fn pod_of(&self, app: &str) -> String {
         let pods = self.harness.namespace.api::<Pod>();
         let chosen = ListParams::default().labels(&format!("app={app}"));
         eventually("a pod", PATIENCE, async || {
@@ -102,14 +102,14 @@ impl Bed {
     }
 
     /// Ends all driver pods at once, as a kubelet does in the end.
-    async fn end_pods(&self) {
+    pub(crate) async fn end_pods(&self) {
         let pods = self.harness.namespace.api::<Pod>();
         let chosen = ListParams::default().labels(&format!("{}={}", DRIVER.0, DRIVER.1));
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         pods.delete_collection(&now, &chosen).await.expect("pods can be deleted");
     }
 
-    async fn is_gone(&self, cluster: &str) {
+    pub(crate) async fn is_gone(&self, cluster: &str) {
         eventually(&format!("cluster {cluster} is gone"), PATIENCE, async || {
             let got = self.muster(&["get", cluster]);
             if got.status.code() == Some(4) { Ok(()) } else { Err(text(&got)) }
@@ -117,7 +117,7 @@ impl Bed {
         .await;
     }
 
-    fn is_there(&self, cluster: &str) {
+    pub(crate) fn is_there(&self, cluster: &str) {
         let shown = said(&self.muster(&["get", cluster]));
         assert!(!shown.contains("DELETING"), "{shown}");
     }
@@ -127,7 +127,7 @@ impl Bed {
         found.metadata.labels.unwrap_or_default().remove("uses-oshinko-cluster")
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         let all = DeleteParams::background();
         let (chosen, namespace) = (ListParams::default(), &self.harness.namespace);
         let _ = namespace.api::<Deployment>().delete_collection(&all, &chosen).await;
@@ -192,7 +192,7 @@ async fn the_rules_of_deletion_hold_on_the_command_line() {
 }
 
 impl Bed {
-    async fn scale(&self, deployment: &str, replicas: u32) {
+    pub(crate) async fn scale(&self, deployment: &str, replicas: u32) {
         let patch = json!({"spec": {"replicas": replicas}});
         let deployments = self.harness.namespace.api::<Deployment>();
         let patched = deployments.patch(deployment, &PatchParams::default(), &Patch::Merge(&patch)).await;
@@ -443,68 +443,6 @@ async fn apps_are_attached_to_shared_clusters_and_listed() {
     bed.close().await;
 }
 
-impl Bed {
-    /// The launcher of a driver pod, which the test starts in the place of a kubelet.
-    fn driver(&self, pod: &str) -> Process {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        command.args(["run", "--framework", "spark", "--workers", "0", "--"]);
-        command.args(["sh", "-c", "echo begun $MUSTER_CLUSTER; exec sleep 600"]);
-        command.env("MUSTER_DATA_DIR", self.server.data()).env("MUSTER_NO_AUTOSTART", "1");
-        command.env("POD_NAME", pod).env("POD_NAMESPACE", self.harness.namespace.name());
-        command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
-        Process::spawn("muster", &command)
-    }
-}
-
-#[tokio::test]
-async fn the_next_driver_of_an_app_uses_the_cluster_of_the_last_one() {
-    let Some(bed) = Bed::open().await else { return };
-    bed.deployment("bob").await;
-    let pod = bed.pod_of("bob").await;
-    let mut driver = bed.driver(&pod);
-    let begun = driver.wait_for_line("begun cluster-", PATIENCE).await;
-    let cluster = begun.trim().rsplit(' ').next().expect("a name").to_owned();
-    assert!(driver.tail().contains("cannot be reached from here"), "{}", driver.tail());
-    // Its pod is evicted: another one will come.
-    driver.terminate();
-    let status = driver.wait_for_exit(PATIENCE).await;
-    assert_eq!(status.code(), Some(143), "{}", driver.tail());
-    assert!(driver.tail().contains("driver replica count > 0"), "{}", driver.tail());
-    bed.is_there(&cluster);
-    bed.end_pods().await;
-    let next = eventually("another pod", PATIENCE, async || {
-        let next = bed.pod_of("bob").await;
-        if next == pod { Err(next) } else { Ok(next) }
-    })
-    .await;
-    let mut driver = bed.driver(&next);
-    driver.wait_for_line(&format!("begun {cluster}"), PATIENCE).await;
-    assert!(driver.tail().contains(&format!("Found cluster {cluster}")), "{}", driver.tail());
-    // The app is scaled down: no driver comes back.
-    bed.scale("bob", 0).await;
-    driver.terminate();
-    driver.wait_for_exit(PATIENCE).await;
-    assert!(driver.tail().contains(&format!("cluster \"{cluster}\" deleted")), "{}", driver.tail());
-    bed.is_gone(&cluster).await;
-    bed.close().await;
-}
-
-#[tokio::test]
-async fn drivers_of_one_app_that_start_together_share_a_cluster() {
-    let Some(bed) = Bed::open().await else { return };
-    bed.deployment("bob").await;
-    let pod = bed.pod_of("bob").await;
-    let (mut one, mut two) = (bed.driver(&pod), bed.driver(&pod));
-    let line = one.wait_for_line("begun cluster-", PATIENCE).await;
-    let same = two.wait_for_line("begun cluster-", PATIENCE).await;
-    assert_eq!(line, same);
-    for driver in [&mut one, &mut two] {
-        driver.terminate();
-        driver.wait_for_exit(PATIENCE).await;
-    }
-    bed.close().await;
-}
-
 #[tokio::test]
 async fn the_label_of_the_object_wins_over_the_row() {
     let Some(bed) = Bed::open().await else { return };
@@ -530,42 +468,5 @@ async fn the_label_of_the_object_wins_over_the_row() {
     shows("<shared>").await;
     bed.ends(&delete, 3, "cluster is not ephemeral");
     said(&bed.muster(&["delete", "own"]));
-    bed.close().await;
-}
-
-#[tokio::test]
-async fn a_driver_without_a_name_is_not_bound_by_names_that_could_not_be_used() {
-    let Some(bed) = Bed::open().await else { return };
-    bed.deployment("ann").await;
-    bed.deployment("bob").await;
-    let pod = bed.pod_of("bob").await;
-    said(&bed.create("hers", &["--app", "ann", "--ephemeral"]));
-    said(&bed.create("shared", &[]));
-    let run = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        command.args(
-            [&["run", "--framework", "spark", "--workers", "0", "--wait", "1s"], more, &["--", "true"]]
-                .concat(),
-        );
-        command.env("MUSTER_DATA_DIR", bed.server.data()).env("MUSTER_NO_AUTOSTART", "1");
-        command.env("POD_NAME", &pod).env("POD_NAMESPACE", bed.harness.namespace.name());
-        command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
-        command.output().expect("the binary runs")
-    };
-    let refused = run(&["--cluster", "hers"]);
-    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
-    let invalid = run(&["--cluster", "Bad_Name"]);
-    assert_eq!(invalid.status.code(), Some(2), "{}", text(&invalid));
-    // One that it was attached to and has left is not its cluster any more.
-    said(&bed.muster(&["app", "attach", "deploy/bob", "--cluster", "shared"]));
-    said(&bed.muster(&["app", "detach", "deploy/bob", "--cluster", "shared"]));
-    let own = run(&[]);
-    assert_eq!(own.status.code(), Some(0), "{}", text(&own));
-    assert!(text(&own).contains("Didn't find cluster cluster-"), "{}", text(&own));
-    // A shared cluster that a driver made is used by the next one.
-    let first = run(&["--shared"]);
-    let next = run(&["--shared"]);
-    assert!(text(&first).contains("creating shared cluster"), "{}", text(&first));
-    assert!(text(&next).contains("Found cluster cluster-"), "{}", text(&next));
     bed.close().await;
 }

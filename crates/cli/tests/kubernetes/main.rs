@@ -1,6 +1,7 @@
 //! The real server and its commands on a real Kubernetes.
 
 mod apps;
+mod apps_drivers;
 mod apps_outage;
 mod chaos;
 mod commands;

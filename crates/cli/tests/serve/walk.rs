@@ -243,7 +243,10 @@ impl Target {
             fields.push(("id", text(&self.action)));
         }
         if is_of_apps(method) {
-            fields.extend([("id", text(&self.app)), ("app", text(&self.name))]);
+            fields.push(("id", text(&self.app)));
+            if !method.grpc_path.ends_with("/ListApps") {
+                fields.push(("app", text(&self.name)));
+            }
             if !method.grpc_path.ends_with("/RegisterApp") && !method.grpc_path.ends_with("/ListApps") {
                 fields.push(("cluster", text(&self.name)));
             }

@@ -2,7 +2,7 @@
 //!
 //! One engine at a time does this for an instance. Changes of apps and commits wake it. An app has to be gone for the
 //! whole grace period, as this engine observes it: the period begins again after a start, after another engine had the
-//! duty, and whenever the app cannot be observed. It is measured by a clock that nobody sets.
+//! duty, and whenever the app cannot be observed. It is measured by a clock that cannot be set.
 
 mod decide;
 mod marks;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use muster_core::app::{App, AppState, EphemeralMark};
+use muster_core::app::{App, AppKind, AppState, EphemeralMark};
 use muster_core::cluster::Cluster;
 use muster_core::ephemeral::AppStanding;
 use muster_core::event::{Event, Level};
@@ -56,7 +56,6 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         watched: HashMap::new(),
         followed: HashMap::new(),
         ended,
-        all: true,
         marks: true,
     };
     loop {
@@ -101,6 +100,8 @@ fn changes(provider: &Arc<dyn Provider>) -> BoxStream<'static, AppChange> {
 /// A cluster whose app is watched.
 struct Watched {
     uid: String,
+    /// Its app is a command, whose row says what becomes of it.
+    is_command: bool,
     /// When its app is observed next.
     next: Instant,
     watch: Watch,
@@ -115,8 +116,6 @@ struct AppWatcher<'e> {
     /// Processes whose end is waited for.
     followed: HashMap<AppId, tokio::task::AbortHandle>,
     ended: mpsc::Sender<AppId>,
-    /// All ephemeral clusters have to be read.
-    all: bool,
     /// Objects of apps may not say what they should.
     marks: bool,
 }
@@ -130,9 +129,13 @@ impl Drop for AppWatcher<'_> {
 }
 
 impl AppWatcher<'_> {
-    fn schedule(&mut self, ChangedClusters { all, clusters, apps }: ChangedClusters) {
-        self.all |= all || apps || !clusters.is_empty();
+    fn schedule(&mut self, ChangedClusters { all, apps, .. }: ChangedClusters) {
         self.marks |= all || apps;
+        if all || apps {
+            let now = Instant::now();
+            let commands = self.watched.values_mut().filter(|watched| watched.is_command);
+            commands.for_each(|watched| watched.next = now);
+        }
     }
 
     fn changed(&mut self, change: &AppChange) {
@@ -155,7 +158,7 @@ impl AppWatcher<'_> {
 
     fn forget(&mut self) {
         self.watched.clear();
-        (self.all, self.marks) = (true, true);
+        self.marks = true;
     }
 
     fn next(&self) -> Instant {
@@ -194,14 +197,15 @@ impl AppWatcher<'_> {
                 continue;
             };
             let known = before.remove(&cluster.id).filter(|known| known.uid == mark.uid);
-            let watched = known.unwrap_or_else(|| Watched {
+            let new = || Watched {
                 uid: mark.uid.clone(),
+                is_command: mark.kind == Some(AppKind::Command),
                 next: now,
                 watch: Watch::default(),
-            });
+            };
+            let watched = known.unwrap_or_else(new);
             self.watched.insert(cluster.id, watched);
         }
-        self.all = false;
     }
 
     async fn holds_duty(&self) -> Result<bool, StoreError> {
@@ -257,7 +261,9 @@ impl AppWatcher<'_> {
         if step == Step::End && !self.end(cluster, mark, marked).await? {
             return Ok(false);
         }
-        self.watched.insert(cluster.id, Watched { uid: mark.uid.clone(), next, watch });
+        if let Some(known) = self.watched.get_mut(&cluster.id) {
+            (known.next, known.watch) = (next, watch);
+        }
         Ok(true)
     }
 
@@ -277,7 +283,7 @@ impl AppWatcher<'_> {
             (Arc::clone(processes), process.clone(), self.ended.clone(), app.id);
         let waiting = async move {
             processes.wait_for_end(&process).await;
-            // The watcher has ended if nobody receives this.
+            // If this is not received, the watcher has ended.
             let _ = ended.send(id).await;
         };
         // The command of an app may be another process than its launcher, which was followed first.

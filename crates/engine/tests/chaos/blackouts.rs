@@ -21,7 +21,8 @@ const CLAIMS: &str = "UPDATE clusters SET status";
 
 /// Transactions of the engine that is cut off: they do nothing and keep their locks.
 const GHOSTS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                      AND application_name = 'cut_off' AND state = 'idle in transaction'";
+                      AND application_name = 'cut_off' AND state = 'idle in transaction' \
+                      AND backend_xid IS NOT NULL";
 
 /// The address of a database behind a proxy, for the engine that is cut off.
 fn address(proxy: &PostgresProxy) -> String {

@@ -80,6 +80,11 @@ impl Scenario {
 
     /// An ephemeral cluster of an app.
     async fn over(harness: Harness, app: App, lease: Option<TimeSpan>) -> Self {
+        let (app, cluster) = Self::cluster_of(&harness, app, lease).await;
+        Self { harness, app, cluster }
+    }
+
+    async fn cluster_of(harness: &Harness, app: App, lease: Option<TimeSpan>) -> (App, Cluster) {
         let register = RegisterApp { app, lease, cluster: None };
         let app = harness.store().register_app(register).await.expect("an app");
         let cluster = Cluster {
@@ -94,7 +99,7 @@ impl Scenario {
             harness.engine.create_cluster_for(cluster.clone(), recipe, true, Some(app.id), caller());
         let created = created.await.expect("a new cluster");
         harness.ended(created.action.id).await;
-        Self { harness, app, cluster }
+        (app, cluster)
     }
 
     async fn deletions(&self) -> Vec<Action> {
@@ -222,26 +227,22 @@ async fn two_replicas_delete_a_cluster_once() {
 }
 
 async fn leased(kind: Kind) -> Option<Scenario> {
-    let lease = TimeSpan::from_millis(400);
-    let harness = setup().config(config(TimeSpan::default(), lease)).open(kind).await?;
+    let harness = setup().config(config(TimeSpan::default(), LONG)).open(kind).await?;
     let command = AppIdentity { kind: AppKind::Command, ..identity("run-1") };
-    Some(Scenario::over(harness, app(command), Some(LONG)).await)
+    Some(Scenario::over(harness, app(command), Some(SHORT)).await)
 }
 
 #[database_test(leased)]
-async fn a_command_that_renews_its_lease_keeps_its_cluster(scenario: Scenario) {
-    let id = scenario.app.id;
+async fn a_command_that_renews_its_lease_keeps_its_cluster_and_a_silent_one_does_not(scenario: Scenario) {
+    // Its own lease has lapsed by the end of this, or will.
+    let other = AppIdentity { kind: AppKind::Command, ..identity("run-2") };
+    let (renewed, kept) = Scenario::cluster_of(&scenario.harness, app(other), Some(LONG)).await;
     let store = scenario.harness.store();
-    eventually("the command is observed", PATIENCE, async || {
-        let renewed =
-            store.renew_app(RenewApp { id, lease: Some(LONG), process: None }).await.expect("a row");
-        if renewed.state == AppState::Running { Ok(()) } else { Err(format!("{renewed:?}")) }
-    })
-    .await;
-    assert!(scenario.deletions().await.is_empty());
-    // From here on it is silent.
-    store.renew_app(RenewApp { id, lease: Some(TimeSpan::default()), process: None }).await.expect("a row");
+    let again = RenewApp { id: renewed.id, lease: Some(LONG), process: None };
+    let again = store.renew_app(again).await.expect("a row");
+    assert!(again.lease_until > renewed.lease_until, "{again:?}");
     scenario.is_deleted().await;
+    assert_eq!(scenario.harness.cluster(kept.id).await.status, ClusterStatus::Active);
 }
 
 #[database_test(no_grace)]

@@ -21,7 +21,7 @@ impl MarkedApps {
     }
 
     fn publish(&self, change: AppChange) {
-        // Nobody may be following: then everything is observed at the beginning.
+        // Without a reader this is lost: a reader observes everything at its beginning.
         let _ = self.changes.send(change);
     }
 

@@ -9,7 +9,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 use super::duty;
 use crate::error::StoreError;
 use crate::rows::{apps, events};
-use crate::transaction::{Command, Transaction};
+use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 
 /// Registers an app, or finds the row that its object has.
@@ -53,6 +53,7 @@ impl Command for RegisterApp {
                 return Err(StoreError::Contended("an app was registered at the same time".to_owned()));
             }
             apps::update(tx, &app).await?;
+            tx.touch(Touched::Apps);
             Ok(app)
         })
     }
@@ -95,6 +96,10 @@ impl Command for RenewApp {
         Box::pin(async move {
             let lease_until = lease_until(tx, self.lease).await?;
             let found = apps::lock(tx, self.id).await?;
+            // A renewal alone changes nothing that is waited for.
+            if self.process.is_some() || found.state != AppState::Running {
+                tx.touch(Touched::Apps);
+            }
             let app = App {
                 process: self.process.clone().or(found.process),
                 lease_until: lease_until.or(found.lease_until),
@@ -126,6 +131,7 @@ impl Command for EndApp {
             let ended_at = found.ended_at.or(Some(self.now));
             let app = App { lease_until: None, process: None, state: AppState::Gone, ended_at, ..found };
             apps::update(tx, &app).await?;
+            tx.touch(Touched::Apps);
             Ok(app)
         })
     }

@@ -100,7 +100,7 @@ impl ChangeAppUse {
     }
 }
 
-/// A cluster whose row nobody else changes until the transaction ends.
+/// A cluster whose row is locked until the transaction ends.
 struct HeldCluster {
     leaving: bool,
     mark: Option<EphemeralMark>,

@@ -95,9 +95,7 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, app: &App) -> Result<(), St
         app.state.as_str(),
         app.ended_at,
     ];
-    tx.execute(UPDATE, row).await?;
-    tx.touch(Touched::Apps);
-    Ok(())
+    tx.execute(UPDATE, row).await.map(drop)
 }
 
 /// The app that a condition on `$1`, `$2` names.
@@ -111,7 +109,7 @@ pub(crate) async fn find(
     row.as_ref().map(read).transpose()
 }
 
-/// The app of this id, which nobody else changes until the transaction ends.
+/// The app of this id, whose row is locked until the transaction ends.
 pub(crate) async fn lock(tx: &mut Transaction<'_>, id: AppId) -> Result<App, StoreError> {
     let condition = format!("id = $1{}", tx.dialect().for_update());
     let missing = || StoreError::NotFound { kind: "app", given: id.to_string() };
