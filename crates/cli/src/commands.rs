@@ -185,6 +185,11 @@ fn is_on_kubernetes(instance: &str) -> bool {
     instance.provider() == "kubernetes"
 }
 
+/// Whether programs can use a cluster in this state.
+fn is_usable(state: &str) -> bool {
+    matches!(state, "ACTIVE" | "WARNING" | "RESIZING")
+}
+
 /// A number as the wire counts; no list is longer.
 fn count(length: usize) -> Option<i32> {
     i32::try_from(length).ok()

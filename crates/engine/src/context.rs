@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_store::Store;
+use muster_store::commands::TakeDuty;
+use muster_store::{Store, StoreError};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,6 +89,14 @@ impl Context {
     /// The lease that this engine has now.
     pub(crate) fn lease(&self) -> Arc<Lease> {
         Arc::clone(&self.lease.read())
+    }
+
+    /// Takes a duty, or keeps it; false if another engine has it.
+    pub(crate) async fn holds_duty(&self, duty: &str) -> Result<bool, StoreError> {
+        let take = TakeDuty { name: duty.to_owned(), engine: self.lease().id };
+        let ours = self.store.take_duty(take).await?;
+        self.metrics.duty(duty, ours);
+        Ok(ours)
     }
 
     pub(crate) fn replace_lease(&self, lease: Arc<Lease>) {

@@ -21,7 +21,7 @@ use muster_core::cluster::Framework;
 
 pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
 pub use metadata::USER;
-pub use object::{Kind, Manifest, POD, Part, Watched};
+pub use object::{DEPLOYMENT, Kind, Manifest, POD, Part, Watched};
 pub use pod::resources;
 pub use pod_change::PodChange;
 pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};

@@ -18,7 +18,7 @@ use muster_core::app::{AppIdentity, AppKind, GivenApp};
 use muster_engine::ports::provider::{
     AppChange, AppMarks, AppObservation, AppProvider, ProviderError, ResolvedApp,
 };
-use muster_frameworks::kubernetes::{Kind, POD};
+use muster_frameworks::kubernetes::{DEPLOYMENT, Kind, POD};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,6 @@ const ALL_USES: &str = "muster.dev/uses-clusters";
 /// Changes that may wait to be read.
 const CHANGES: usize = 1024;
 
-const DEPLOYMENT: Kind = Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
 const REPLICA_SET: Kind = Kind { group: "apps", version: "v1", kind: "ReplicaSet", plural: "replicasets" };
 const STATEFUL_SET: Kind = Kind { group: "apps", version: "v1", kind: "StatefulSet", plural: "statefulsets" };
 const JOB: Kind = Kind { group: "batch", version: "v1", kind: "Job", plural: "jobs" };

@@ -86,7 +86,8 @@ pub(crate) fn dress(
     }
 }
 
-fn add(metadata: &mut Value, place: &str, key: &str, value: String) {
+/// Adds a label or an annotation.
+pub(crate) fn add(metadata: &mut Value, place: &str, key: &str, value: String) {
     match &mut metadata[place] {
         Value::Object(map) => drop(map.insert(key.to_owned(), value.into())),
         other => *other = Value::Object(Map::from_iter([(key.to_owned(), value.into())])),

@@ -5,16 +5,18 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use rustix::process::Signal;
+
 use crate::sys;
 
 /// The first argument of the stage.
 const STAGE: &str = "attached-stage";
 
 /// As shells say that there is no such command.
-const NO_SUCH_COMMAND: u8 = 127;
+pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
 /// As shells say that a command cannot be run.
-const CANNOT_RUN: u8 = 126;
+pub(crate) const CANNOT_RUN: u8 = 126;
 
 /// A command that gets SIGTERM when the thread that starts it ends, in a process group of its own if that is wanted.
 pub fn command(program: &OsStr, arguments: &[OsString], own_group: bool) -> Command {
@@ -35,7 +37,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent, arguments.next()) else { return Some(CANNOT_RUN.into()) };
-    match sys::end_with(parent) {
+    match sys::end_with(parent, Signal::TERM) {
         Ok(true) => {}
         // Its launcher has ended meanwhile.
         Ok(false) => return Some(ExitCode::FAILURE),

@@ -39,15 +39,9 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(process::set_child_subreaper(Some(process::getpid()))?)
 }
 
-/// Has the kernel kill us when our parent's thread ends. False if the parent is another already.
-pub(crate) fn die_with(parent: i32) -> io::Result<bool> {
-    process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    Ok(process::getppid().is_some_and(|found| found.as_raw_pid() == parent))
-}
-
-/// Has the kernel end us when our parent's thread ends. False if the parent is another already.
-pub(crate) fn end_with(parent: i32) -> io::Result<bool> {
-    process::set_parent_process_death_signal(Some(Signal::TERM))?;
+/// Has the kernel signal us when our parent's thread ends. False if the parent is another already.
+pub(crate) fn end_with(parent: i32, signal: Signal) -> io::Result<bool> {
+    process::set_parent_process_death_signal(Some(signal))?;
     Ok(process::getppid().is_some_and(|found| found.as_raw_pid() == parent))
 }
 

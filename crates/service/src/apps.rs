@@ -9,7 +9,7 @@ use muster_core::ephemeral::DriverEnd;
 use muster_core::event::{Event, Level};
 use muster_core::ids::{AppId, ClusterId, InstanceId};
 use muster_core::time::TimeSpan;
-use muster_engine::admission::apps::{DeletionForApp, FoundApp};
+use muster_engine::admission::apps::{self, DeletionForApp, FoundApp};
 use muster_engine::ports::provider::ResolvedApp;
 use muster_engine::{Caller, new_id};
 use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, EndApp, RegisterApp, RenewApp};
@@ -54,19 +54,13 @@ pub fn given_app(given: &str) -> Result<GivenApp, ServiceError> {
     })
 }
 
-/// Whether a cluster can have this name.
-fn is_cluster_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    name.starts_with(|first: char| first.is_ascii_lowercase())
-        && !name.ends_with('-')
-        && name.len() <= 53
-        && name.bytes().all(is_plain)
+fn ambiguous(given: &GivenApp, candidates: &[AppIdentity]) -> ServiceError {
+    ServiceError::invalid(apps::ambiguous(given, candidates)).code("AmbiguousApp")
 }
 
-fn ambiguous(given: &GivenApp, candidates: &[AppIdentity]) -> ServiceError {
-    let candidates: Vec<String> = candidates.iter().map(ToString::to_string).collect();
-    let message = format!("app '{}' is ambiguous: give one of {}", given.name, candidates.join(", "));
-    ServiceError::invalid(message).code("AmbiguousApp")
+fn not_found(app: &str, namespace: &str) -> ServiceError {
+    let message = format!("app '{app}' could not be found in namespace '{namespace}'");
+    ServiceError::not_found(message).code("AppNotFound")
 }
 
 fn no_deployment(app: &AppIdentity) -> ServiceError {
@@ -175,22 +169,12 @@ impl Service {
     ) -> Result<AppWithUses, ServiceError> {
         self.authorize_namespace(access, namespace)?;
         let Registration { app, process, cluster, across_rollouts } = registration;
-        if !cluster.is_empty() && !is_cluster_name(cluster) {
-            let message = format!(
-                "cluster '{cluster:.80}' cannot be the name of a cluster: small letters, digits and hyphens"
-            );
-            return Err(ServiceError::invalid(message).code("InvalidClusterName"));
-        }
         let cluster_name = (!cluster.is_empty()).then(|| cluster.to_owned());
         let Some(process) = process else {
             let found = self
                 .registered_object(access, instance, namespace, app, across_rollouts, cluster_name)
                 .await?;
-            let missing = || {
-                let message = format!("app '{app}' could not be found in namespace '{namespace}'");
-                ServiceError::not_found(message).code("AppNotFound")
-            };
-            let (app, deployment) = found.ok_or_else(missing)?;
+            let (app, deployment) = found.ok_or_else(|| not_found(app, namespace))?;
             return self.with_uses(app, deployment).await;
         };
         let given = given_app(app)?;
@@ -253,10 +237,7 @@ impl Service {
 
     /// The app of this id, if the caller may do with it what its operation does.
     async fn own_app(&self, access: &Access, namespace: &str, id: &str) -> Result<App, ServiceError> {
-        let missing = || {
-            let message = format!("app '{id}' could not be found in namespace '{namespace}'");
-            ServiceError::not_found(message).code("AppNotFound")
-        };
+        let missing = || not_found(id, namespace);
         let parsed: AppId = id
             .parse()
             .map_err(|error: muster_core::ids::InvalidId| ServiceError::invalid(format!("id: {error}")))?;
@@ -287,10 +268,7 @@ impl Service {
     ) -> Result<AppWithUses, ServiceError> {
         let found =
             self.registered_object(access, &cluster.instance, &cluster.namespace, app, false, None).await?;
-        let missing = || {
-            let message = format!("app '{app}' could not be found in namespace '{}'", cluster.namespace);
-            ServiceError::not_found(message).code("AppNotFound")
-        };
+        let missing = || not_found(app, &cluster.namespace);
         let (app, deployment) = match found {
             Some(found) => found,
             // An app that is gone may still have to leave a cluster.

@@ -1,7 +1,6 @@
 //! The gRPC service of apps.
 
 use muster_core::app::{AppUse as RowUse, Process};
-use muster_core::ids::InstanceId;
 use muster_core::unknown_fields::UnknownFields;
 use muster_proto::v1alpha2::app_service_server::AppService;
 use muster_proto::v1alpha2::{
@@ -22,13 +21,6 @@ type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// What apps can be sorted by; the first is the default.
 const SORTS: &[(&str, AppSort)] = &[("name", AppSort::Name), ("created_at", AppSort::CreatedAt)];
-
-impl CoreApi {
-    /// The instance at which apps of a provider are found.
-    fn instance_of_apps(&self, provider: &str) -> Result<InstanceId, ApiError> {
-        Ok(self.service.instance_of_apps(provider)?)
-    }
-}
 
 #[async_trait]
 impl AppService for CoreApi {
@@ -55,7 +47,7 @@ impl AppService for CoreApi {
             };
             query.cluster = Some(self.find(&access, &named).await?.id);
         }
-        let instance = self.instance_of_apps(&request.provider)?;
+        let instance = self.service.instance_of_apps(&request.provider).map_err(ApiError::from)?;
         let app = match (request.app.as_str(), &namespace) {
             ("", _) => None,
             (_, None) => {
@@ -75,7 +67,10 @@ impl AppService for CoreApi {
         let access = access(&request)?;
         let request = request.into_inner();
         let namespace = create::namespace(&request.namespace, "")?;
-        let instance = self.instance_of_apps(&request.provider)?;
+        if !request.cluster.is_empty() {
+            create::check_name(&request.cluster)?;
+        }
+        let instance = self.service.instance_of_apps(&request.provider).map_err(ApiError::from)?;
         let registration = Registration {
             app: &request.app,
             process: request.process.map(process),

@@ -86,6 +86,11 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
+/// Refuses what cannot be the name of a cluster.
+pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
+    label("cluster name", given, LONGEST_NAME)
+}
+
 /// Refuses a name that is no DNS-1035 label.
 fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -113,7 +118,7 @@ impl CoreApi {
         if given.name.is_empty() {
             return Err(ApiError::invalid("Cluster name is empty. Please specify a valid value."));
         }
-        label("cluster name", &given.name, LONGEST_NAME)?;
+        check_name(&given.name)?;
         plain("user", [&given.user])?;
         check_marks("label", &given.labels)?;
         plain("version", [&given.version])?;

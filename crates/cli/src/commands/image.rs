@@ -206,7 +206,8 @@ fn print_lines(text: &str) {
     }
 }
 
-async fn get(client: &mut Client, namespace: &str, name: &str) -> Result<ImageTemplate, Failure> {
+/// The image template of this name.
+pub(super) async fn get(client: &mut Client, namespace: &str, name: &str) -> Result<ImageTemplate, Failure> {
     let get = async |client: &Client| {
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         client.images().get_image_template(GetImageTemplateRequest { name, namespace }).await

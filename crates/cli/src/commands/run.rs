@@ -94,7 +94,7 @@ impl Run {
         {
             let dependencies = script::dependencies(file)?;
             if !dependencies.is_empty() {
-                let (name, image) = script::image(&mut client, &namespace, dependencies).await?;
+                let (name, image) = script::environment(&mut client, &namespace, dependencies).await?;
                 (self.spec.image, self.spec.image_template) = (None, Some(name));
                 script_python = Some(image);
             }

@@ -258,11 +258,8 @@ async fn observe_named(
     }
 }
 
-/// A name that fits several apps.
-pub(crate) fn ambiguous<'a>(
-    given: &GivenApp,
-    candidates: impl IntoIterator<Item = &'a AppIdentity>,
-) -> String {
+/// The refusal of a name that fits several apps.
+pub fn ambiguous<'a>(given: &GivenApp, candidates: impl IntoIterator<Item = &'a AppIdentity>) -> String {
     let candidates: Vec<String> = candidates.into_iter().map(ToString::to_string).collect();
     format!("app '{}' is ambiguous: give one of {}", given.name, candidates.join(", "))
 }

@@ -7,7 +7,7 @@
 mod decide;
 mod marks;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use muster_core::event::{Event, Level};
 use muster_core::ids::{AppId, ClusterId};
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::{EndForApp, EndedForApp, RecordAppStates, TakeDuty};
+use muster_store::commands::{EndForApp, EndedForApp, RecordAppStates};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -56,6 +56,8 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         watched: HashMap::new(),
         followed: HashMap::new(),
         ended,
+        all: true,
+        changed: HashSet::new(),
         marks: true,
     };
     loop {
@@ -80,7 +82,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         let next = watcher.next();
         tokio::select! {
             () = feed.wait_for_change() => {}
-            Some(change) = changes.next() => watcher.changed(&change),
+            Some(change) = changes.next() => watcher.app_changed(&change),
             Some(app) = ends.recv() => watcher.process_ended(app),
             () = tokio::time::sleep_until(next) => {}
             () = context.stopping.cancelled() => return,
@@ -116,6 +118,10 @@ struct AppWatcher<'e> {
     /// Processes whose end is waited for.
     followed: HashMap<AppId, tokio::task::AbortHandle>,
     ended: mpsc::Sender<AppId>,
+    /// All ephemeral clusters have to be read.
+    all: bool,
+    /// Clusters that have to be read.
+    changed: HashSet<ClusterId>,
     /// Objects of apps may not say what they should.
     marks: bool,
 }
@@ -129,16 +135,23 @@ impl Drop for AppWatcher<'_> {
 }
 
 impl AppWatcher<'_> {
-    fn schedule(&mut self, ChangedClusters { all, apps, .. }: ChangedClusters) {
-        self.marks |= all || apps;
+    fn schedule(&mut self, ChangedClusters { all, clusters, apps }: ChangedClusters) {
+        self.all |= all;
+        self.changed.extend(clusters);
         if all || apps {
-            let now = Instant::now();
-            let commands = self.watched.values_mut().filter(|watched| watched.is_command);
-            commands.for_each(|watched| watched.next = now);
+            self.marks = true;
+            self.observe_commands();
         }
     }
 
-    fn changed(&mut self, change: &AppChange) {
+    /// The rows of commands, or their processes, have changed.
+    fn observe_commands(&mut self) {
+        let now = Instant::now();
+        let commands = self.watched.values_mut().filter(|watched| watched.is_command);
+        commands.for_each(|watched| watched.next = now);
+    }
+
+    fn app_changed(&mut self, change: &AppChange) {
         let now = Instant::now();
         for watched in self.watched.values_mut() {
             let concerns = match change {
@@ -153,12 +166,12 @@ impl AppWatcher<'_> {
 
     fn process_ended(&mut self, app: AppId) {
         self.followed.remove(&app);
-        self.changed(&AppChange::Everything);
+        self.observe_commands();
     }
 
     fn forget(&mut self) {
         self.watched.clear();
-        self.marks = true;
+        (self.all, self.marks) = (true, true);
     }
 
     fn next(&self) -> Instant {
@@ -168,30 +181,42 @@ impl AppWatcher<'_> {
 
     /// Evaluates every due cluster; false if another engine holds the duty.
     async fn work(&mut self) -> Result<bool, StoreError> {
+        let instance = self.provider.instance();
         if self.marks {
             self.marks = false;
-            if marks::are_missing(self.context, &self.provider).await? {
-                if !self.holds_duty().await? {
+            let unmarked = self.context.store.unmarked_apps(instance).await?;
+            if !unmarked.is_empty() {
+                if !self.context.holds_duty(&self.duty).await? {
                     return Ok(false);
                 }
-                self.marks = !marks::write(self.context, &self.provider).await?;
+                self.marks = !marks::write(self.context, &self.provider, &unmarked).await?;
             }
         }
-        let clusters = self.context.store.ephemeral_clusters(self.provider.instance()).await?;
-        self.refresh(&clusters);
         let now = Instant::now();
+        let mut ids = std::mem::take(&mut self.changed);
+        if std::mem::take(&mut self.all) {
+            ids.extend(self.context.store.ephemeral(instance).await?);
+            ids.extend(self.watched.keys());
+        }
+        ids.extend(self.watched.iter().filter(|(_, watched)| watched.next <= now).map(|(id, _)| *id));
+        if ids.is_empty() {
+            return Ok(true);
+        }
+        let ids: Vec<ClusterId> = ids.into_iter().collect();
+        let clusters = self.context.store.ephemeral_among(instance, &ids).await?;
+        self.refresh(&ids, &clusters, now);
         let due = |cluster: &Cluster| self.watched.get(&cluster.id).is_some_and(|known| known.next <= now);
         let due: Vec<Cluster> = clusters.into_iter().filter(due).collect();
         if due.is_empty() {
             return Ok(true);
         }
-        Ok(self.holds_duty().await? && self.evaluate(due).await?)
+        Ok(self.context.holds_duty(&self.duty).await? && self.evaluate(due).await?)
     }
 
-    /// Watches the clusters that are new, and no longer those that are gone.
-    fn refresh(&mut self, clusters: &[Cluster]) {
-        let now = Instant::now();
-        let mut before = std::mem::take(&mut self.watched);
+    /// Watches those of these clusters that are new, and no longer those that do not end with an app.
+    fn refresh(&mut self, ids: &[ClusterId], clusters: &[Cluster], now: Instant) {
+        let mut before: HashMap<ClusterId, Watched> =
+            ids.iter().filter_map(|id| self.watched.remove_entry(id)).collect();
         for cluster in clusters {
             let Some(mark) = cluster.ephemeral.as_deref().filter(|_| !cluster.is_external()) else {
                 continue;
@@ -203,16 +228,8 @@ impl AppWatcher<'_> {
                 next: now,
                 watch: Watch::default(),
             };
-            let watched = known.unwrap_or_else(new);
-            self.watched.insert(cluster.id, watched);
+            self.watched.insert(cluster.id, known.unwrap_or_else(new));
         }
-    }
-
-    async fn holds_duty(&self) -> Result<bool, StoreError> {
-        let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
-        let ours = self.context.store.take_duty(take).await?;
-        self.context.metrics.duty(&self.duty, ours);
-        Ok(ours)
     }
 
     /// Observes the apps of some clusters, decides and writes; false if another engine holds the duty now.
@@ -267,7 +284,7 @@ impl AppWatcher<'_> {
         Ok(true)
     }
 
-    /// A lease is looked at when it could have lapsed.
+    /// A lease is read again when it could have lapsed.
     fn next_observation(&self, marked: &MarkedApp) -> Duration {
         let Some(until) = marked.app.as_ref().and_then(|app| app.lease_until) else { return SAFETY_PERIOD };
         let left: Duration = until.since(self.context.clock.now()).into();

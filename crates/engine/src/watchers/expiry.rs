@@ -19,7 +19,7 @@ use muster_core::limits::{Activity, ExpiryState};
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::{Expire, Expired, RecordExpiryState, TakeDuty};
+use muster_store::commands::{Expire, Expired, RecordExpiryState};
 
 use crate::admission::submit;
 use crate::context::Context;
@@ -118,17 +118,10 @@ impl ExpiryWatcher<'_> {
             if limited.is_empty() {
                 continue;
             }
-            if !self.holds_duty().await? || !self.evaluate(limited).await? {
+            if !self.context.holds_duty(&self.duty).await? || !self.evaluate(limited).await? {
                 return Ok(false);
             }
         }
-    }
-
-    async fn holds_duty(&self) -> Result<bool, StoreError> {
-        let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
-        let ours = self.context.store.take_duty(take).await?;
-        self.context.metrics.duty(&self.duty, ours);
-        Ok(ours)
     }
 
     /// Queries, decides and writes for some clusters; false if another engine holds the duty now.

@@ -17,7 +17,6 @@ use muster_core::ids::ClusterId;
 use muster_core::policy::health::Settings;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::TakeDuty;
 
 use crate::context::Context;
 use crate::ports::provider::Provider;
@@ -107,10 +106,7 @@ impl HealthWatcher {
         if !self.clusters.values().any(due) {
             return Ok(true);
         }
-        let take = TakeDuty { name: self.duty.clone(), engine: self.context.lease().id };
-        let holds_duty = self.context.store.take_duty(take).await?;
-        self.context.metrics.duty(&self.duty, holds_duty);
-        if !holds_duty {
+        if !self.context.holds_duty(&self.duty).await? {
             return Ok(false);
         }
         let free = MAX_CONCURRENT.saturating_sub(self.checks.len());

@@ -36,8 +36,8 @@ pub const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pod
 
 pub(super) const SERVICE: Kind = Kind { group: "", version: "v1", kind: "Service", plural: "services" };
 
-pub(super) const DEPLOYMENT: Kind =
-    Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
+/// Deployments.
+pub const DEPLOYMENT: Kind = Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
 
 /// What objects of a kind are to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::object_kind;
+use crate::marks;
 
 /// The label with the name of the app.
 const EPHEMERAL: &str = "ephemeral";
@@ -31,21 +32,14 @@ fn label(name: &str) -> String {
 /// Writes the mark of a cluster on an object of it; the root is owned by the app too.
 pub(crate) fn write_mark(object: &mut Value, mark: &EphemeralMark, is_root: bool) {
     let metadata = &mut object["metadata"];
-    put(metadata, "labels", EPHEMERAL, label(&mark.app));
-    put(metadata, "annotations", APP, json!(mark).to_string());
+    marks::add(metadata, "labels", EPHEMERAL, label(&mark.app));
+    marks::add(metadata, "annotations", APP, json!(mark).to_string());
     let Some(kind) = mark.kind.and_then(object_kind).filter(|_| is_root && !mark.uid.is_empty()) else {
         return;
     };
     metadata["ownerReferences"] = json!([{
         "apiVersion": kind.api_version(), "kind": kind.kind, "name": mark.app, "uid": mark.uid,
     }]);
-}
-
-fn put(metadata: &mut Value, place: &str, key: &str, value: String) {
-    if !metadata[place].is_object() {
-        metadata[place] = json!({});
-    }
-    metadata[place][key] = value.into();
 }
 
 /// The mark that an object has. The label decides; the annotation adds to it what a label cannot hold.

@@ -1,6 +1,6 @@
 //! Apps, the clusters that they use, and clusters that end with an app.
 
-use muster_core::app::{App, AppUse, EphemeralMark};
+use muster_core::app::{App, AppUse};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{AppId, ClusterId, InstanceId};
 use muster_core::time::Timestamp;
@@ -46,6 +46,10 @@ pub struct AppQuery {
 }
 
 listed!(App, AppSort, "apps", "id", apps);
+
+/// As the index of them says it, word by word: SQLite does not use it otherwise.
+const EPHEMERAL: &str =
+    "c.deleted_at IS NULL AND c.ephemeral IS NOT NULL AND c.instance = $1 AND c.status <> 'DELETING'";
 
 /// An app whose object does not say what it should.
 #[derive(Debug, Clone)]
@@ -127,11 +131,24 @@ impl Store {
     }
 
     /// The clusters of an instance that end with an app, without those that are being deleted.
-    pub async fn ephemeral_clusters(&self, instance: &InstanceId) -> Result<Vec<Cluster>, StoreError> {
-        // As the index says it, word by word: SQLite does not use it otherwise.
-        const REST: &str = "WHERE c.deleted_at IS NULL AND c.ephemeral IS NOT NULL AND c.instance = $1 \
-                            AND c.status <> 'DELETING' ORDER BY c.id";
-        self.read_many(async |tx| clusters::fetch(tx, REST, args![instance.as_str()]).await).await
+    pub async fn ephemeral(&self, instance: &InstanceId) -> Result<Vec<ClusterId>, StoreError> {
+        let sql = format!("SELECT c.id FROM clusters c WHERE {EPHEMERAL} ORDER BY c.id");
+        let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
+        rows.iter().map(|row| row.parse(0)).collect()
+    }
+
+    /// Those of these clusters that are of an instance and end with an app, without those that are being deleted.
+    pub async fn ephemeral_among(
+        &self,
+        instance: &InstanceId,
+        ids: &[ClusterId],
+    ) -> Result<Vec<Cluster>, StoreError> {
+        self.read_many(async |tx| {
+            let (these, ids) = tx.dialect().any_of("c.id", "$2", ids);
+            let rest = format!("WHERE {EPHEMERAL} AND {these}");
+            clusters::fetch(tx, &rest, args![instance.as_str(), ids]).await
+        })
+        .await
     }
 
     /// The apps of an instance whose objects do not say what they should.
@@ -154,12 +171,5 @@ impl Store {
     /// The time by the database's clock, which leases count by.
     pub async fn database_time(&self) -> Result<Timestamp, StoreError> {
         self.read(async |tx| tx.database_now().await.map(Timestamp::from_micros)).await
-    }
-
-    /// The present mark of a cluster.
-    pub async fn ephemeral_mark(&self, id: ClusterId) -> Result<Option<EphemeralMark>, StoreError> {
-        const MARK: &str = "SELECT ephemeral FROM clusters WHERE id = $1 AND deleted_at IS NULL";
-        let row = self.read(async |tx| tx.row(MARK, args![id.to_string()]).await).await?;
-        row.map_or(Ok(None), |row| row.opt_json(0))
     }
 }

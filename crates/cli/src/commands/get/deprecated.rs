@@ -2,6 +2,7 @@
 
 use muster_proto::v1alpha2::Cluster;
 
+use crate::commands::is_usable;
 use crate::table::ephemeral;
 
 /// One line a cluster: name, workers, master, page, route, status, app.
@@ -36,10 +37,7 @@ fn is_native_spark(cluster: &Cluster) -> bool {
 }
 
 fn status(cluster: &Cluster) -> &'static str {
-    match cluster.state.as_str() {
-        "ACTIVE" | "WARNING" | "RESIZING" => "Running",
-        _ => "Incomplete",
-    }
+    if is_usable(&cluster.state) { "Running" } else { "Incomplete" }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use muster_core::image_template::ImageState;
-use muster_proto::v1alpha2::{CreateImageTemplateRequest, GetImageTemplateRequest, ImageTemplate};
+use muster_proto::v1alpha2::{CreateImageTemplateRequest, ImageTemplate};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 
+use crate::commands::image;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::say;
@@ -55,7 +56,7 @@ fn image_name(dependencies: &[String]) -> String {
 }
 
 /// Builds the image with these packages, or finds it; its name and its interpreter.
-pub(super) async fn image(
+pub(super) async fn environment(
     client: &mut Client,
     namespace: &str,
     dependencies: Vec<String>,
@@ -77,11 +78,8 @@ pub(super) async fn image(
         Err(failure) if !failure.is_taken => return Err(failure),
         _ => {}
     }
-    let request = GetImageTemplateRequest { name: name.clone(), namespace: namespace.to_owned() };
     loop {
-        let answer =
-            client.ask(async |client| client.images().get_image_template(request.clone()).await).await?;
-        let found = answer.into_inner();
+        let found = image::get(client, namespace, &name).await?;
         match found.state.as_str() {
             state if state == ImageState::Ready.as_str() => return Ok((name, found.image)),
             state if state == ImageState::Failed.as_str() => {

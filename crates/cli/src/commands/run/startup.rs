@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Launcher;
 use crate::commands::create::Spec;
-use crate::commands::request_id;
+use crate::commands::{is_usable, request_id};
 use crate::connect::Client;
-use crate::failure::{Exit, Failure, word};
+use crate::failure::{Exit, Failure};
 use crate::output::say;
 use crate::wait::{Subject, WaitFlags};
 
@@ -66,7 +66,7 @@ fn fit(cluster: &Shown, own: bool) -> Fit {
     match cluster.state.as_str() {
         "ERROR" => Fit::Broken(cluster.status_reason.clone()),
         _ if cluster.ephemeral && !own => Fit::Foreign,
-        "ACTIVE" | "WARNING" | "RESIZING" => Fit::Usable,
+        state if is_usable(state) => Fit::Usable,
         _ => Fit::Incomplete,
     }
 }
@@ -222,15 +222,11 @@ impl Launcher {
             provider: spec.provider().to_owned(),
             ..GetClusterRequest::default()
         };
-        loop {
-            match self.client.clusters().get_cluster(request.clone()).await {
-                Ok(found) => return Ok(Some(found.into_inner())),
-                Err(status) if word(&status) == Some("ClusterNotFound") => return Ok(None),
-                Err(status) if crate::failure::is_passing(&status) => {
-                    self.client.come_back(&status, |text| say!("{text}")).await?;
-                }
-                Err(status) => return Err(status.into()),
-            }
+        let call = async |client: &Client| client.clusters().get_cluster(request.clone()).await;
+        match self.client.ask(call).await {
+            Ok(found) => Ok(Some(found.into_inner())),
+            Err(failure) if failure.exit == Exit::NotFound => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 

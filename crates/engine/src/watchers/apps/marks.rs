@@ -10,17 +10,16 @@ use muster_store::reads::UnmarkedApp;
 use crate::context::{Context, Engine};
 use crate::ports::provider::{AppMarks, AppProvider, Provider, ProviderError};
 
-/// Whether objects of apps do not say what they should.
-pub(super) async fn are_missing(context: &Context, provider: &Arc<dyn Provider>) -> Result<bool, StoreError> {
-    Ok(!context.store.unmarked_apps(provider.instance()).await?.is_empty())
-}
-
 /// Writes what objects of apps do not say yet; false if some could not be written.
-pub(super) async fn write(context: &Context, provider: &Arc<dyn Provider>) -> Result<bool, StoreError> {
+pub(super) async fn write(
+    context: &Context,
+    provider: &Arc<dyn Provider>,
+    unmarked: &[UnmarkedApp],
+) -> Result<bool, StoreError> {
     let Some(apps) = Arc::clone(provider).app_provider() else { return Ok(true) };
     let mut all = true;
-    for unmarked in context.store.unmarked_apps(provider.instance()).await? {
-        if let Err(error) = write_one(context, apps.as_ref(), &unmarked).await? {
+    for unmarked in unmarked {
+        if let Err(error) = write_one(context, apps.as_ref(), unmarked).await? {
             tracing::warn!(app = %unmarked.app.identity(), %error, "cannot write which clusters it uses");
             all = false;
         }
@@ -50,9 +49,8 @@ impl Engine {
     /// Writes on the objects of an instance's apps which clusters they use, where that has changed. What cannot be
     /// written now is written later.
     pub async fn write_app_marks(&self, instance: &InstanceId) -> Result<(), StoreError> {
-        match self.provider(instance) {
-            Some(provider) => write(&self.context, &provider).await.map(drop),
-            None => Ok(()),
-        }
+        let Some(provider) = self.provider(instance) else { return Ok(()) };
+        let unmarked = self.context.store.unmarked_apps(instance).await?;
+        write(&self.context, &provider, &unmarked).await.map(drop)
     }
 }

@@ -8,17 +8,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::STAGE;
+use crate::attached::{CANNOT_RUN, NO_SUCH_COMMAND};
 use crate::shim::launch::Launch;
 use crate::sys;
-
-/// As shells say that there is no such command.
-const NO_SUCH_COMMAND: i32 = 127;
-
-/// As shells say that a command cannot be run.
-const CANNOT_RUN: i32 = 126;
 
 /// Why the command was not reached.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,12 +46,12 @@ fn tell(report: &mut File, failure: &Failure) {
 }
 
 fn become_command(arguments: &mut impl Iterator<Item = OsString>) -> Option<Failure> {
-    let refuse = |message: String| Some(Failure { code: CANNOT_RUN, message });
+    let refuse = |message: String| Some(Failure { code: CANNOT_RUN.into(), message });
     let shim = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
     let (Some(shim), Some(folder)) = (shim, arguments.next()) else {
         return refuse("the stage was started without the shim's number and a folder".to_owned());
     };
-    match sys::die_with(shim) {
+    match sys::end_with(shim, Signal::KILL) {
         Ok(true) => {}
         Ok(false) => return None,
         Err(error) => return refuse(format!("the process cannot be tied to its shim: {error}")),
@@ -78,13 +74,16 @@ fn explain(program: &OsStr, error: &io::Error) -> Failure {
     let program = program.display();
     match error.kind() {
         io::ErrorKind::NotFound => Failure {
-            code: NO_SUCH_COMMAND,
+            code: NO_SUCH_COMMAND.into(),
             message: format!("there is no command '{program}', or what its first line names is missing"),
         },
         io::ErrorKind::PermissionDenied => Failure {
-            code: CANNOT_RUN,
+            code: CANNOT_RUN.into(),
             message: format!("the command '{program}' may not be run: it is not executable"),
         },
-        _ => Failure { code: CANNOT_RUN, message: format!("the command '{program}' cannot be run: {error}") },
+        _ => Failure {
+            code: CANNOT_RUN.into(),
+            message: format!("the command '{program}' cannot be run: {error}"),
+        },
     }
 }
