@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -53,6 +54,13 @@ pub(crate) fn routes(service: Service, metrics: ServerMetrics) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(show_metrics))
         .with_state(Probes { service, metrics: Arc::new(metrics) })
+        .layer(map_response(not_stored))
+}
+
+/// What was true a moment ago is not kept by caches.
+async fn not_stored(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Liveness: the process answers, and its engine is not dead. What a restart does not mend is no reason to fail.

@@ -14,12 +14,14 @@ use std::collections::HashSet;
 
 use muster_core::action::ActionKind;
 use muster_core::change::Change;
+use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeRole;
 use muster_core::restart::ReplacedHead;
 use muster_core::time::Timestamp;
 
 use crate::action_data::ActionData;
+use crate::events::reason;
 use crate::reconcile::delegated;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop, Subject};
@@ -170,6 +172,21 @@ async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     run.control.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
+/// Warns that a head's restart replaces the workers too, where they cannot rejoin a new head.
+fn report_replaced_workers(run: &mut ActionRun) {
+    let workers = run.subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).count();
+    if workers == 0 || run.subject.capabilities.workers_outlive_head {
+        return;
+    }
+    let message = format!(
+        "the restart of its head also replaces {workers} worker{}: they cannot rejoin a new head",
+        if workers == 1 { "" } else { "s" }
+    );
+    let now = run.now();
+    let cluster = &run.subject.cluster;
+    run.journal.report_cluster(cluster, Level::Info, reason::WORKERS_REPLACED, &message, now);
+}
+
 /// Restarts a head, together with workers that cannot rejoin a new one; or recovers one node.
 async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
     let target = node::target(&run.subject)?;
@@ -186,6 +203,7 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
             at: run.now(),
         };
         run.journal.report_replaced_head(&replaced);
+        report_replaced_workers(run);
     }
     individual::reconcile(run, &Goal { start: true, new_intent: !begun, ..Goal::default() }).await
 }

@@ -39,6 +39,8 @@ pub(crate) mod reason {
     pub(crate) const DELETED_ELSEWHERE: &str = "DeletedElsewhere";
     /// Nodes run with an outdated recipe until they are restarted.
     pub(crate) const RESTART_NEEDED: &str = "RestartNeeded";
+    /// The workers of a cluster are replaced together with its head.
+    pub(crate) const WORKERS_REPLACED: &str = "WorkersReplaced";
     /// A cluster is deleted because it was idle for its idle timeout.
     pub(crate) const IDLE_TIMEOUT: &str = "IdleTimeout";
     /// A cluster is idle and will soon be deleted.

@@ -58,6 +58,11 @@ pub(crate) fn signal_group(leader: i32, signal: Signal) {
     }
 }
 
+/// Whether a process group has processes.
+pub(crate) fn has_group(leader: i32) -> bool {
+    Pid::from_raw(leader).is_some_and(|leader| process::test_kill_process_group(leader).is_ok())
+}
+
 /// Kills a child of ours; its number cannot be another's until we reap it.
 pub(crate) fn kill_child(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {

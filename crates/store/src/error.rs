@@ -43,7 +43,7 @@ pub enum StoreError {
     NotFree(Vec<NodeId>),
     /// A cluster of that name is there already.
     #[error(
-        "a cluster named '{name}' exists already in namespace '{namespace}': choose another name, or delete it first"
+        "cluster '{name}' already exists in namespace '{namespace}': choose another name, or delete it first"
     )]
     NameTaken {
         /// The name.

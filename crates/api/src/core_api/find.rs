@@ -33,9 +33,9 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
         FindError::Missing => {
             let message = match named.id {
                 None => {
-                    format!("cluster '{}' could not be found in namespace '{}'", named.name, named.namespace)
+                    format!("no such cluster '{}' in namespace '{}'", named.name, named.namespace)
                 }
-                Some(id) => format!("cluster '{id}' could not be found"),
+                Some(id) => format!("no such cluster '{id}'"),
             };
             ApiError::not_found(message).code("ClusterNotFound")
         }

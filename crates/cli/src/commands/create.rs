@@ -139,14 +139,19 @@ impl Create {
                 request_id: request_id(),
                 ..spec.request(name, properties)
             };
+            let is_for_app = app.app.is_some();
             if let Some(cluster) = &mut request.cluster {
                 cluster.app = app.app.unwrap_or_default();
                 cluster.ephemeral = app.ephemeral;
             }
             let change = async |client: &Client| {
                 let created = client.clusters().create_cluster(request.clone()).await?;
-                if app.ephemeral && !created.get_ref().ephemeral {
+                let Cluster { name, ephemeral, .. } = created.get_ref();
+                if app.ephemeral && !ephemeral {
                     say!("Could not create an ephemeral cluster, created a shared cluster instead");
+                }
+                if is_for_app {
+                    say!("{} cluster {name} created", if *ephemeral { "ephemeral" } else { "shared" });
                 }
                 Ok(created)
             };

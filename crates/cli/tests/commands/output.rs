@@ -78,7 +78,7 @@ async fn a_watch_in_a_pipe_is_a_line_a_change() {
     let messages = home.begin(&["get", "second", "--watch", "-o", "json"]);
     lines.wait_for_line("NAMESPACE", PATIENCE).await;
     lines.wait_for_line("first", PATIENCE).await;
-    messages.wait_for_line("could not be found", PATIENCE).await;
+    messages.wait_for_line("no such cluster '", PATIENCE).await;
     home.muster(&create("second", "1")).done();
     let line = lines.wait_for_line("second", PATIENCE).await;
     assert!(line.starts_with("default "), "{line}");

@@ -18,9 +18,9 @@ use crate::server::{PATIENCE, Server};
 const DRIVER: (&str, &str) = ("muster.test/driver", "true");
 
 /// So that tests do not wait long.
-const SHORT_GRACE: &[&str] = &["--app-grace", "1"];
+pub(crate) const SHORT_GRACE: &[&str] = &["--app-grace", "1"];
 
-fn labels(name: &str) -> Value {
+pub(crate) fn labels(name: &str) -> Value {
     json!({"app": name, DRIVER.0: DRIVER.1})
 }
 
@@ -122,7 +122,7 @@ impl Bed {
         assert!(!shown.contains("DELETING"), "{shown}");
     }
 
-    async fn label_of(&self, set: &str) -> Option<String> {
+    pub(crate) async fn label_of(&self, set: &str) -> Option<String> {
         let found = self.harness.namespace.api::<ReplicaSet>().get(set).await.expect("a ReplicaSet");
         found.metadata.labels.unwrap_or_default().remove("uses-oshinko-cluster")
     }
@@ -144,7 +144,10 @@ async fn the_rules_of_deletion_hold_on_the_command_line() {
     let set = bed.deployment("bob").await;
     let pod = bed.pod_of("bob").await;
     said(&bed.create("shared", &[]));
-    said(&bed.create("own", &["--app", "bob", "--ephemeral"]));
+    let made = bed.create("own", &["--app", "bob", "--ephemeral"]);
+    assert!(text(&made).contains("ephemeral cluster own created"), "{}", text(&made));
+    bed.ends(&["create", "own", "--framework", "spark"], 3, "cluster 'own' already exists");
+    bed.ends(&["delete", "none"], 4, "no such cluster 'none'");
     assert_eq!(bed.label_of(&set).await.as_deref(), Some("own"));
     let master = bed.harness.namespace.api::<Deployment>().get("own-m").await.expect("the master");
     let metadata = master.metadata;

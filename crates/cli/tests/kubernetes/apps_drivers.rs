@@ -4,20 +4,25 @@ use std::process::Command;
 
 use muster_testkit::{Process, eventually};
 
-use crate::apps::{Bed, text};
-use crate::harness::said;
+use crate::apps::{Bed, SHORT_GRACE, text};
+use crate::harness::{Harness, said};
 use crate::server::PATIENCE;
 
 impl Bed {
     /// The launcher of a driver pod, which the test starts in the place of a kubelet.
     fn driver(&self, pod: &str) -> Process {
+        let script = "echo begun $MUSTER_CLUSTER; exec sleep 600";
+        let own = ["--framework", "spark", "--workers", "0", "--", "sh", "-c", script];
+        Process::spawn("muster", &self.launcher(pod, &own))
+    }
+
+    fn launcher(&self, pod: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        command.args(["run", "--framework", "spark", "--workers", "0", "--"]);
-        command.args(["sh", "-c", "echo begun $MUSTER_CLUSTER; exec sleep 600"]);
+        command.arg("run").args(arguments);
         command.env("MUSTER_DATA_DIR", self.server.data()).env("MUSTER_NO_AUTOSTART", "1");
         command.env("POD_NAME", pod).env("POD_NAMESPACE", self.harness.namespace.name());
         command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
-        Process::spawn("muster", &command)
+        command
     }
 }
 
@@ -34,7 +39,7 @@ async fn the_next_driver_of_an_app_uses_the_cluster_of_the_last_one() {
     driver.terminate();
     let status = driver.wait_for_exit(PATIENCE).await;
     assert_eq!(status.code(), Some(143), "{}", driver.tail());
-    assert!(driver.tail().contains("driver replica count > 0"), "{}", driver.tail());
+    driver.wait_for_line("driver replica count > 0", PATIENCE).await;
     bed.is_there(&cluster);
     bed.end_pods().await;
     let next = eventually("another pod", PATIENCE, async || {
@@ -49,7 +54,7 @@ async fn the_next_driver_of_an_app_uses_the_cluster_of_the_last_one() {
     bed.scale("bob", 0).await;
     driver.terminate();
     driver.wait_for_exit(PATIENCE).await;
-    assert!(driver.tail().contains(&format!("cluster \"{cluster}\" deleted")), "{}", driver.tail());
+    driver.wait_for_line(&format!("cluster \"{cluster}\" deleted"), PATIENCE).await;
     bed.is_gone(&cluster).await;
     bed.close().await;
 }
@@ -79,15 +84,8 @@ async fn a_driver_without_a_name_is_not_bound_by_names_that_could_not_be_used() 
     said(&bed.create("hers", &["--app", "ann", "--ephemeral"]));
     said(&bed.create("shared", &[]));
     let run = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        command.args(
-            [&["run", "--framework", "spark", "--workers", "0", "--wait", "1s"], more, &["--", "true"]]
-                .concat(),
-        );
-        command.env("MUSTER_DATA_DIR", bed.server.data()).env("MUSTER_NO_AUTOSTART", "1");
-        command.env("POD_NAME", &pod).env("POD_NAMESPACE", bed.harness.namespace.name());
-        command.env_remove("MUSTER_SERVER").env_remove("APP_EXIT");
-        command.output().expect("the binary runs")
+        let own = ["--framework", "spark", "--workers", "0", "--wait", "1s"];
+        bed.launcher(&pod, &[&own, more, &["--", "true"]].concat()).output().expect("the binary runs")
     };
     let refused = run(&["--cluster", "hers"]);
     assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
@@ -104,5 +102,27 @@ async fn a_driver_without_a_name_is_not_bound_by_names_that_could_not_be_used() 
     let next = run(&["--shared"]);
     assert!(text(&first).contains("creating shared cluster"), "{}", text(&first));
     assert!(text(&next).contains("Found cluster cluster-"), "{}", text(&next));
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn a_driver_has_a_cluster_of_the_operator_for_as_long_as_it_runs() {
+    let Some(harness) = Harness::open().await else { return };
+    let server = harness.server(SHORT_GRACE).await;
+    let bed = Bed { harness, server };
+    bed.deployment("bob").await;
+    let pod = bed.pod_of("bob").await;
+    let script = "echo begun $MUSTER_CLUSTER at $RAY_ADDRESS; exit 7";
+    let own = ["--framework", "ray", "--workers", "1", "--", "sh", "-c", script];
+    let ran = bed.launcher(&pod, &own).output().expect("the binary runs");
+    assert_eq!(ran.status.code(), Some(7), "{}", text(&ran));
+    let begun = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let [_, cluster, _, address] = begun.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{begun}")
+    };
+    assert_eq!(address, format!("ray://{cluster}-head-svc.{}.svc:10001", bed.harness.namespace.name()));
+    assert!(text(&ran).contains(&format!("cluster \"{cluster}\" deleted")), "{}", text(&ran));
+    bed.is_gone(cluster).await;
+    assert_eq!(bed.harness.asked_for().await, []);
     bed.close().await;
 }

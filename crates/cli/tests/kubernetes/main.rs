@@ -2,6 +2,7 @@
 
 mod apps;
 mod apps_drivers;
+mod apps_faults;
 mod apps_outage;
 mod chaos;
 mod commands;

@@ -65,6 +65,12 @@ async fn a_killed_head_comes_back_where_it_was_with_new_workers_and_its_clients_
         "{restarted}"
     );
     assert!(!lives(head.pid()));
+    let replaced = laptop.messages("fred", "WorkersReplaced").await;
+    assert_eq!(
+        replaced,
+        ["the restart of its head also replaces 2 workers: they cannot rejoin a new head"],
+        "once, for the restart that was asked for"
+    );
     client.computes().await;
     laptop.delete_without_trace("fred").await;
 }

@@ -66,7 +66,12 @@ async fn nothing_is_left(laptop: &Laptop) {
 
 /// A launcher whose command sleeps, once that has begun.
 async fn sleeping(laptop: &Laptop, more: &[&str]) -> (Process, i32) {
-    let arguments = [&["run"], more, &["--", "sh", "-c", "echo command $$; exec sleep 600"]].concat();
+    running(laptop, more, "echo command $$; exec sleep 600").await
+}
+
+/// A launcher whose command is a script, and the process that the script names.
+async fn running(laptop: &Laptop, more: &[&str], script: &str) -> (Process, i32) {
+    let arguments = [&["run"], more, &["--", "sh", "-c", script]].concat();
     let launcher = Process::spawn("muster", &muster(laptop, &arguments));
     let line = launcher.wait_for_line("command ", PATIENCE).await;
     let pid = line.trim().rsplit(' ').next().and_then(|pid| pid.parse().ok());
@@ -111,10 +116,17 @@ async fn a_command_that_cannot_start_creates_nothing() {
 async fn a_killed_launcher_takes_its_command_and_its_cluster_along() {
     let Some(laptop) = laptop("dask").await else { return };
     let (mut launcher, pid) = sleeping(&laptop, &[]).await;
-    launcher.kill();
-    launcher.wait_for_exit(PATIENCE).await;
+    // The command of this one has a child, which ends with it.
+    let child = "sleep 600 & echo the child of the command $!; wait";
+    let (mut parent, child) = running(&laptop, &[], child).await;
+    for launcher in [&mut launcher, &mut parent] {
+        launcher.kill();
+        launcher.wait_for_exit(PATIENCE).await;
+    }
     nothing_is_left(&laptop).await;
     assert!(!lives(pid), "its command got a signal");
+    eventually("the child has ended", PATIENCE, async || if lives(child) { Err(child) } else { Ok(()) })
+        .await;
 }
 
 #[tokio::test]

@@ -78,6 +78,7 @@ async fn a_job_goes_on_while_its_cluster_shrinks_and_its_head_is_restarted() {
         "{restarted}"
     );
     assert!(!lives(head.pid()) && lives(stayed.pid()), "the worker outlives its head");
+    assert!(laptop.messages("fred", "WorkersReplaced").await.is_empty());
     assert_eq!(driver.answer().await, "8555");
     let counted = master(&restarted).await;
     assert_eq!((&counted["aliveworkers"], &counted["status"]), (&json!(1), &json!("ALIVE")), "{counted}");

@@ -181,7 +181,7 @@ async fn a_name_that_is_taken_is_409_and_free_again_after_the_delete() {
     let (status, word, said) = server.refusal(Method::POST, CLUSTERS, Some(cluster("fred", 1))).await;
     assert_eq!((status, word.as_str()), (409, "ClusterNameTaken"));
     let sentence =
-        "a cluster named 'fred' exists already in namespace 'demo': choose another name, or delete it first";
+        "cluster 'fred' already exists in namespace 'demo': choose another name, or delete it first";
     assert_eq!(said, sentence);
     server.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
     server.create("fred", 1).await;

@@ -14,7 +14,7 @@ use muster_engine::{Config, Recipe};
 use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, RegisterApp, RenewApp};
 use muster_store::reads::{ActionQuery, EventQuery};
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
-use muster_testkit::{database_test, eventually};
+use muster_testkit::{ManualClock, database_test, eventually};
 use uuid::Uuid;
 
 use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
@@ -224,6 +224,29 @@ async fn two_replicas_delete_a_cluster_once() {
     scenario.harness.operators.apps.is_gone(&scenario.app.identity(), false);
     scenario.is_deleted().await;
     other.stop().await;
+}
+
+/// A clock that can be set, over a grace longer than the test.
+async fn clocked(kind: Kind) -> Option<(Scenario, ManualClock)> {
+    let clock = ManualClock::default();
+    let harness = setup().clock(&clock).config(config(LONG, LONG)).open(kind).await?;
+    let identity = identity("bob-1");
+    harness.operators.apps.wants(&identity, 1);
+    Some((Scenario::over(harness, app(identity), None).await, clock))
+}
+
+#[database_test(clocked)]
+async fn a_clock_that_is_set_forward_shortens_no_grace((scenario, clock): (Scenario, ManualClock)) {
+    let (apps, identity) = (&scenario.harness.operators.apps, scenario.app.identity());
+    apps.is_gone(&identity, false);
+    scenario.until_event("AppGone").await;
+    clock.advance(TimeSpan::from_secs(24 * 60 * 60));
+    // What is seen before the last time was acted on by then.
+    for _ in 0..3 {
+        tokio::join!(apps.observed_again(1), async { apps.is_gone(&identity, false) });
+    }
+    assert!(scenario.deletions().await.is_empty());
+    assert_eq!(scenario.harness.cluster(scenario.cluster.id).await.status, ClusterStatus::Active);
 }
 
 async fn leased(kind: Kind) -> Option<Scenario> {

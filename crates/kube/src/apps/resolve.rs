@@ -53,8 +53,9 @@ impl Apps {
     async fn of_deployment(&self, namespace: &str, object: &Value) -> Result<ResolvedApp, ProviderError> {
         let deployment = identity(namespace, AppKind::Deployment, object);
         let mut sets = self.replica_sets(&deployment).await?;
-        let revision = &object["metadata"]["annotations"][REVISION];
-        let current = sets.iter().position(|set| set["metadata"]["annotations"][REVISION] == *revision);
+        // The revision of the Deployment itself is written a moment after that of a new replica set.
+        let revision = |set: &Value| set["metadata"]["annotations"][REVISION].as_str()?.parse::<u64>().ok();
+        let current = (0..sets.len()).max_by_key(|at| revision(&sets[*at]));
         let Some(current) = current.map(|at| sets.remove(at)) else {
             let message = format!("{deployment} has no ReplicaSet yet: try again");
             return Err(ProviderError::transient("NoReplicaSet", message));

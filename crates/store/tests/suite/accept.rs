@@ -31,7 +31,7 @@ async fn a_name_that_is_taken_is_refused_and_nothing_is_stored(harness: Harness)
     let error = harness.store.accept(second).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a cluster named 'c1' exists already in namespace 'demo': choose another name, or delete it first"
+        "cluster 'c1' already exists in namespace 'demo': choose another name, or delete it first"
     );
     assert_eq!(harness.store.action(action).await.unwrap(), None);
     assert_eq!(harness.store.cluster(harness::cluster(2).id).await.unwrap(), None);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use muster_core::ephemeral::AppStatus;
+use muster_local::attached::Guard;
 use rustix::process::{Pid, Signal as Number, kill_process, kill_process_group};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
@@ -96,6 +97,7 @@ impl Launcher {
             self.hand_over(pid).await;
         }
         let own_group = has_own_group();
+        let guard = pid.filter(|_| own_group).map(Guard::over).transpose()?;
         let leader = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let send = |signal: Number| {
             // What has ended needs no signal.
@@ -141,6 +143,9 @@ impl Launcher {
                 send(Number::KILL);
             }
             say!("Subprocess stopped");
+        }
+        if let Some(guard) = guard {
+            guard.dismiss();
         }
         Ok(Ended { status, code: code(ended) })
     }
