@@ -79,6 +79,13 @@ impl Client {
         Ok(body)
     }
 
+    /// Changes what has to be there.
+    pub async fn patch(&mut self, path: &str, body: Vec<u8>) -> Result<Bytes> {
+        let (status, answer) = self.send(Method::PATCH, path, body).await?;
+        ensure!(status.is_success(), "PATCH {path}: {status}: {}", String::from_utf8_lossy(&answer));
+        Ok(answer)
+    }
+
     /// Sends JSON, whatever the status.
     pub async fn post(&mut self, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
         self.send(Method::POST, path, body).await

@@ -4,6 +4,7 @@
 //! busy, ratios less so.
 
 pub mod bare;
+pub mod bed;
 pub mod client;
 pub mod copies;
 pub mod database;

@@ -8,16 +8,21 @@ use tokio::task::JoinSet;
 
 use crate::client::Client;
 
-/// Reads these paths in turn over so many connections for so long; how many reads there were a second.
+/// Reads these paths in turn over so many connections for so long, by a caller with this token; how many reads there were a second.
 pub async fn reads(
     address: SocketAddr,
     paths: &[String],
     connections: usize,
     during: Duration,
+    secret: Option<&str>,
 ) -> Result<f64> {
     let mut clients = Vec::new();
     for _ in 0..connections {
-        clients.push(Client::connect(address).await?);
+        let client = Client::connect(address).await?;
+        clients.push(match secret {
+            Some(secret) => client.knowing(secret),
+            None => client,
+        });
     }
     let started = Instant::now();
     let mut running = JoinSet::new();

@@ -176,10 +176,21 @@ impl Served {
 
 /// Reads these paths from a server and from its floor, in turn.
 pub async fn compare(what: &str, server: &Server, floor: &Floor, paths: &[String]) -> Result<()> {
+    compare_as(None, what, server, floor, paths).await
+}
+
+/// The same by a caller with this token.
+pub async fn compare_as(
+    secret: Option<&str>,
+    what: &str,
+    server: &Server,
+    floor: &Floor,
+    paths: &[String],
+) -> Result<()> {
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     for turn in 0..=TURNS {
-        let floor = load::reads(floor.address(), paths, CONNECTIONS, TURN).await?;
-        let server = load::reads(server.address(), paths, CONNECTIONS, TURN).await?;
+        let floor = load::reads(floor.address(), paths, CONNECTIONS, TURN, secret).await?;
+        let server = load::reads(server.address(), paths, CONNECTIONS, TURN, secret).await?;
         if turn > 0 {
             raw.push(floor);
             ours.push(server);

@@ -52,6 +52,22 @@ impl Server {
         Self::run(muster, data, command).await
     }
 
+    /// The same, for the users of a Domino.
+    pub async fn start_for_domino(
+        muster: &Path,
+        data: &Path,
+        kubernetes: Option<(&Path, &str)>,
+        domino: &str,
+    ) -> Result<Self> {
+        let mut command = serve(muster, data, "error");
+        command.args(["--auth", "domino", "--domino-url", domino]);
+        if let Some((kubeconfig, namespace)) = kubernetes {
+            command.arg("--kubeconfig").arg(kubeconfig).args(["--namespace", namespace]);
+            command.args(["--compute-namespace", namespace]);
+        }
+        Self::run(muster, data, command).await
+    }
+
     /// The same, with every query to its database in a log of JSON lines.
     pub async fn start_traced(muster: &Path, data: &Path, log: File) -> Result<Self> {
         let mut command = serve(muster, data, "error,muster_store::queries=trace");

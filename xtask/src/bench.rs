@@ -11,7 +11,7 @@ use crate::test::supervisor::Supervisor;
 use crate::{layout, step, testbed};
 
 /// Benchmarks that measure on real things; the others need nothing but the server.
-const ON_TESTBED: &[&str] = &["kubernetes"];
+const ON_TESTBED: &[&str] = &["kubernetes", "scaler"];
 
 #[derive(Debug, Parser)]
 pub(crate) struct Bench {

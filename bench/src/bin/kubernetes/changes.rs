@@ -7,6 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
+use muster_bench::bed::Bed;
 use muster_bench::client::Lines;
 use muster_bench::figures::{at_most, milliseconds, tell};
 use muster_bench::server::Server;
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::bed::Bed;
 use crate::objects::pod_name;
 use crate::watched::NAMESPACE;
 

@@ -8,14 +8,15 @@ use futures::StreamExt as _;
 use futures::future::try_join_all;
 use kube::Api;
 use kube::api::{DynamicObject, PostParams, WatchParams};
+use muster_bench::bed::{Bed, CONNECTIONS};
 use muster_bench::client::Client;
 use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
 use muster_bench::process::Meter;
 use muster_bench::server::{self, Server};
+use muster_testkit::Operator;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::bed::{Bed, CONNECTIONS};
 use crate::objects;
 
 /// Where Muster makes its clusters, and where it does not look.
@@ -38,7 +39,7 @@ const QUIET: Duration = Duration::from_millis(300);
 const LONGEST_BUSY: Duration = Duration::from_secs(10);
 
 pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
-    let bed = Bed::start(true).await?;
+    let bed = Bed::start(true, Operator::KubeRay).await?;
     bed.add_namespace(MADE).await?;
     bed.add_namespace(BARE).await?;
     bed.add_namespace(FOLLOWED).await?;

@@ -8,12 +8,13 @@ use hyper::Request;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::PostParams;
+use muster_bench::bed::{self, Bed};
 use muster_bench::client::Client;
 use muster_bench::figures::{median, milliseconds, ratio, tell};
 use muster_bench::server::{self, Server};
+use muster_testkit::Operator;
 use serde_json::Value;
 
-use crate::bed::{self, Bed};
 use crate::objects;
 
 const NAMESPACE: &str = "listed";
@@ -27,7 +28,7 @@ const ROUNDS: usize = 31;
 const WARM_UP: usize = 3;
 
 pub(crate) async fn measure(muster: &Path, clusters: u32) -> Result<()> {
-    let bed = Bed::start(false).await?;
+    let bed = Bed::start(false, Operator::KubeRay).await?;
     bed.add_namespace(NAMESPACE).await?;
     bed::each(clusters, |number| make(&bed, number)).await?;
     let folder = server::folder()?;

@@ -1,6 +1,5 @@
 //! Muster over Kubernetes, beside a plain client of the same API server.
 
-mod bed;
 mod changes;
 mod creates;
 mod lists;

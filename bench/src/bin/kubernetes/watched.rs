@@ -7,11 +7,12 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
+use muster_bench::bed::{self, Bed};
 use muster_bench::figures::{at_most, megabytes, tell};
 use muster_bench::process::{Meter, peak};
 use muster_bench::server::{self, Server};
+use muster_testkit::Operator;
 
-use crate::bed::{self, Bed};
 use crate::{changes, objects};
 
 pub(crate) const NAMESPACE: &str = "watched";
@@ -29,7 +30,7 @@ const REST: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn measure(muster: &Path, pods: u32, changes: u32) -> Result<()> {
-    let bed = Bed::start(false).await?;
+    let bed = Bed::start(false, Operator::KubeRay).await?;
     bed.add_namespace(NAMESPACE).await?;
     let clusters = pods.div_ceil(OF_ONE);
     let sizes = bed::each(clusters, |number| make(&bed, number)).await?;

@@ -1,4 +1,4 @@
-//! A Kubernetes of this benchmark's own, with the custom resources of Ray and nobody who acts on them.
+//! A Kubernetes of a benchmark's own, with the custom resources of an operator that does not run.
 
 use std::env;
 use std::path::Path;
@@ -9,13 +9,14 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use muster_bench::{database, server};
 use muster_testkit::{Component, Operator, Options, OwnKubernetes, own_kubernetes_with};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::{database, server};
+
 /// Requests to the API server at once.
-pub(crate) const CONNECTIONS: usize = 16;
+pub const CONNECTIONS: usize = 16;
 
 /// How often is looked whether rows are written.
 const LOOK: Duration = Duration::from_millis(100);
@@ -23,7 +24,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long Muster may take to write all that it finds.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-pub(crate) struct Bed {
+/// A Kubernetes, which ends with this value.
+pub struct Bed {
     own: OwnKubernetes,
     // After what lives in it.
     _folder: TempDir,
@@ -31,7 +33,7 @@ pub(crate) struct Bed {
 
 impl Bed {
     /// Starts one, on a real disk. With `fsync` its etcd waits for that, as it does where data is worth something.
-    pub(crate) async fn start(fsync: bool) -> Result<Self> {
+    pub async fn start(fsync: bool, operator: Operator) -> Result<Self> {
         ensure!(
             env::var_os("MUSTER_TESTBED").is_some(),
             "MUSTER_TESTBED is not set: run `cargo xtask bench kubernetes`, or `cargo xtask testbed start` in another \
@@ -40,24 +42,27 @@ impl Bed {
         let folder = server::folder()?;
         let options = Options { fsync, dir: Some(folder.path().to_owned()) };
         let own = own_kubernetes_with(options).await.context("there is no Kubernetes to measure on")?;
-        own.custom_resources(Operator::KubeRay).await.context("KubeRay's custom resources are not there")?;
+        own.custom_resources(operator).await.context("the custom resources are not there")?;
         Ok(Self { own, _folder: folder })
     }
 
-    pub(crate) fn client(&self) -> Client {
+    /// A client.
+    pub fn client(&self) -> Client {
         self.own.client()
     }
 
-    pub(crate) fn kubeconfig(&self) -> &Path {
+    /// Its kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
         self.own.kubeconfig()
     }
 
     /// The process of the API server.
-    pub(crate) async fn api_server(&self) -> Result<u32> {
+    pub async fn api_server(&self) -> Result<u32> {
         self.own.pid(Component::ApiServer).await.context("the API server does not run")
     }
 
-    pub(crate) async fn add_namespace(&self, name: &str) -> Result<()> {
+    /// Adds a namespace.
+    pub async fn add_namespace(&self, name: &str) -> Result<()> {
         let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         Api::all(self.client()).create(&PostParams::default(), &namespace).await?;
         Ok(())
@@ -65,7 +70,7 @@ impl Bed {
 }
 
 /// Does something so many times, by its number, as many at once as there are connections.
-pub(crate) async fn each<F, T>(count: u32, work: impl Fn(u32) -> F) -> Result<Vec<T>>
+pub async fn each<F, T>(count: u32, work: impl Fn(u32) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<T>>,
 {
@@ -73,7 +78,7 @@ where
 }
 
 /// Waits until a server's database has as many clusters and nodes as there are.
-pub(crate) async fn written(data: &Path, clusters: u32, nodes: u32) -> Result<Duration> {
+pub async fn written(data: &Path, clusters: u32, nodes: u32) -> Result<Duration> {
     let rows = database::read(data)?;
     let count = |table: &str| rows.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0));
     let started = Instant::now();

@@ -1,0 +1,175 @@
+//! The scaler API: reads beside the same SELECTs without it, and scaling beside a bare GET and PATCH.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use muster_bench::bed::{Bed, each, written};
+use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
+use muster_bench::reads::{self, Floor};
+use muster_bench::server::{self, Server};
+use muster_bench::{database, machine, run};
+use muster_testkit::{FakeDomino, Operator};
+use rusqlite::params;
+use serde_json::{Value, json};
+
+/// Reads and scaling of the scaler API
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+    /// Be the floor of the reads
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    floor: Option<PathBuf>,
+}
+
+/// The clusters on the list.
+const CLUSTERS: u32 = 200;
+
+/// How many of them are read one by one.
+const READ: u32 = 50;
+
+/// How many of them are scaled, and how often each.
+const SCALED: u32 = 50;
+const ROUNDS: u32 = 6;
+
+/// The commits of one scaling: accepted, claimed with its decision, acknowledged.
+const COMMITS: u32 = 3;
+
+/// The namespace of the clusters, and that of the bare client, which Muster does not watch.
+const OURS: &str = "domino-compute";
+const BARE: &str = "bare";
+
+/// The admin of the Domino that is played here.
+const ADMIN: &str = "root-token";
+
+/// More than a busy machine needs.
+const LIMIT: Duration = Duration::from_mins(8);
+
+fn main() -> Result<()> {
+    let Args { muster, floor } = Args::parse();
+    if let Some(data) = floor {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(reads::serve(data));
+    }
+    let muster = server::program(muster)?;
+    machine::tell()?;
+    run::run(LIMIT, measure(&muster))
+}
+
+async fn measure(muster: &Path) -> Result<()> {
+    let bed = Bed::start(true, Operator::Domino).await?;
+    let domino = FakeDomino::start().await;
+    for namespace in [OURS, BARE] {
+        bed.add_namespace(namespace).await?;
+        let objects = clusters(&bed, namespace);
+        each(CLUSTERS, |number| create(objects.clone(), number)).await?;
+    }
+    let folder = server::folder()?;
+    let kubernetes = Some((bed.kubeconfig(), OURS));
+    let server = Server::start_for_domino(muster, folder.path(), kubernetes, &domino.url()).await?;
+    written(folder.path(), CLUSTERS, 0).await?;
+    scale(&bed, &server, folder.path()).await?;
+    drop(server);
+    read(muster, folder.path(), &domino).await
+}
+
+fn clusters(bed: &Bed, namespace: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("distributed-compute.dominodatalab.com", "v1alpha1", "RayCluster");
+    Api::namespaced_with(bed.client(), namespace, &ApiResource::from_gvk(&kind))
+}
+
+fn name(number: u32) -> String {
+    format!("ray-{number}")
+}
+
+async fn create(objects: Api<DynamicObject>, number: u32) -> Result<()> {
+    let node = json!({"resources": {"requests": {"cpu": "1", "memory": "4Gi"}}});
+    let mut worker = node.clone();
+    worker["replicas"] = 1.into();
+    let object = json!({
+        "apiVersion": "distributed-compute.dominodatalab.com/v1alpha1",
+        "kind": "RayCluster",
+        "metadata": {"name": name(number), "labels": {"dominodatalab.com/starting-user-id": "id-ann"}},
+        "spec": {
+            "image": {"repository": "rayproject/ray", "tag": "2.36.0"},
+            "autoscaling": {"minReplicas": 1, "maxReplicas": 5},
+            "head": node,
+            "worker": worker,
+        },
+    });
+    objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    Ok(())
+}
+
+/// Scales clusters one after the other through Muster, and others by a bare GET and PATCH, in turn.
+async fn scale(bed: &Bed, server: &Server, data: &Path) -> Result<()> {
+    let bare = clusters(bed, BARE);
+    let mut client = server.connect().await?.knowing(ADMIN);
+    let (mut ours, mut requests) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let replicas = 2 + round % 2;
+        for number in 0..SCALED {
+            let name = name(number);
+            let started = Instant::now();
+            let seen = bare.get(&name).await?;
+            let body = json!({
+                "metadata": {"resourceVersion": seen.metadata.resource_version},
+                "spec": {"worker": {"replicas": replicas}, "autoscaling": {"minReplicas": replicas}},
+            });
+            bare.patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await?;
+            requests.push(started.elapsed());
+            let started = Instant::now();
+            let path = format!("/ddl_cluster_scaler/scale/rayclusters/{name}");
+            let answer = client.patch(&path, serde_json::to_vec(&json!({"replicas": replicas}))?).await?;
+            ours.push(started.elapsed());
+            let answer: Value = serde_json::from_slice(&answer)?;
+            ensure!(answer["object"]["spec"]["worker"]["replicas"] == replicas, "{answer}");
+        }
+    }
+    let commits = commits(data)?;
+    let (ours, requests) = (median(ours), median(requests));
+    println!("{SCALED} clusters scaled {ROUNDS} times each, one after the other; etcd waits for the disk");
+    tell("a bare GET and PATCH", milliseconds(requests));
+    tell("three durable commits", milliseconds(commits));
+    tell("through Muster, until Kubernetes has accepted it", milliseconds(ours));
+    at_most("  ratio to both together", ratio(ours, requests + commits), 1.0, |ratio| format!("{ratio:.2}"));
+    Ok(())
+}
+
+/// How long three durable commits take on the same disk.
+fn commits(data: &Path) -> Result<Duration> {
+    let database = database::write(&data.join("commits.db"))?;
+    database.execute_batch("CREATE TABLE written (number INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
+    let body = "x".repeat(2_000);
+    let mut times = Vec::new();
+    for round in 0..SCALED {
+        let started = Instant::now();
+        for commit in 0..COMMITS {
+            database
+                .execute("INSERT INTO written VALUES (?1, ?2)", params![round * COMMITS + commit, body])?;
+        }
+        times.push(started.elapsed());
+    }
+    Ok(median(times))
+}
+
+/// Reads through Muster, with a Domino that has identified the caller, beside the same SELECTs without it.
+async fn read(muster: &Path, data: &Path, domino: &FakeDomino) -> Result<()> {
+    let ones: Vec<String> =
+        (0..READ).map(|number| format!("/ddl_cluster_scaler/cluster/rayclusters/{}", name(number))).collect();
+    let list = vec!["/ddl_cluster_scaler/list/rayclusters".to_owned()];
+    let paths: Vec<String> = ones.iter().chain(&list).cloned().collect();
+    let learned = reads::learn(muster, data, &paths).await?;
+    let server = Server::start_for_domino(muster, data, None, &domino.url()).await?;
+    let listed: Value = serde_json::from_slice(&server.connect().await?.knowing(ADMIN).get(&list[0]).await?)?;
+    ensure!(listed["count"] == CLUSTERS, "{} clusters are on the list", listed["count"]);
+    let floor = Floor::start(data, &learned).await?;
+    reads::compare_as(Some(ADMIN), "GET of one cluster of Domino", &server, &floor, &ones).await?;
+    reads::compare_as(Some(ADMIN), &format!("list of {CLUSTERS} clusters of Domino"), &server, &floor, &list)
+        .await
+}
