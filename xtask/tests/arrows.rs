@@ -17,6 +17,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("local", &["core", "frameworks", "framework-client", "store", "engine"]),
     ("kube", &["core", "frameworks", "framework-client", "store", "engine"]),
     ("egress", &["core", "engine"]),
+    ("machines", &["core"]),
     ("proto", &["core"]),
     ("service", &["core", "frameworks", "store", "engine"]),
     // `engine` and `store` are reached through `service`.
@@ -31,8 +32,8 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("rusqlite", &["store", "testkit", "bench"]),
-    ("kube", &["kube", "testkit", "bench"]),
-    ("k8s-openapi", &["kube", "testkit", "bench"]),
+    ("kube", &["kube", "machines", "testkit", "bench"]),
+    ("k8s-openapi", &["kube", "machines", "testkit", "bench"]),
     ("axum", &["api", "bench"]),
     ("tonic", &["proto", "api", "cli"]),
 ];

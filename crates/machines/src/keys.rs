@@ -1,0 +1,83 @@
+//! Keys of labels, annotations and taints, and the names of objects.
+//!
+//! The domain is that of the published operator: its users' manifests apply unchanged.
+
+mod names;
+
+pub use names::{InvalidName, check_joined_name, check_type_name, pool_name, reservation_name};
+
+/// The domain of the API group and of most keys.
+pub const DOMAIN: &str = "imperator.tenzen-y.io";
+
+/// Label: the group. On Machines, pools, reservations and guests; an annotation of the same key stands on nodes.
+pub const MACHINE_GROUP: &str = "imperator.tenzen-y.io/machine-group";
+
+/// Label: the type. On reservations, guests and nodes.
+pub const MACHINE_TYPE: &str = "imperator.tenzen-y.io/machine-type";
+
+/// Label: [`RESERVATION`] or [`GUEST`].
+pub const POD_ROLE: &str = "imperator.tenzen-y.io/pod-role";
+
+/// The role of pods that hold a slot for a guest.
+pub const RESERVATION: &str = "reservation";
+
+/// The role of pods that use a slot.
+pub const GUEST: &str = "guest";
+
+/// The three labels of a guest, which never change.
+pub const GUEST_LABELS: [&str; 3] = [MACHINE_GROUP, MACHINE_TYPE, POD_ROLE];
+
+/// Label and taint of nodes: their health.
+pub const NODE_POOL: &str = "imperator.tenzen-y.io/node-pool";
+
+/// Label of guests: the container that is given the type's resources.
+pub const INJECTING_CONTAINER: &str = "imperator.tenzen-y.io/injecting-container";
+
+/// The same, in the words of a note of the seed; also the second spelling of the label of namespaces.
+pub const INJECT_RESOURCE: &str = "imperator.tenzen-y.io/inject-resource";
+
+/// The labels of namespaces whose guests are served, in both spellings; one of them is enough.
+pub const NAMESPACE_LABELS: [&str; 2] = ["imperator.tenzen.io/inject-resource", INJECT_RESOURCE];
+
+/// The value of the label of such namespaces.
+pub const ENABLED: &str = "enabled";
+
+/// The scheduling gate of guests that have no slot yet.
+pub const GATE: &str = "muster.dev/slot";
+
+/// Annotation of guests: when the injector queued them, in microseconds since 1970. Slots are given in this order.
+pub const QUEUED_AT: &str = "muster.dev/queued-at";
+
+/// Annotation of guests: when their slot was booked. Written together with the removal of the gate.
+pub const BOOKED_AT: &str = "muster.dev/booked-at";
+
+/// The field manager of all our writes.
+pub const FIELD_MANAGER: &str = "muster-machines";
+
+/// The priority class of guests that bring none.
+pub const GUEST_PRIORITY_CLASS: &str = "muster-guest";
+
+/// The priority of that class: above the cluster's default, which reservations have.
+pub const GUEST_PRIORITY: i32 = 1;
+
+/// The finalizer of pools: their nodes are cleaned before they go.
+pub const POOL_FINALIZER: &str = "imperator.tenzen-y.io/nodes";
+
+/// The finalizer of the published operator on pools.
+pub const PUBLISHED_FINALIZER: &str = "imperator-machinenodepool-finalizer";
+
+/// The Lease by which replicas of the published operator elect their leader.
+pub const PUBLISHED_LEASE: &str = "c402a1f6.imperator.tenzen-y.io";
+
+/// The Lease by which our replicas elect theirs.
+pub const LEASE: &str = "muster-machines";
+
+/// Whether the labels of a namespace make its guests ours.
+pub fn is_enabled(labels: &std::collections::BTreeMap<String, String>) -> bool {
+    NAMESPACE_LABELS.iter().any(|label| labels.get(*label).is_some_and(|value| value == ENABLED))
+}
+
+/// The label and the taint of nodes that serve a type; the value is the group.
+pub fn type_key(machine_type: &str) -> String {
+    format!("{DOMAIN}/{machine_type}")
+}

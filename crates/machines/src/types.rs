@@ -1,0 +1,19 @@
+//! The custom resources, as the published operator defines them and with both spellings of its fields.
+
+mod conditions;
+mod crds;
+mod machine;
+mod node_pool;
+mod rules;
+
+pub use conditions::{
+    CAPACITY_SHORT, FAILURE, NODE_POOL_READY, READY, SUCCESS, WantedCondition, merge_conditions,
+};
+pub use crds::crds;
+pub use machine::{
+    AvailableMachine, Booking, Gpu, Machine, MachineSpec, MachineStatus, MachineType, Mode, NodePoolEntry,
+    Overflow, TypeAmounts, TypeName, Usage,
+};
+pub use node_pool::{
+    MachineNodePool, MachineNodePoolSpec, MachineNodePoolStatus, NodeCondition, PoolNodeStatus,
+};
