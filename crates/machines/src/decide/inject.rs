@@ -1,0 +1,280 @@
+//! What a guest is given at its creation: resources, affinity, tolerations, a gate and its place in the queue.
+//!
+//! Works on JSON, so that fields of a newer API server survive. Applied twice it changes nothing the second time.
+
+mod pod;
+
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::PodSpec;
+use muster_core::time::{TimeSpan, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::amounts::shown;
+use crate::decide::pod_requests::pod_requests;
+use crate::keys;
+use crate::placement;
+use crate::types::{Machine, MachineType, Overflow};
+
+use self::pod::{list, object, text};
+
+/// How old a stamp may be that a pod brings: the injector is called again for one request when others change the pod,
+/// but a stamp of another request would pass others in the queue.
+const OLDEST_STAMP: TimeSpan = TimeSpan::from_secs(10);
+
+/// The group and the type that a pod asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestRequest {
+    /// The group.
+    pub group: String,
+    /// The type.
+    pub machine_type: String,
+}
+
+/// How full a type is, by the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TypeLoad {
+    /// Guests that have a slot.
+    pub holders: usize,
+    /// Guests that wait for one.
+    pub waiting: usize,
+}
+
+/// A pod as it is admitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Injected {
+    /// What is changed.
+    pub patch: Patch,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Why a guest is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InjectRefusal {
+    /// No Machine has the group.
+    #[error("failed to find machine-group {0}")]
+    UnknownGroup(String),
+    /// The Machine has no such type.
+    #[error("machine-group, {group} does not have machine-type, {machine_type}")]
+    UnknownType {
+        /// The group.
+        group: String,
+        /// The type.
+        machine_type: String,
+    },
+    /// The type has no slot, or all are taken and the Machine says `overflow: deny`.
+    #[error("name: {name}, namespace: {namespace}; there is no {machine_type} left")]
+    NoneLeft {
+        /// The name of the pod.
+        name: String,
+        /// Its namespace.
+        namespace: String,
+        /// The type.
+        machine_type: String,
+    },
+    /// The pod chooses its node.
+    #[error("spec.nodeName is '{0}': the scheduler places guests; remove the field")]
+    NodeName(String),
+    /// The label names a container that the pod has not.
+    #[error(
+        "label '{label}' names container '{container}', which is not in spec.containers; the pod has {known}"
+    )]
+    UnknownContainer {
+        /// The label.
+        label: &'static str,
+        /// The name.
+        container: String,
+        /// The containers that there are.
+        known: String,
+    },
+    /// The pod is not what an API server sends.
+    #[error("the pod cannot be read: {0}")]
+    Malformed(String),
+}
+
+/// The group and the type that a pod asks for; none if it is no guest.
+pub fn guest_request(pod: &Value) -> Option<GuestRequest> {
+    let label = |key| pod.get("metadata")?.get("labels")?.get(key)?.as_str();
+    if label(keys::POD_ROLE) != Some(keys::GUEST) {
+        return None;
+    }
+    Some(GuestRequest {
+        group: label(keys::MACHINE_GROUP)?.to_owned(),
+        machine_type: label(keys::MACHINE_TYPE)?.to_owned(),
+    })
+}
+
+/// Changes a guest at its creation, or refuses it. `machine` is the one of the group; the load is that of the type.
+pub fn inject(
+    pod: &Value,
+    namespace: &str,
+    request: &GuestRequest,
+    machine: Option<&Machine>,
+    load: TypeLoad,
+    now: Timestamp,
+) -> Result<Injected, InjectRefusal> {
+    let GuestRequest { group, machine_type } = request;
+    let machine = machine.ok_or_else(|| InjectRefusal::UnknownGroup(group.clone()))?;
+    let wanted = machine.machine_type(machine_type).ok_or_else(|| InjectRefusal::UnknownType {
+        group: group.clone(),
+        machine_type: machine_type.clone(),
+    })?;
+    let maximum = usize::try_from(machine.maximum(machine_type)).unwrap_or(0);
+    let full =
+        machine.spec.overflow == Overflow::Deny && load.holders.saturating_add(load.waiting) >= maximum;
+    if maximum == 0 || full {
+        return Err(InjectRefusal::NoneLeft {
+            name: name_of(pod),
+            namespace: namespace.to_owned(),
+            machine_type: machine_type.clone(),
+        });
+    }
+    let mut after = pod.clone();
+    let root = after.as_object_mut().ok_or_else(|| malformed("it is not an object"))?;
+    let container = named_container(root);
+    let spec = object(root, "spec")?;
+    if let Some(node) = text(spec, "nodeName") {
+        return Err(InjectRefusal::NodeName(node.to_owned()));
+    }
+    set_resources(spec, container, wanted)?;
+    require_nodes(spec, group, wanted)?;
+    tolerate(spec, group, machine_type)?;
+    gate(spec)?;
+    set_priority(spec);
+    let metadata = object(root, "metadata")?;
+    enqueue(object(metadata, "annotations")?, now);
+    let warnings = excess(&after, wanted).into_iter().collect();
+    Ok(Injected { patch: json_patch::diff(pod, &after), warnings })
+}
+
+fn malformed(why: impl Into<String>) -> InjectRefusal {
+    InjectRefusal::Malformed(why.into())
+}
+
+/// The name, or what the API server will make one of.
+fn name_of(pod: &Value) -> String {
+    let metadata = pod.get("metadata").and_then(Value::as_object);
+    let name =
+        metadata.and_then(|metadata| text(metadata, "name").or_else(|| text(metadata, "generateName")));
+    name.unwrap_or_default().to_owned()
+}
+
+/// The label that names the container that is given the resources, and the name.
+fn named_container(root: &Map<String, Value>) -> Option<(&'static str, String)> {
+    let labels = root.get("metadata")?.get("labels")?.as_object()?;
+    let mut named = [keys::INJECTING_CONTAINER, keys::INJECT_RESOURCE]
+        .into_iter()
+        .filter_map(|label| Some((label, text(labels, label)?.to_owned())));
+    named.next()
+}
+
+/// Gives the type's amounts to the container that the label names, else to the first. Other resources stay.
+fn set_resources(
+    spec: &mut Map<String, Value>,
+    named: Option<(&'static str, String)>,
+    wanted: &MachineType,
+) -> Result<(), InjectRefusal> {
+    let containers = list(spec, "containers")?;
+    let name = |container: &Value| container.get("name").and_then(Value::as_str).map(str::to_owned);
+    let target = match named {
+        None => containers.first_mut().ok_or_else(|| malformed("spec.containers is empty"))?,
+        Some((label, container)) => {
+            let known = containers.iter().filter_map(name).collect::<Vec<_>>().join(", ");
+            let target = containers.iter_mut().find(|candidate| name(candidate).as_ref() == Some(&container));
+            target.ok_or(InjectRefusal::UnknownContainer { label, container, known })?
+        }
+    };
+    let target = target.as_object_mut().ok_or_else(|| malformed("a container is not an object"))?;
+    let resources = object(target, "resources")?;
+    for list in ["requests", "limits"] {
+        let amounts = object(resources, list)?;
+        for (resource, amount) in placement::resources(&wanted.spec) {
+            amounts.insert(resource, Value::String(amount.0));
+        }
+    }
+    Ok(())
+}
+
+/// Adds what a node must have to every alternative that the user brought: the alternatives are OR-ed, so that one
+/// without it would let the pod out.
+fn require_nodes(
+    spec: &mut Map<String, Value>,
+    group: &str,
+    wanted: &MachineType,
+) -> Result<(), InjectRefusal> {
+    let affinity = object(object(spec, "affinity")?, "nodeAffinity")?;
+    let required = object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")?;
+    let terms = list(required, "nodeSelectorTerms")?;
+    if terms.is_empty() {
+        terms.push(json!({}));
+    }
+    let requirements = placement::requirements(&wanted.name, group, &wanted.spec);
+    for term in terms {
+        let term = term.as_object_mut().ok_or_else(|| malformed("a nodeSelectorTerm is not an object"))?;
+        let expressions = list(term, "matchExpressions")?;
+        for requirement in &requirements {
+            push_missing(expressions, json!(requirement));
+        }
+    }
+    Ok(())
+}
+
+fn tolerate(spec: &mut Map<String, Value>, group: &str, machine_type: &str) -> Result<(), InjectRefusal> {
+    let tolerations = list(spec, "tolerations")?;
+    for toleration in placement::tolerations(machine_type, group) {
+        push_missing(tolerations, json!(toleration));
+    }
+    Ok(())
+}
+
+fn gate(spec: &mut Map<String, Value>) -> Result<(), InjectRefusal> {
+    push_missing(list(spec, "schedulingGates")?, json!({"name": keys::GATE}));
+    Ok(())
+}
+
+fn push_missing(list: &mut Vec<Value>, wanted: Value) {
+    if !list.contains(&wanted) {
+        list.push(wanted);
+    }
+}
+
+/// A guest without a priority class gets ours. The API server has filled in the default priority before it calls the
+/// injector, and refuses a priority that is not that of the class: the three fields change together.
+fn set_priority(spec: &mut Map<String, Value>) {
+    if text(spec, "priorityClassName").is_none() {
+        spec.insert("priorityClassName".to_owned(), keys::GUEST_PRIORITY_CLASS.into());
+        spec.insert("priority".to_owned(), keys::GUEST_PRIORITY.into());
+        spec.insert("preemptionPolicy".to_owned(), "PreemptLowerPriority".into());
+    }
+}
+
+/// Stamps the pod with its place in the queue. A booking of another pod does not count: pods are copied with their
+/// annotations.
+fn enqueue(annotations: &mut Map<String, Value>, now: Timestamp) {
+    annotations.remove(keys::BOOKED_AT);
+    let stamp = text(annotations, keys::QUEUED_AT).and_then(|stamp| stamp.parse().ok());
+    let oldest = now.before(OLDEST_STAMP);
+    if stamp.map(Timestamp::from_micros).is_none_or(|stamp| stamp < oldest || stamp > now) {
+        annotations.insert(keys::QUEUED_AT.to_owned(), now.micros().to_string().into());
+    }
+}
+
+/// A warning if the pod needs more than its slot holds.
+fn excess(pod: &Value, wanted: &MachineType) -> Option<String> {
+    let spec: PodSpec = serde_json::from_value(pod.get("spec")?.clone()).ok()?;
+    let above = pod_requests(&spec).above(&placement::slot_amounts(&wanted.spec));
+    if above.is_empty() {
+        return None;
+    }
+    let amounts = above.iter().map(|(resource, amount)| format!("{resource} {}", shown(resource, amount)));
+    Some(format!(
+        "the pod needs more than a slot of {} holds: {} more; it may wait although its slot is free",
+        wanted.name,
+        amounts.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The ledger: which guests have a slot, and which is next.
+//!
+//! Two writes give a guest its slot: first the ledger, under the resourceVersion of the Machine that was read, then the
+//! removal of the gate. A leader that was replaced fails at the first. One that dies between the two leaves a booking
+//! whose guest is still gated, and the next leader removes the gate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use json_patch::Patch;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use muster_core::time::{TimeSpan, Timestamp};
+use serde_json::json;
+
+use crate::amounts::{core_time, jiff_time};
+use crate::decide::patch::{escape, read_patch};
+use crate::decide::slot_pod::SlotPod;
+use crate::keys;
+use crate::types::{Booking, Machine};
+
+/// The ledger as it should be now; none if it is. `guests` are those of the group that count.
+///
+/// Bookings without a live pod end. Guests that take a slot without a booking are entered, also beyond the slots: those
+/// of the published operator, and those that were created while the injector was not registered. Free slots go to the
+/// gated guests in the order of the queue.
+pub fn next_ledger(machine: &Machine, guests: &[&SlotPod], now: Timestamp) -> Option<Vec<Booking>> {
+    let alive: BTreeMap<&str, &SlotPod> =
+        guests.iter().filter(|guest| !guest.finished).map(|guest| (guest.uid.as_str(), *guest)).collect();
+    let before = machine.bookings();
+    let mut after: Vec<Booking> =
+        before.iter().filter(|booking| alive.contains_key(booking.uid.as_str())).cloned().collect();
+    let mut entered: BTreeSet<String> = after.iter().map(|booking| booking.uid.clone()).collect();
+    let queue = queue(alive.values().copied());
+    for guest in queue.iter().filter(|guest| guest.is_released()) {
+        if entered.insert(guest.uid.clone()) {
+            after.push(book(guest, adopted_at(guest).unwrap_or(now)));
+        }
+    }
+    let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+    for guest in entered.iter().filter_map(|uid| alive.get(uid.as_str())) {
+        *held.entry(guest.machine_type.as_str()).or_default() += 1;
+    }
+    for guest in queue.iter().filter(|guest| is_eligible(guest)) {
+        let held = held.entry(guest.machine_type.as_str()).or_default();
+        let slots = usize::try_from(machine.maximum(&guest.machine_type)).unwrap_or(0);
+        if *held < slots && entered.insert(guest.uid.clone()) {
+            *held += 1;
+            after.push(book(guest, now));
+        }
+    }
+    (after != before).then_some(after)
+}
+
+/// Whether a slot can be given to a guest. One that another controller holds back would keep it from the others.
+fn is_eligible(guest: &SlotPod) -> bool {
+    guest.is_waiting() && guest.is_gated() && !guest.has_other_gates()
+}
+
+/// Guests in the order of the queue.
+fn queue<'a>(guests: impl Iterator<Item = &'a SlotPod>) -> Vec<&'a SlotPod> {
+    let mut queue: Vec<_> = guests.collect();
+    queue.sort_by(|a, b| (a.queued_at, &a.uid).cmp(&(b.queued_at, &b.uid)));
+    queue
+}
+
+fn book(guest: &SlotPod, at: Timestamp) -> Booking {
+    Booking {
+        uid: guest.uid.clone(),
+        namespace: guest.namespace.clone(),
+        name: guest.name.clone(),
+        machine_type: guest.machine_type.clone(),
+        booked_at: MicroTime(jiff_time(at)),
+    }
+}
+
+/// When a guest without an entry was booked, by its annotation.
+fn adopted_at(guest: &SlotPod) -> Option<Timestamp> {
+    guest.booked_at.as_ref()?.parse::<jiff::Timestamp>().ok().map(core_time)
+}
+
+/// The removal of a guest's gate, with the booking, as one patch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateRemoval {
+    /// The UID of the guest.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The patch; it fails if the pod is another one, or its gates have changed.
+    pub patch: Patch,
+}
+
+/// The gates that are removed by a ledger that was written. Give it the ledger that the API server acknowledged, never
+/// one that is yet to be written.
+pub fn gate_removals(ledger: &[Booking], guests: &[&SlotPod]) -> Vec<GateRemoval> {
+    let booked: BTreeMap<&str, &Booking> =
+        ledger.iter().map(|booking| (booking.uid.as_str(), booking)).collect();
+    let removal = |guest: &&SlotPod| {
+        let booking = booked.get(guest.uid.as_str())?;
+        let place = guest.gates.iter().position(|gate| gate == keys::GATE)?;
+        (guest.is_waiting()).then(|| GateRemoval {
+            uid: guest.uid.clone(),
+            namespace: guest.namespace.clone(),
+            name: guest.name.clone(),
+            patch: removal_patch(guest, place, booking),
+        })
+    };
+    guests.iter().filter_map(removal).collect()
+}
+
+fn removal_patch(guest: &SlotPod, place: usize, booking: &Booking) -> Patch {
+    let at = json!(booking.booked_at);
+    let gate = format!("/spec/schedulingGates/{place}");
+    let annotate = if guest.has_annotations {
+        json!({"op": "add", "path": format!("/metadata/annotations/{}", escape(keys::BOOKED_AT)), "value": at})
+    } else {
+        json!({"op": "add", "path": "/metadata/annotations", "value": {keys::BOOKED_AT: at}})
+    };
+    read_patch(json!([
+        {"op": "test", "path": "/metadata/uid", "value": guest.uid},
+        {"op": "test", "path": format!("{gate}/name"), "value": keys::GATE},
+        {"op": "remove", "path": gate},
+        annotate,
+    ]))
+}
+
+/// A guest that waits for a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingGuest {
+    /// The UID of the guest.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The type that it waits for.
+    pub machine_type: String,
+    /// How many guests of the type are before it, and one; none if its type has no slots (any more).
+    pub position: Option<usize>,
+}
+
+impl WaitingGuest {
+    /// For people.
+    pub fn message(&self) -> String {
+        match self.position {
+            Some(position) => format!("waiting for slot {position} of {}", self.machine_type),
+            None => format!("waiting: {} has no slots; it goes on if they return", self.machine_type),
+        }
+    }
+}
+
+/// The guests that wait behind our gate, in the order of the queue.
+pub fn waiting(machine: &Machine, ledger: &[Booking], guests: &[&SlotPod]) -> Vec<WaitingGuest> {
+    let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
+    let mut before: BTreeMap<&str, usize> = BTreeMap::new();
+    let waits =
+        |guest: &&SlotPod| guest.is_waiting() && guest.is_gated() && !booked.contains(guest.uid.as_str());
+    let waiting = queue(guests.iter().copied().filter(waits));
+    let with_position = |guest: &SlotPod, before: &mut usize| {
+        *before += 1;
+        WaitingGuest {
+            uid: guest.uid.clone(),
+            namespace: guest.namespace.clone(),
+            name: guest.name.clone(),
+            machine_type: guest.machine_type.clone(),
+            position: (machine.maximum(&guest.machine_type) > 0).then_some(*before),
+        }
+    };
+    waiting
+        .into_iter()
+        .map(|guest| with_position(guest, before.entry(guest.machine_type.as_str()).or_default()))
+        .collect()
+}
+
+/// The guests that were released so long ago and have no node. They keep their slot, because a gate cannot be put
+/// back, and get an event.
+pub fn unplaced<'a>(
+    ledger: &[Booking],
+    guests: &[&'a SlotPod],
+    time_out: TimeSpan,
+    now: Timestamp,
+) -> Vec<&'a SlotPod> {
+    let booked: BTreeMap<&str, Timestamp> =
+        ledger.iter().map(|booking| (booking.uid.as_str(), core_time(booking.booked_at.0))).collect();
+    let overdue = |guest: &&&SlotPod| {
+        guest.is_waiting()
+            && !guest.is_gated()
+            && booked.get(guest.uid.as_str()).is_some_and(|at| now.since(*at) >= time_out)
+    };
+    guests.iter().filter(overdue).copied().collect()
+}
+
+#[cfg(test)]
+mod tests;

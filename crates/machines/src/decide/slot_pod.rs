@@ -1,0 +1,144 @@
+//! Pods that hold or want a slot, reduced to what decisions read.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use muster_core::time::{TimeSpan, Timestamp};
+
+use crate::amounts::{Amounts, core_time};
+use crate::decide::pod_requests::pod_requests;
+use crate::keys;
+
+/// By how much a stamp may be older than its pod: the clocks of the injector and of the API server differ. A stamp from
+/// before that was written by a user.
+const CLOCK_SKEW: TimeSpan = TimeSpan::from_secs(60);
+
+/// What a pod is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotRole {
+    /// It holds a slot for a guest.
+    Reservation,
+    /// It uses a slot, or wants one.
+    Guest,
+}
+
+/// A reservation or a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotPod {
+    /// What it is to us.
+    pub role: SlotRole,
+    /// The group.
+    pub group: String,
+    /// The type.
+    pub machine_type: String,
+    /// The UID.
+    pub uid: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The node that it was bound to.
+    pub node: Option<String>,
+    /// Whether its containers run.
+    pub running: bool,
+    /// Whether it has ended, well or not.
+    pub finished: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// The names of its scheduling gates.
+    pub gates: Vec<String>,
+    /// Its place in the queue.
+    pub queued_at: Timestamp,
+    /// What its annotation says about its booking.
+    pub booked_at: Option<String>,
+    /// Whether it has annotations.
+    pub has_annotations: bool,
+    /// What it needs of its node.
+    pub requests: Amounts,
+}
+
+impl SlotPod {
+    /// Reads a pod; none if it is neither a reservation nor a guest.
+    pub fn read(pod: &Pod) -> Option<Self> {
+        let label = |key| pod.labels().get(key).cloned().filter(|value| !value.is_empty());
+        let role = match label(keys::POD_ROLE)?.as_str() {
+            keys::RESERVATION => SlotRole::Reservation,
+            keys::GUEST => SlotRole::Guest,
+            _ => return None,
+        };
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        let spec = pod.spec.as_ref();
+        let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref()).into_iter().flatten();
+        let node = spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
+        Some(Self {
+            role,
+            group: label(keys::MACHINE_GROUP)?,
+            machine_type: label(keys::MACHINE_TYPE)?,
+            uid: pod.uid().unwrap_or_default(),
+            namespace: pod.namespace().unwrap_or_default(),
+            name: pod.name_any(),
+            node,
+            running: phase == "Running",
+            finished: matches!(phase, "Succeeded" | "Failed"),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            gates: gates.map(|gate| gate.name.clone()).collect(),
+            queued_at: queued_at(pod),
+            booked_at: pod.annotations().get(keys::BOOKED_AT).cloned(),
+            has_annotations: pod.metadata.annotations.is_some(),
+            requests: spec.map(pod_requests).unwrap_or_default(),
+        })
+    }
+
+    /// Whether it occupies its slot: it was placed, and has not ended. Terminating pods do until they are gone.
+    pub fn is_placed(&self) -> bool {
+        !self.finished && (self.node.is_some() || self.running)
+    }
+
+    /// Whether it still waits to be placed.
+    pub fn is_waiting(&self) -> bool {
+        !self.finished && !self.is_placed() && !self.terminating
+    }
+
+    /// Whether our gate keeps it from being placed.
+    pub fn is_gated(&self) -> bool {
+        self.gates.iter().any(|gate| gate == keys::GATE)
+    }
+
+    /// Whether a gate of another controller keeps it from being placed.
+    pub fn has_other_gates(&self) -> bool {
+        self.gates.iter().any(|gate| gate != keys::GATE)
+    }
+
+    /// Whether it takes a slot without being asked: placed, or no longer kept from it.
+    pub fn is_released(&self) -> bool {
+        self.is_placed() || (self.is_waiting() && !self.is_gated())
+    }
+}
+
+/// The stamp of the injector; without a credible one, the time of creation.
+fn queued_at(pod: &Pod) -> Timestamp {
+    let created =
+        pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::default(), |time| core_time(time.0));
+    let stamp = pod.annotations().get(keys::QUEUED_AT).and_then(|stamp| stamp.parse().ok());
+    stamp.map_or(created, |stamp| Timestamp::from_micros(stamp).max(created.before(CLOCK_SKEW)))
+}
+
+/// The guests of a group that count: in namespaces with the label, or with a booking.
+pub fn counted_guests<'a>(
+    pods: impl IntoIterator<Item = &'a SlotPod>,
+    group: &str,
+    namespaces: &BTreeMap<String, bool>,
+    booked: impl Fn(&str) -> bool,
+) -> Vec<&'a SlotPod> {
+    let counts = |pod: &&SlotPod| {
+        let enabled = namespaces.get(&pod.namespace).copied().unwrap_or(false);
+        pod.role == SlotRole::Guest
+            && pod.group == group
+            && (enabled || pod.booked_at.is_some() || booked(&pod.uid))
+    };
+    pods.into_iter().filter(counts).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What reservations and guests of a type have in common: resources, tolerations and node affinity.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::amounts::{Amounts, CPU, MEMORY};
+use crate::keys;
+use crate::types::TypeAmounts;
+
+/// The labels of nodes by which a GPU is selected; of several that are given, the first counts.
+const GPU_LABELS: [&str; 3] = ["nvidia.com/gpu.family", "nvidia.com/gpu.product", "nvidia.com/gpu.machine"];
+
+/// The value of the health label and taint of nodes that can be used.
+pub const READY_NODE: &str = "ready";
+
+/// What a slot has, as the requests and the limits of a container.
+pub fn resources(amounts: &TypeAmounts) -> BTreeMap<String, Quantity> {
+    let mut resources =
+        BTreeMap::from([(CPU.to_owned(), amounts.cpu.clone()), (MEMORY.to_owned(), amounts.memory.clone())]);
+    if let Some(gpu) = &amounts.gpu
+        && let Some(resource) = gpu.resource.as_ref().filter(|resource| !resource.is_empty())
+    {
+        let number = gpu.num.clone().unwrap_or_else(|| Quantity("0".to_owned()));
+        resources.insert(resource.clone(), number);
+    }
+    resources
+}
+
+/// The same, as numbers.
+pub fn slot_amounts(amounts: &TypeAmounts) -> Amounts {
+    Amounts::read(&resources(amounts))
+}
+
+/// The taints that a type's pods tolerate: the type's own, and that of nodes that can be used.
+pub fn tolerations(machine_type: &str, group: &str) -> [Toleration; 2] {
+    let tolerated = |key: String, value: &str| Toleration {
+        key: Some(key),
+        operator: Some("Equal".to_owned()),
+        value: Some(value.to_owned()),
+        effect: Some("NoSchedule".to_owned()),
+        toleration_seconds: None,
+    };
+    [tolerated(keys::type_key(machine_type), group), tolerated(keys::NODE_POOL.to_owned(), READY_NODE)]
+}
+
+/// What a node must have for a type's pods to be placed there.
+pub fn requirements(machine_type: &str, group: &str, amounts: &TypeAmounts) -> Vec<NodeSelectorRequirement> {
+    let is = |key: &str, value: &str| NodeSelectorRequirement {
+        key: key.to_owned(),
+        operator: "In".to_owned(),
+        values: Some(vec![value.to_owned()]),
+    };
+    let mut all = vec![is(&keys::type_key(machine_type), group), is(keys::NODE_POOL, READY_NODE)];
+    let selected = amounts.gpu.as_ref().and_then(|gpu| {
+        let values = [&gpu.family, &gpu.product, &gpu.machine];
+        let mut given =
+            GPU_LABELS.into_iter().zip(values).filter_map(|(label, value)| Some((label, value.as_deref()?)));
+        given.find(|(_, value)| !value.is_empty())
+    });
+    all.extend(selected.map(|(label, value)| is(label, value)));
+    all
+}
