@@ -1,7 +1,10 @@
 //! Decisions: pure functions of what was observed.
 
+mod covers;
 pub mod inject;
 pub mod ledger;
+pub mod node_health;
 mod patch;
 pub mod pod_requests;
+pub mod reservations;
 pub mod slot_pod;

@@ -1,0 +1,114 @@
+//! How many slots the nodes of a type have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+
+use crate::amounts::{Amounts, shown};
+use crate::decide::node_health::keeps_pods_off;
+use crate::decide::pod_requests::pod_requests;
+use crate::placement::slot_amounts;
+use crate::types::MachineType;
+
+/// The most nodes that a message names.
+const NAMED_NODES: usize = 10;
+
+/// A node that can be used, and what pods other than the slots of its type need of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSlots<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// The requests of other pods, and what guests of the type need beyond their slot.
+    pub others: Amounts,
+}
+
+/// The slots of a type by its nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeCapacity {
+    /// How many slots the nodes have.
+    pub slots: u64,
+    /// How many the spec promises.
+    pub promised: u64,
+    /// The arithmetic.
+    pub message: String,
+}
+
+impl TypeCapacity {
+    /// Whether the spec promises more than the nodes have.
+    pub const fn is_short(&self) -> bool {
+        self.slots < self.promised
+    }
+}
+
+/// By node, what the pods need that have not ended and are not among those that are counted as slots.
+pub fn other_requests<'a>(
+    pods: impl IntoIterator<Item = &'a Pod>,
+    slots: &BTreeSet<&str>,
+) -> BTreeMap<&'a str, Amounts> {
+    let mut by_node: BTreeMap<&str, Amounts> = BTreeMap::new();
+    for pod in pods {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let counted = pod.metadata.uid.as_deref().is_some_and(|uid| slots.contains(uid));
+        let Some(spec) = pod.spec.as_ref().filter(|_| !ended && !counted) else { continue };
+        if let Some(node) = spec.node_name.as_deref() {
+            by_node.entry(node).or_default().add(&pod_requests(spec));
+        }
+    }
+    by_node
+}
+
+/// Counts the slots of a type: on each node as many as its scarcest resource has, after other pods.
+pub fn type_capacity(machine_type: &MachineType, nodes: &[NodeSlots]) -> TypeCapacity {
+    let slot = slot_amounts(&machine_type.spec);
+    let promised = u64::try_from(machine_type.available).unwrap_or(0);
+    let (mut slots, mut terms) = (0_u64, Vec::new());
+    for NodeSlots { node, others } in nodes {
+        let (count, term) = node_capacity(node, others, &slot, &machine_type.name, promised);
+        slots = slots.saturating_add(count);
+        terms.push(format!("{} {count} ({term})", node.name_any()));
+    }
+    let mut message = format!("{}: {slots} of {promised} slots fit", machine_type.name);
+    if terms.is_empty() {
+        message.push_str(": no node of the type is ready");
+    } else {
+        let _ =
+            write!(message, ": {}", terms.iter().take(NAMED_NODES).cloned().collect::<Vec<_>>().join("; "));
+    }
+    if let Some(more) = terms.len().checked_sub(NAMED_NODES).filter(|more| *more > 0) {
+        let _ = write!(message, "; and {more} more nodes");
+    }
+    TypeCapacity { slots, promised, message }
+}
+
+/// The slots of a node, and how they are counted. A type that needs nothing fits as often as it is promised.
+fn node_capacity(
+    node: &Node,
+    others: &Amounts,
+    slot: &Amounts,
+    machine_type: &str,
+    promised: u64,
+) -> (u64, String) {
+    if keeps_pods_off(node, machine_type) {
+        return (0, "a taint keeps reservations off".to_owned());
+    }
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let allocatable = Amounts::read(allocatable.into_iter().flatten());
+    let scarcest = slot
+        .iter()
+        .filter(|(_, each)| *each > 0)
+        .map(|(resource, each)| {
+            (allocatable.get(resource).saturating_sub(others.get(resource)) / each, resource, each)
+        })
+        .min_by_key(|(count, ..)| *count);
+    match scarcest {
+        None => (promised, "it needs nothing".to_owned()),
+        Some((count, resource, each)) => {
+            let [has, taken, each] =
+                [allocatable.get(resource), others.get(resource), each].map(|amount| shown(resource, amount));
+            (count, format!("{resource}: ({has} − {taken}) / {each}"))
+        }
+    }
+}

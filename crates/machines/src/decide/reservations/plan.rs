@@ -1,0 +1,264 @@
+//! The writes that bring the reservations of a Machine to what they should be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::capacity::{NodeSlots, TypeCapacity, type_capacity};
+use super::objects::{wanted_service, wanted_set};
+use crate::amounts::Amounts;
+use crate::decide::covers::covers;
+use crate::decide::node_health::{HealthRules, NodeHealth, is_lost, node_health};
+use crate::decide::slot_pod::SlotPod;
+use crate::keys;
+use crate::placement::slot_amounts;
+use crate::types::{Booking, Machine, MachineNodePool, MachineType, NodePoolEntry};
+
+/// A Machine and what was observed around it.
+#[derive(Debug, Clone)]
+pub struct ObservedMachine<'a> {
+    /// The Machine.
+    pub machine: &'a Machine,
+    /// Its group.
+    pub group: &'a str,
+    /// Its pool, if it was created.
+    pub pool: Option<&'a MachineNodePool>,
+    /// The nodes of the cluster by name.
+    pub nodes: BTreeMap<&'a str, &'a Node>,
+    /// The guests of the group that count.
+    pub guests: Vec<&'a SlotPod>,
+    /// The reservations of the group in our namespace.
+    pub reservations: Vec<&'a SlotPod>,
+    /// By node, what pods need that are in neither of these lists: see [`other_requests`](super::other_requests).
+    pub other_requests: BTreeMap<&'a str, Amounts>,
+    /// The StatefulSets of the group in our namespace.
+    pub sets: Vec<&'a StatefulSet>,
+    /// The Services of the group in our namespace.
+    pub services: Vec<&'a Service>,
+    /// How nodes are judged.
+    pub health: HealthRules,
+}
+
+/// A write of the Machine controller. Deletions have the UID as their precondition.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReservationWrite {
+    /// Apply a StatefulSet.
+    ApplySet(Box<StatefulSet>),
+    /// Apply a Service.
+    ApplyService(Box<Service>),
+    /// Delete a StatefulSet with its pods.
+    DeleteSet {
+        /// The name.
+        name: String,
+        /// The UID.
+        uid: String,
+    },
+    /// Delete a Service.
+    DeleteService {
+        /// The name.
+        name: String,
+        /// The UID.
+        uid: String,
+    },
+    /// Delete a reservation.
+    DeletePod(PodDeletion),
+}
+
+/// A reservation that has to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDeletion {
+    /// The name.
+    pub name: String,
+    /// The UID.
+    pub uid: String,
+    /// Whether to delete it without waiting for its node, which is lost.
+    pub forced: bool,
+}
+
+/// What a pass does, and what it found out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReservationPlan {
+    /// The writes, in order.
+    pub writes: Vec<ReservationWrite>,
+    /// The slots of each type of the spec.
+    pub capacities: Vec<TypeCapacity>,
+}
+
+/// How reservations are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservationSettings<'a> {
+    /// Their namespace.
+    pub namespace: &'a str,
+    /// Their image; [`RESERVATION_IMAGE`](super::RESERVATION_IMAGE) unless a cluster has its own registry.
+    pub image: &'a str,
+}
+
+/// Plans a pass. The ledger is the one that was acknowledged last. Types in `held_back` are being taken over: their
+/// sets are not written yet.
+pub fn plan_reservations(
+    observed: &ObservedMachine,
+    ledger: &[Booking],
+    settings: ReservationSettings,
+    held_back: &BTreeSet<&str>,
+) -> ReservationPlan {
+    let mut writes = Vec::new();
+    let (mut sets, mut services) = (BTreeSet::new(), BTreeSet::new());
+    for machine_type in wanted_types(observed) {
+        let name = keys::reservation_name(&machine_type.name, observed.group);
+        services.insert(name.clone());
+        write_service(&mut writes, observed, machine_type, settings.namespace);
+        if is_referenced(observed.machine, &machine_type.name) {
+            sets.insert(name);
+            if !held_back.contains(machine_type.name.as_str()) {
+                let replicas = replicas(observed, ledger, &machine_type.name);
+                let set = wanted_set(observed.machine, observed.group, machine_type, settings, replicas);
+                write_set(&mut writes, observed, set);
+            }
+        }
+    }
+    for set in observed
+        .sets
+        .iter()
+        .filter(|set: &&&StatefulSet| is_ours(observed, **set) && !sets.contains(&set.name_any()))
+    {
+        writes.push(ReservationWrite::DeleteSet { name: set.name_any(), uid: set.uid().unwrap_or_default() });
+    }
+    let leftover =
+        |service: &&&Service| is_ours(observed, **service) && !services.contains(&service.name_any());
+    for service in observed.services.iter().filter(leftover) {
+        let (name, uid) = (service.name_any(), service.uid().unwrap_or_default());
+        writes.push(ReservationWrite::DeleteService { name, uid });
+    }
+    writes.extend(observed.reservations.iter().filter_map(|pod| misplaced(observed, pod)));
+    ReservationPlan { writes, capacities: capacities(observed) }
+}
+
+/// The types of the spec; none once the Machine goes.
+fn wanted_types<'a>(observed: &ObservedMachine<'a>) -> &'a [MachineType] {
+    if observed.machine.is_leaving() { &[] } else { &observed.machine.spec.machine_types }
+}
+
+fn is_referenced(machine: &Machine, machine_type: &str) -> bool {
+    machine.spec.node_pool.iter().any(|entry| entry.single_type() == Some(machine_type))
+}
+
+/// Whether an object was made by this controller for this Machine, and is not on its way out.
+fn is_ours(observed: &ObservedMachine, object: &impl ResourceExt) -> bool {
+    let owned = |uid: &str| object.owner_references().iter().any(|owner| owner.uid == uid);
+    let labelled = object.labels().get(keys::MACHINE_TYPE);
+    let named = labelled.map(|machine_type| keys::reservation_name(machine_type, observed.group));
+    object.meta().deletion_timestamp.is_none()
+        && observed.machine.uid().is_some_and(|uid| owned(&uid))
+        && named == Some(object.name_any())
+}
+
+/// How many reservations there should be: a slot is held by a reservation or by a guest.
+fn replicas(observed: &ObservedMachine, ledger: &[Booking], machine_type: &str) -> i32 {
+    let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
+    let claims = |guest: &&&SlotPod| {
+        guest.machine_type == machine_type
+            && !guest.finished
+            && (booked.contains(guest.uid.as_str()) || guest.is_released())
+    };
+    let claimed = i32::try_from(observed.guests.iter().filter(claims).count()).unwrap_or(i32::MAX);
+    observed.machine.maximum(machine_type).saturating_sub(claimed).max(0)
+}
+
+fn write_service(
+    writes: &mut Vec<ReservationWrite>,
+    observed: &ObservedMachine,
+    machine_type: &MachineType,
+    namespace: &str,
+) {
+    let wanted = wanted_service(observed.machine, observed.group, &machine_type.name, namespace);
+    let existing = observed.services.iter().find(|service| service.name_any() == wanted.name_any());
+    if existing.is_none_or(|existing| !covers(&json!(existing), &json!(wanted))) {
+        writes.push(ReservationWrite::ApplyService(Box::new(wanted)));
+    }
+}
+
+/// Applies a set that differs. What cannot be changed is replaced: the set goes first, and is applied when it is gone.
+fn write_set(writes: &mut Vec<ReservationWrite>, observed: &ObservedMachine, wanted: StatefulSet) {
+    let Some(existing) = observed.sets.iter().find(|set| set.name_any() == wanted.name_any()) else {
+        writes.push(ReservationWrite::ApplySet(Box::new(wanted)));
+        return;
+    };
+    if existing.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let fixed = |set: &StatefulSet| {
+        let spec = set.spec.as_ref();
+        spec.map(|spec| {
+            (spec.service_name.clone(), spec.pod_management_policy.clone(), spec.selector.clone())
+        })
+    };
+    if fixed(existing) != fixed(&wanted) {
+        let (name, uid) = (existing.name_any(), existing.uid().unwrap_or_default());
+        writes.push(ReservationWrite::DeleteSet { name, uid });
+    } else if !covers(&json!(existing), &json!(wanted)) {
+        writes.push(ReservationWrite::ApplySet(Box::new(wanted)));
+    }
+}
+
+/// The entry of a node for a type.
+fn entry<'a>(observed: &ObservedMachine<'a>, node: &str, machine_type: &str) -> Option<&'a NodePoolEntry> {
+    let entries = &observed.machine.spec.node_pool;
+    entries.iter().find(|entry| entry.name == node && entry.single_type() == Some(machine_type))
+}
+
+/// Whether a pod is on a node that can be used for its type.
+pub(super) fn has_ready_node(observed: &ObservedMachine, pod: &SlotPod) -> bool {
+    let Some(name) = &pod.node else { return false };
+    let node = observed.nodes.get(name.as_str()).copied();
+    entry(observed, name, &pod.machine_type)
+        .is_some_and(|entry| node_health(entry.mode, node, observed.health) == NodeHealth::Ready)
+}
+
+/// The deletion of a reservation whose slot no guest could take. A lost node never confirms it, so that it is forced,
+/// also for one that terminates.
+fn misplaced(observed: &ObservedMachine, pod: &SlotPod) -> Option<ReservationWrite> {
+    let node = pod.node.as_ref()?;
+    if pod.finished || has_ready_node(observed, pod) {
+        return None;
+    }
+    let forced = is_lost(observed.nodes.get(node.as_str()).copied());
+    (forced || !pod.terminating).then(|| {
+        ReservationWrite::DeletePod(PodDeletion { name: pod.name.clone(), uid: pod.uid.clone(), forced })
+    })
+}
+
+/// The slots of each type of the spec.
+fn capacities(observed: &ObservedMachine) -> Vec<TypeCapacity> {
+    wanted_types(observed)
+        .iter()
+        .map(|machine_type| type_capacity(machine_type, &nodes_of(observed, machine_type)))
+        .collect()
+}
+
+/// The usable nodes of a type, with what is taken of them by others.
+fn nodes_of<'a>(observed: &ObservedMachine<'a>, machine_type: &MachineType) -> Vec<NodeSlots<'a>> {
+    let slot = slot_amounts(&machine_type.spec);
+    let entries = observed.machine.spec.node_pool.iter();
+    let of_type = entries.filter(|entry| entry.single_type() == Some(machine_type.name.as_str()));
+    let usable = of_type.filter_map(|entry| {
+        let node = *observed.nodes.get(entry.name.as_str())?;
+        (node_health(entry.mode, Some(node), observed.health) == NodeHealth::Ready).then_some((entry, node))
+    });
+    let with_others = |(entry, node): (&NodePoolEntry, &'a Node)| {
+        let mut others = observed.other_requests.get(entry.name.as_str()).cloned().unwrap_or_default();
+        for guest in observed
+            .guests
+            .iter()
+            .chain(&observed.reservations)
+            .filter(|pod| pod.is_placed() && pod.node.as_deref() == Some(entry.name.as_str()))
+        {
+            let of_type = guest.machine_type == machine_type.name;
+            others.add(&if of_type { guest.requests.above(&slot) } else { guest.requests.clone() });
+        }
+        NodeSlots { node, others }
+    };
+    usable.map(with_others).collect()
+}
