@@ -4,6 +4,7 @@ mod covers;
 pub mod inject;
 pub mod ledger;
 pub mod node_health;
+pub mod nodes;
 mod patch;
 pub mod pod_requests;
 pub mod reservations;

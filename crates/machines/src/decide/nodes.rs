@@ -1,0 +1,162 @@
+//! What the nodes of a pool carry, and what is taken off them.
+//!
+//! Labels and the annotation are applied under our own field manager. Taints are one list, which an apply would replace
+//! with the taints of others: they are patched, and the patch tests the list first. What a node must not carry any more is
+//! found on the node itself, not in the spec, so that nodes that left, types that changed and leftovers of the published
+//! operator are cleaned alike.
+
+mod pool;
+mod taints;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::decide::node_health::{HealthRules, NodeHealth, node_health};
+use crate::decide::patch::{escape, read_patch};
+use crate::keys;
+use crate::types::NodePoolEntry;
+
+pub use pool::{FinalizerStep, NodePlan, ObservedPool, plan_nodes, wanted_pool};
+
+/// A write to a node. Those of one node are in order: when one fails, the rest waits for the next pass.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeWrite {
+    /// A patch of taints, and of keys that go. It fails if what it removes has changed.
+    Patch {
+        /// The name of the node.
+        node: String,
+        /// The patch.
+        patch: Patch,
+    },
+    /// The labels and annotations that we own, to be applied with force.
+    Apply {
+        /// The name of the node.
+        node: String,
+        /// The object to apply.
+        configuration: Value,
+    },
+}
+
+/// What a node of a group carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WantedNode {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    /// Key and value; the effect is always the same.
+    taints: Vec<(String, String)>,
+}
+
+/// What a node of a group should carry.
+fn wanted_node(group: &str, entry: &NodePoolEntry, machine_type: &str, health: NodeHealth) -> WantedNode {
+    let type_key = keys::type_key(machine_type);
+    let taints = if entry.taint {
+        vec![(keys::NODE_POOL.to_owned(), health.value().to_owned()), (type_key.clone(), group.to_owned())]
+    } else {
+        Vec::new()
+    };
+    WantedNode {
+        labels: BTreeMap::from([
+            (keys::NODE_POOL.to_owned(), health.value().to_owned()),
+            (keys::MACHINE_TYPE.to_owned(), machine_type.to_owned()),
+            (type_key, group.to_owned()),
+        ]),
+        annotations: BTreeMap::from([(keys::MACHINE_GROUP.to_owned(), group.to_owned())]),
+        taints,
+    }
+}
+
+/// Which keys on a node are ours to remove.
+#[derive(Debug, Clone, Copy)]
+struct OwnedKeys<'a> {
+    /// The groups whose keys they are.
+    groups: &'a BTreeSet<&'a str>,
+    /// Whether also those that name no group, because the node belongs to no other one.
+    shared: bool,
+}
+
+/// The writes that make a node carry what is wanted; none if it does.
+fn member_writes(node: &Node, groups: &BTreeSet<&str>, wanted: &WantedNode) -> Vec<NodeWrite> {
+    let owned = OwnedKeys { groups, shared: true };
+    let mut operations = stale_labels(node, owned, wanted);
+    operations.extend(taints::operations(node, owned, &wanted.taints));
+    let name = node.name_any();
+    let has = |map: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+        wanted.iter().all(|(key, value)| map.get(key) == Some(value))
+    };
+    let mut writes = Vec::new();
+    if !has(node.labels(), &wanted.labels) || !has(node.annotations(), &wanted.annotations) {
+        let mut configuration = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": wanted.labels, "annotations": wanted.annotations},
+        });
+        // A node that another group claims at the same moment is lost to the first: the second apply is a conflict.
+        if !has(node.annotations(), &wanted.annotations) {
+            configuration["metadata"]["resourceVersion"] = json!(node.metadata.resource_version);
+        }
+        writes.push(NodeWrite::Apply { node: name, configuration });
+    }
+    writes.extend(patch(node, operations));
+    writes
+}
+
+/// The write that takes everything of a group off a node; none if it carries nothing.
+fn clean_up(node: &Node, group: &str) -> Option<NodeWrite> {
+    if !carries(node, group) {
+        return None;
+    }
+    let annotated = node.annotations().get(keys::MACHINE_GROUP).filter(|value| !value.is_empty());
+    let groups = BTreeSet::from([group]);
+    let owned = OwnedKeys { groups: &groups, shared: annotated.is_none_or(|annotated| annotated == group) };
+    let nothing = WantedNode { labels: BTreeMap::new(), annotations: BTreeMap::new(), taints: Vec::new() };
+    let mut operations = stale_labels(node, owned, &nothing);
+    if let Some(annotated) = annotated.filter(|annotated| *annotated == group) {
+        operations.extend(removal("annotations", keys::MACHINE_GROUP, annotated));
+    }
+    operations.extend(taints::operations(node, owned, &[]));
+    patch(node, operations)
+}
+
+/// Whether a node carries anything of a group.
+fn carries(node: &Node, group: &str) -> bool {
+    node.annotations().get(keys::MACHINE_GROUP).is_some_and(|value| value == group)
+        || node.labels().iter().any(|(key, value)| is_type_key(key) && value == group)
+        || taints::carries(node, group)
+}
+
+/// Whether a key may be that of a type. Keys of ours are not, and neither are keys of other domains.
+fn is_type_key(key: &str) -> bool {
+    let own = [keys::NODE_POOL, keys::MACHINE_TYPE, keys::MACHINE_GROUP, keys::POD_ROLE];
+    key.strip_prefix(keys::DOMAIN).is_some_and(|rest| rest.starts_with('/')) && !own.contains(&key)
+}
+
+/// The labels of these groups that a node must not carry any more.
+fn stale_labels(node: &Node, owned: OwnedKeys, wanted: &WantedNode) -> Vec<Value> {
+    let stale = |(key, value): &(&String, &String)| {
+        let ours = (owned.shared && [keys::NODE_POOL, keys::MACHINE_TYPE].contains(&key.as_str()))
+            || (is_type_key(key) && owned.groups.contains(value.as_str()));
+        ours && !wanted.labels.contains_key(*key)
+    };
+    node.labels().iter().filter(stale).flat_map(|(key, value)| removal("labels", key, value)).collect()
+}
+
+fn removal(field: &str, key: &str, value: &str) -> [Value; 2] {
+    let path = format!("/metadata/{field}/{}", escape(key));
+    [json!({"op": "test", "path": path, "value": value}), json!({"op": "remove", "path": path})]
+}
+
+fn patch(node: &Node, operations: Vec<Value>) -> Option<NodeWrite> {
+    (!operations.is_empty())
+        .then(|| NodeWrite::Patch { node: node.name_any(), patch: read_patch(Value::Array(operations)) })
+}
+
+/// The health of a node of a pool.
+fn health(entry: &NodePoolEntry, node: Option<&Node>, rules: HealthRules) -> NodeHealth {
+    node_health(entry.mode, node, rules)
+}
+
+#[cfg(test)]
+mod tests;
