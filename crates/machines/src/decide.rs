@@ -1,5 +1,6 @@
 //! Decisions: pure functions of what was observed.
 
+pub mod certificate;
 mod covers;
 pub mod inject;
 pub mod ledger;
@@ -7,5 +8,9 @@ pub mod node_health;
 pub mod nodes;
 mod patch;
 pub mod pod_requests;
+pub mod registration;
 pub mod reservations;
 pub mod slot_pod;
+pub mod takeover;
+pub mod update;
+pub mod validate;

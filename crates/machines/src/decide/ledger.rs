@@ -23,8 +23,11 @@ use crate::types::{Booking, Machine};
 /// of the published operator, and those that were created while the injector was not registered. Free slots go to the
 /// gated guests in the order of the queue.
 pub fn next_ledger(machine: &Machine, guests: &[&SlotPod], now: Timestamp) -> Option<Vec<Booking>> {
-    let alive: BTreeMap<&str, &SlotPod> =
-        guests.iter().filter(|guest| !guest.finished).map(|guest| (guest.uid.as_str(), *guest)).collect();
+    let alive: BTreeMap<&str, &SlotPod> = guests
+        .iter()
+        .filter(|guest| !guest.is_finished())
+        .map(|guest| (guest.uid.as_str(), *guest))
+        .collect();
     let before = machine.bookings();
     let mut after: Vec<Booking> =
         before.iter().filter(|booking| alive.contains_key(booking.uid.as_str())).cloned().collect();

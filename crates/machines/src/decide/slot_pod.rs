@@ -23,6 +23,17 @@ pub enum SlotRole {
     Guest,
 }
 
+/// How far a pod has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotPhase {
+    /// Its containers do not run, as far as is known.
+    Pending,
+    /// They do.
+    Running,
+    /// It has ended, well or not.
+    Finished,
+}
+
 /// A reservation or a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotPod {
@@ -40,10 +51,8 @@ pub struct SlotPod {
     pub name: String,
     /// The node that it was bound to.
     pub node: Option<String>,
-    /// Whether its containers run.
-    pub running: bool,
-    /// Whether it has ended, well or not.
-    pub finished: bool,
+    /// How far it has come.
+    pub phase: SlotPhase,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// The names of its scheduling gates.
@@ -67,7 +76,11 @@ impl SlotPod {
             keys::GUEST => SlotRole::Guest,
             _ => return None,
         };
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        let phase = match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Running") => SlotPhase::Running,
+            Some("Succeeded" | "Failed") => SlotPhase::Finished,
+            _ => SlotPhase::Pending,
+        };
         let spec = pod.spec.as_ref();
         let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref()).into_iter().flatten();
         let node = spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty());
@@ -79,8 +92,7 @@ impl SlotPod {
             namespace: pod.namespace().unwrap_or_default(),
             name: pod.name_any(),
             node,
-            running: phase == "Running",
-            finished: matches!(phase, "Succeeded" | "Failed"),
+            phase,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             gates: gates.map(|gate| gate.name.clone()).collect(),
             queued_at: queued_at(pod),
@@ -90,14 +102,19 @@ impl SlotPod {
         })
     }
 
+    /// Whether it has ended, well or not.
+    pub fn is_finished(&self) -> bool {
+        self.phase == SlotPhase::Finished
+    }
+
     /// Whether it occupies its slot: it was placed, and has not ended. Terminating pods do until they are gone.
     pub fn is_placed(&self) -> bool {
-        !self.finished && (self.node.is_some() || self.running)
+        !self.is_finished() && (self.node.is_some() || self.phase == SlotPhase::Running)
     }
 
     /// Whether it still waits to be placed.
     pub fn is_waiting(&self) -> bool {
-        !self.finished && !self.is_placed() && !self.terminating
+        !self.is_finished() && !self.is_placed() && !self.terminating
     }
 
     /// Whether our gate keeps it from being placed.

@@ -3,7 +3,7 @@ use rstest::rstest;
 use serde_json::{Value, from_value, to_value};
 
 use super::*;
-use crate::decide::slot_pod::SlotRole;
+use crate::decide::slot_pod::{SlotPhase, SlotRole};
 
 const fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
@@ -34,8 +34,7 @@ fn gated(uid: &str, queued: i64) -> SlotPod {
         namespace: "ns".into(),
         name: format!("pod-{uid}"),
         node: None,
-        running: false,
-        finished: false,
+        phase: SlotPhase::Pending,
         terminating: false,
         gates: vec![keys::GATE.into()],
         queued_at: at(queued),
@@ -70,7 +69,7 @@ fn after(machine: &Machine, guests: &[SlotPod]) -> String {
 #[case::all_taken(1, &["x"], vec![placed("x"), gated("a", 1)], "x")]
 #[case::a_booked_guest_that_is_still_gated_holds(1, &["x"], vec![gated("x", 9), gated("a", 1)], "x")]
 #[case::a_terminating_one_holds(1, &["x"], vec![SlotPod { terminating: true, ..placed("x") }, gated("a", 1)], "x")]
-#[case::a_finished_one_does_not(1, &["x"], vec![SlotPod { finished: true, ..placed("x") }, gated("a", 1)], "a")]
+#[case::a_finished_one_does_not(1, &["x"], vec![SlotPod { phase: SlotPhase::Finished, ..placed("x") }, gated("a", 1)], "a")]
 #[case::one_that_is_gone_does_not(1, &["x"], vec![gated("a", 1)], "a")]
 #[case::running_guests_of_the_published_operator_are_entered(2, &[], vec![placed("x"), gated("a", 1), gated("b", 2)], "x a")]
 #[case::also_beyond_the_slots(1, &[], vec![placed("x"), placed("y"), gated("a", 1)], "x y")]
@@ -226,7 +225,7 @@ proptest! {
             prop_assert!(holders <= usize::try_from(slots).unwrap());
             // Some guest ends.
             if pods.get(which).is_some_and(SlotPod::is_placed) {
-                pods[which].finished = true;
+                pods[which].phase = SlotPhase::Finished;
             }
         }
         let sorted = entered.iter().is_sorted();

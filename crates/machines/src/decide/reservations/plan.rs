@@ -34,7 +34,7 @@ pub struct ObservedMachine<'a> {
     pub reservations: Vec<&'a SlotPod>,
     /// By node, what pods need that are in neither of these lists: see [`other_requests`](super::other_requests).
     pub other_requests: BTreeMap<&'a str, Amounts>,
-    /// The StatefulSets of the group in our namespace.
+    /// The sets of reservations of the group in our namespace.
     pub sets: Vec<&'a StatefulSet>,
     /// The Services of the group in our namespace.
     pub services: Vec<&'a Service>,
@@ -160,7 +160,7 @@ fn replicas(observed: &ObservedMachine, ledger: &[Booking], machine_type: &str) 
     let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
     let claims = |guest: &&&SlotPod| {
         guest.machine_type == machine_type
-            && !guest.finished
+            && !guest.is_finished()
             && (booked.contains(guest.uid.as_str()) || guest.is_released())
     };
     let claimed = i32::try_from(observed.guests.iter().filter(claims).count()).unwrap_or(i32::MAX);
@@ -221,7 +221,7 @@ pub(super) fn has_ready_node(observed: &ObservedMachine, pod: &SlotPod) -> bool 
 /// also for one that terminates.
 fn misplaced(observed: &ObservedMachine, pod: &SlotPod) -> Option<ReservationWrite> {
     let node = pod.node.as_ref()?;
-    if pod.finished || has_ready_node(observed, pod) {
+    if pod.is_finished() || has_ready_node(observed, pod) {
         return None;
     }
     let forced = is_lost(observed.nodes.get(node.as_str()).copied());

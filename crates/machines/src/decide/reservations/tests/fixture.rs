@@ -14,7 +14,7 @@ use crate::decide::reservations::{
     ObservedMachine, RESERVATION_IMAGE, ReservationPlan, ReservationSettings, ReservationWrite,
     plan_reservations,
 };
-use crate::decide::slot_pod::{SlotPod, SlotRole};
+use crate::decide::slot_pod::{SlotPhase, SlotPod, SlotRole};
 use crate::keys;
 use crate::types::{Booking, Machine, MachineNodePool};
 
@@ -78,9 +78,13 @@ pub(super) fn pod(words: &str) -> SlotPod {
         uid: name.into(),
         namespace: "ns".into(),
         name: name.into(),
-        running: node.is_some() && how != "creating",
+        phase: match how {
+            "finished" => SlotPhase::Finished,
+            "creating" => SlotPhase::Pending,
+            _ if node.is_some() => SlotPhase::Running,
+            _ => SlotPhase::Pending,
+        },
         node,
-        finished: how == "finished",
         terminating: how == "terminating",
         gates: if how == "gated" { vec![keys::GATE.into()] } else { Vec::new() },
         queued_at: NOW,

@@ -1,0 +1,196 @@
+//! The objects by which an API server calls the webhook, and the few that stand beside them.
+//!
+//! Selectors keep every pod that is no guest away from the webhook: it does not depend on Muster.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use serde_json::{Value, json};
+
+use crate::keys;
+
+/// The name of the webhook configurations and of the policy.
+pub const REGISTRATION: &str = "muster-machines";
+
+/// The path of the injector, as the published operator has it.
+pub const INJECT_PATH: &str = "/mutate-core-v1-pod";
+
+/// The path of the check of updated pods.
+pub const UPDATE_PATH: &str = "/validate-core-v1-pod";
+
+/// The path of the check of Machines, as the published operator has it.
+pub const MACHINE_PATH: &str = "/validate-imperator-tenzen-y-io-v1alpha1-machine";
+
+/// How long an API server waits for the webhook, in seconds.
+const TIMEOUT_SECONDS: i32 = 5;
+
+/// Where the API server finds the webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebhookTarget {
+    /// Outside the cluster, by an address such as `https://10.0.0.7:9443`.
+    Url(String),
+    /// Inside the cluster, by a Service.
+    Service {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl WebhookTarget {
+    fn client(&self, path: &str, ca_bundle: &[u8]) -> Value {
+        let bundle = ByteString(ca_bundle.to_vec());
+        match self {
+            Self::Url(url) => {
+                json!({"url": format!("{}{path}", url.trim_end_matches('/')), "caBundle": bundle})
+            }
+            Self::Service { namespace, name, port } => json!({
+                "service": {"namespace": namespace, "name": name, "port": port, "path": path},
+                "caBundle": bundle,
+            }),
+        }
+    }
+}
+
+/// The configuration of the injector: one entry for each spelling of the namespaces' label.
+pub fn mutating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> MutatingWebhookConfiguration {
+    let entries = keys::NAMESPACE_LABELS.map(|label| {
+        let mut entry = guest_entry("inject", label, "CREATE", &target.client(INJECT_PATH, ca_bundle));
+        entry["reinvocationPolicy"] = "IfNeeded".into();
+        entry
+    });
+    read(json!({"metadata": {"name": REGISTRATION}, "webhooks": entries}))
+}
+
+/// The configuration of the checks: of guests that are updated, and of Machines. `user` is who our leader is to the API
+/// server: its own removal of a gate does not come back to it.
+pub fn validating_webhook(
+    target: &WebhookTarget,
+    ca_bundle: &[u8],
+    user: &str,
+) -> ValidatingWebhookConfiguration {
+    let conditions = json!([
+        {"name": "not-by-muster", "expression": format!("request.userInfo.username != {}", quoted(user))},
+        {"name": "labels-or-gate-changed", "expression": labels_or_gate_changed()},
+    ]);
+    let guests = keys::NAMESPACE_LABELS.map(|label| {
+        let mut entry = guest_entry("update", label, "UPDATE", &target.client(UPDATE_PATH, ca_bundle));
+        entry["matchConditions"] = conditions.clone();
+        entry
+    });
+    let machines = json!({
+        "name": format!("machines.{}", keys::DOMAIN),
+        "clientConfig": target.client(MACHINE_PATH, ca_bundle),
+        "rules": [{"apiGroups": [keys::DOMAIN], "apiVersions": ["v1alpha1"], "operations": ["CREATE", "UPDATE"],
+            "resources": ["machines"], "scope": "Cluster"}],
+        "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS, "admissionReviewVersions": ["v1"],
+    });
+    let webhooks: Vec<_> = guests.into_iter().chain([machines]).collect();
+    read(json!({"metadata": {"name": REGISTRATION}, "webhooks": webhooks}))
+}
+
+fn guest_entry(verb: &str, namespace_label: &str, operation: &str, client: &Value) -> Value {
+    let domain = namespace_label.split('/').next().unwrap_or(keys::DOMAIN);
+    json!({
+        "name": format!("{verb}.guests.{domain}"),
+        "clientConfig": client,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"],
+            "scope": "Namespaced"}],
+        "namespaceSelector": {"matchExpressions": [{"key": namespace_label, "operator": "In", "values": [keys::ENABLED]}]},
+        "objectSelector": {"matchLabels": {keys::POD_ROLE: keys::GUEST}},
+        "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS, "admissionReviewVersions": ["v1"],
+    })
+}
+
+/// Other updates of guests do not wait for us: a Job completes while Muster is down.
+fn labels_or_gate_changed() -> String {
+    let label = |object: &str| {
+        format!(
+            "(has({object}.metadata.labels) && k in {object}.metadata.labels ? {object}.metadata.labels[k] : '')"
+        )
+    };
+    let gate = |object: &str| {
+        let gates = format!("{object}.spec.schedulingGates");
+        format!("(has({gates}) && {gates}.exists(g, g.name == {}))", quoted(keys::GATE))
+    };
+    let labels = keys::GUEST_LABELS.map(quoted).join(", ");
+    format!(
+        "[{labels}].exists(k, {} != {}) || ({} && !{})",
+        label("object"),
+        label("oldObject"),
+        gate("oldObject"),
+        gate("object")
+    )
+}
+
+/// A text as CEL writes it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// Refuses reservations outside our namespace, where they would be counted as slots. Those that are there already may be
+/// changed, so that they can end.
+pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding) {
+    let role = quoted(keys::POD_ROLE);
+    let was = format!(
+        "oldObject != null && has(oldObject.metadata.labels) && {role} in oldObject.metadata.labels && \
+         oldObject.metadata.labels[{role}] == {}",
+        quoted(keys::RESERVATION)
+    );
+    let policy = read(json!({
+        "metadata": {"name": REGISTRATION},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["pods"], "scope": "Namespaced"}],
+                "objectSelector": {"matchLabels": {keys::POD_ROLE: keys::RESERVATION}},
+            },
+            "validations": [{
+                "expression": format!("request.namespace == {} || ({was})", quoted(namespace)),
+                "message": format!(
+                    "label {}: {} is for pods of namespace {namespace} only: remove it",
+                    keys::POD_ROLE, keys::RESERVATION
+                ),
+                "reason": "Forbidden",
+            }],
+        },
+    }));
+    let binding = read(json!({
+        "metadata": {"name": REGISTRATION},
+        "spec": {"policyName": REGISTRATION, "validationActions": ["Deny"]},
+    }));
+    (policy, binding)
+}
+
+/// The class of guests that bring none.
+pub fn priority_class() -> PriorityClass {
+    read(json!({
+        "metadata": {"name": keys::GUEST_PRIORITY_CLASS},
+        "value": keys::GUEST_PRIORITY,
+        "globalDefault": false,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "description": "Guests of machine types: above reservations, which have the default priority.",
+    }))
+}
+
+/// The namespace of reservations, Lease and certificate.
+pub fn machines_namespace(name: &str) -> Namespace {
+    read(json!({"metadata": {"name": name}}))
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("fields of the type")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The take-over from the published operator: its guests go on, and its objects are replaced.
+
+use std::collections::BTreeMap;
+
+use json_patch::Patch;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::ResourceExt;
+use muster_core::time::{TimeSpan, Timestamp};
+use serde_json::json;
+
+use crate::amounts::core_time;
+use crate::decide::patch::read_patch;
+use crate::keys;
+use crate::types::MachineNodePool;
+
+/// How long a Lease is fresh that does not say so; the default of the published operator's library.
+const DEFAULT_LEASE_SECONDS: i32 = 15;
+
+/// Why Muster does not start its machines part.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another operator manages Machines: {holder} renewed Lease {} {ago} ago; scale it to 0, and start again",
+    keys::PUBLISHED_LEASE
+)]
+pub struct PublishedOperatorRuns {
+    /// Who holds its Lease.
+    pub holder: String,
+    /// How long ago it renewed the Lease.
+    pub ago: TimeSpan,
+}
+
+/// Refuses to start while the published operator's Lease is fresh.
+pub fn check_published_lease(lease: Option<&Lease>, now: Timestamp) -> Result<(), PublishedOperatorRuns> {
+    let Some(spec) = lease.and_then(|lease| lease.spec.as_ref()) else { return Ok(()) };
+    let holder = spec.holder_identity.clone().unwrap_or_default();
+    let renewed = spec.renew_time.as_ref().map(|time| core_time(time.0));
+    let seconds = spec.lease_duration_seconds.unwrap_or(DEFAULT_LEASE_SECONDS);
+    let duration = TimeSpan::from_secs(u32::try_from(seconds).unwrap_or(0));
+    match renewed {
+        Some(renewed) if !holder.is_empty() && now.since(renewed) < duration => {
+            Err(PublishedOperatorRuns { holder, ago: TimeSpan::from_secs(whole_seconds(now.since(renewed))) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn whole_seconds(span: TimeSpan) -> u32 {
+    u32::try_from(span.secs()).unwrap_or(u32::MAX)
+}
+
+/// The patch that removes the published operator's finalizer from a pool; none if it is not there.
+pub fn finalizer_removal(pool: &MachineNodePool) -> Option<Patch> {
+    let place = pool.finalizers().iter().position(|finalizer| finalizer == keys::PUBLISHED_FINALIZER)?;
+    let path = format!("/metadata/finalizers/{place}");
+    Some(read_patch(json!([
+        {"op": "test", "path": path, "value": keys::PUBLISHED_FINALIZER},
+        {"op": "remove", "path": path},
+    ])))
+}
+
+/// Whether a pool was made by the published operator under a name that is not ours, so that it goes once the pool of
+/// `machine` is there.
+pub fn is_published_pool(pool: &MachineNodePool, machine: &str) -> bool {
+    let owned = pool.owner_references().iter().any(|owner| owner.kind == "Machine" && owner.name == machine);
+    owned && pool.name_any() != keys::pool_name(machine)
+}
+
+/// A set of reservations of the published operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedSet {
+    /// Its name; its Service has the same.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// What a pass does with the published operator's sets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetReplacement<'a> {
+    /// The set that is deleted now, with its pods and its Service.
+    pub delete: Option<PublishedSet>,
+    /// The types whose own set is not created yet.
+    pub held_back: Vec<&'a str>,
+}
+
+/// Replaces the published operator's sets one type at a time: the next one goes when the reservations of the one before
+/// are in place again, so that at most one type is without reservations. Types whose nodes have too few slots (`is_short`)
+/// are not waited for. Sets of types that the Machine has no more go as well.
+pub fn replace_sets<'a>(
+    group: &str,
+    types: &[&'a str],
+    sets: &[&StatefulSet],
+    is_short: impl Fn(&str) -> bool,
+) -> SetReplacement<'a> {
+    let by_name: BTreeMap<String, &StatefulSet> = sets.iter().map(|set| (set.name_any(), *set)).collect();
+    let mut replacement = SetReplacement::default();
+    let mut busy = false;
+    for machine_type in types {
+        let ours = by_name.get(&keys::reservation_name(machine_type, group));
+        if published_set(group, machine_type, &by_name).is_some() {
+            replacement.held_back.push(machine_type);
+        } else {
+            busy |= ours.is_some_and(|set| !is_in_place(set)) && !is_short(machine_type);
+        }
+    }
+    let removed = sets.iter().filter_map(|set| set.labels().get(keys::MACHINE_TYPE)).map(String::as_str);
+    let removed = removed.filter(|name| !types.contains(name));
+    for set in types.iter().copied().chain(removed).filter_map(|name| published_set(group, name, &by_name)) {
+        if !busy && set.metadata.deletion_timestamp.is_none() {
+            replacement.delete =
+                Some(PublishedSet { name: set.name_any(), uid: set.uid().unwrap_or_default() });
+        }
+        busy = true;
+    }
+    replacement
+}
+
+/// The set of a type that has the name that the published operator gives. If both names are the same, the name does not
+/// distinguish it, and it is replaced for its other fields.
+fn published_set<'a>(
+    group: &str,
+    machine_type: &str,
+    by_name: &BTreeMap<String, &'a StatefulSet>,
+) -> Option<&'a StatefulSet> {
+    let (ours, theirs) = (keys::reservation_name(machine_type, group), format!("{group}-{machine_type}"));
+    by_name.get(&theirs).copied().filter(|_| ours != theirs)
+}
+
+/// Whether a set has all the pods that it should have.
+fn is_in_place(set: &StatefulSet) -> bool {
+    let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0) >= wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, from_value, to_value};
+
+    use super::*;
+
+    #[rstest]
+    #[case::none(None, None)]
+    #[case::fresh(Some(json!({"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": "1970-01-01T00:01:30.000000Z"})), Some("another operator manages Machines: pod-1 renewed Lease c402a1f6.imperator.tenzen-y.io 10s ago; scale it to 0, and start again"))]
+    #[case::stale(Some(json!({"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": "1970-01-01T00:01:25.000000Z"})), None)]
+    #[case::released(Some(json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": "1970-01-01T00:01:40.000000Z"})), None)]
+    #[case::without_a_duration(Some(json!({"holderIdentity": "pod-1", "renewTime": "1970-01-01T00:01:30.000000Z"})), Some("another operator manages Machines: pod-1 renewed Lease c402a1f6.imperator.tenzen-y.io 10s ago; scale it to 0, and start again"))]
+    #[case::never_renewed(Some(json!({"holderIdentity": "pod-1"})), None)]
+    fn muster_does_not_start_while_the_published_operator_runs(
+        #[case] spec: Option<Value>,
+        #[case] refusal: Option<&str>,
+    ) {
+        let lease: Option<Lease> =
+            spec.map(|spec| from_value(json!({"metadata": {}, "spec": spec})).unwrap());
+        let checked = check_published_lease(lease.as_ref(), Timestamp::from_micros(100_000_000));
+        assert_eq!(checked.err().map(|error| error.to_string()).as_deref(), refusal);
+    }
+
+    fn pool(name: &str, finalizers: &[&str]) -> MachineNodePool {
+        from_value(json!({
+            "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "MachineNodePool",
+            "metadata": {"name": name, "finalizers": finalizers, "ownerReferences": [
+                {"apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine", "name": "m", "uid": "u"}]},
+            "spec": {"nodePool": [], "machineTypeStock": []},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn its_finalizer_is_removed_and_ours_stays() {
+        let pool = pool("p", &[keys::POOL_FINALIZER, keys::PUBLISHED_FINALIZER]);
+        let mut object = to_value(&pool).unwrap();
+        json_patch::patch(&mut object, &finalizer_removal(&pool).unwrap()).unwrap();
+        assert_eq!(object["metadata"]["finalizers"], json!([keys::POOL_FINALIZER]));
+        assert_eq!(finalizer_removal(&from_value(object).unwrap()), None);
+    }
+
+    #[test]
+    fn its_pool_of_another_name_goes() {
+        assert!(is_published_pool(&pool("g-node-pool", &[]), "m"));
+        assert!(!is_published_pool(&pool("m-node-pool", &[]), "m"));
+        assert!(!is_published_pool(&pool("g-node-pool", &[]), "other"));
+    }
+
+    /// `g-a` is a set of theirs, `a-g` one of ours; `+` has its pods, `-` is going.
+    fn set(words: &str) -> StatefulSet {
+        let name = words.trim_end_matches(['+', '-']);
+        let going = words.ends_with('-').then_some("2023-11-14T22:13:20Z");
+        from_value(json!({
+            "metadata": {"name": name, "uid": name, "deletionTimestamp": going,
+                "labels": {keys::MACHINE_TYPE: name.trim_start_matches("g-").trim_end_matches("-g")}},
+            "spec": {"replicas": 2, "serviceName": "", "selector": {}, "template": {}},
+            "status": {"replicas": 2, "readyReplicas": if words.ends_with('+') { 2 } else { 1 }},
+        }))
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::the_first_goes("g-a+ g-b+", Some("g-a"), &["a", "b"])]
+    #[case::a_successor_that_does_not_fit_is_not_waited_for("short-g g-b+", Some("g-b"), &["b"])]
+    #[case::of_a_removed_type("a-g+ b-g+ g-old+", Some("g-old"), &[])]
+    #[case::of_a_removed_type_later("a-g g-old+", None, &[])]
+    #[case::it_is_going("g-a- g-b+", None, &["a", "b"])]
+    #[case::its_successor_comes("a-g g-b+", None, &["b"])]
+    #[case::the_second_goes("a-g+ g-b+", Some("g-b"), &["b"])]
+    #[case::all_are_replaced("a-g+ b-g+", None, &[])]
+    #[case::none("", None, &[])]
+    fn one_type_at_a_time_is_replaced(
+        #[case] sets: &str,
+        #[case] deleted: Option<&str>,
+        #[case] held_back: &[&str],
+    ) {
+        let sets: Vec<_> = sets.split_whitespace().map(set).collect();
+        let replacement =
+            replace_sets("g", &["a", "b", "short"], &sets.iter().collect::<Vec<_>>(), |name| name == "short");
+        assert_eq!(replacement.delete.map(|set| set.name).as_deref(), deleted);
+        assert_eq!(replacement.held_back, held_back);
+    }
+}
