@@ -62,3 +62,31 @@ pub fn requirements(machine_type: &str, group: &str, amounts: &TypeAmounts) -> V
     all.extend(selected.map(|(label, value)| is(label, value)));
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    #[rstest]
+    #[case::none(json!(null), None, None)]
+    #[case::family(json!({"type": "nvidia.com/gpu", "num": 2, "family": "f"}), Some("2"), Some(("nvidia.com/gpu.family", "f")))]
+    #[case::product(json!({"type": "nvidia.com/gpu", "num": 1, "family": "", "product": "p"}), Some("1"), Some(("nvidia.com/gpu.product", "p")))]
+    #[case::machine(json!({"type": "nvidia.com/gpu", "machine": "m"}), Some("0"), Some(("nvidia.com/gpu.machine", "m")))]
+    fn accelerators_are_requested_and_selected(
+        #[case] gpu: Value,
+        #[case] number: Option<&str>,
+        #[case] selected: Option<(&str, &str)>,
+    ) {
+        let amounts: TypeAmounts = from_value(json!({"cpu": 1, "memory": "1Gi", "gpu": gpu})).unwrap();
+        let requested = resources(&amounts).get("nvidia.com/gpu").map(|Quantity(number)| number.clone());
+        assert_eq!(requested.as_deref(), number);
+        let requirements = requirements("t", "g", &amounts);
+        let found = requirements
+            .get(2)
+            .map(|found| (found.key.as_str(), found.values.as_deref().unwrap()[0].as_str()));
+        assert_eq!(found, selected);
+    }
+}

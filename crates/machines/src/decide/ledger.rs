@@ -12,6 +12,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 use serde_json::json;
 
 use crate::amounts::{core_time, jiff_time};
+use crate::decide::inject::TypeLoad;
 use crate::decide::patch::{escape, read_patch};
 use crate::decide::slot_pod::SlotPod;
 use crate::keys;
@@ -78,6 +79,21 @@ fn book(guest: &SlotPod, at: Timestamp) -> Booking {
 /// When a guest without an entry was booked, by its annotation.
 fn adopted_at(guest: &SlotPod) -> Option<Timestamp> {
     guest.booked_at.as_ref()?.parse::<jiff::Timestamp>().ok().map(core_time)
+}
+
+/// How many guests hold or claim a slot of a type, and how many wait for one. Guests claim a slot by a booking, or because
+/// no gate keeps them from it.
+pub fn type_load(ledger: &[Booking], guests: &[&SlotPod], machine_type: &str) -> TypeLoad {
+    let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
+    let mut load = TypeLoad::default();
+    for guest in guests.iter().filter(|guest| guest.machine_type == machine_type && !guest.is_finished()) {
+        if guest.is_released() || booked.contains(guest.uid.as_str()) {
+            load.holders += 1;
+        } else if guest.is_waiting() {
+            load.waiting += 1;
+        }
+    }
+    load
 }
 
 /// The removal of a guest's gate, with the booking, as one patch.

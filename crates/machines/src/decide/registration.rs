@@ -1,6 +1,6 @@
 //! The objects by which an API server calls the webhook, and the few that stand beside them.
 //!
-//! Selectors keep every pod that is no guest away from the webhook: it does not depend on Muster.
+//! The webhook is called for guests only: no other pod depends on Muster.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

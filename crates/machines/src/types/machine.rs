@@ -6,7 +6,7 @@ use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{READY, rules};
+use super::rules;
 use crate::keys;
 
 /// A group of nodes and the machine types that they serve.
@@ -233,12 +233,5 @@ impl Machine {
     /// The ledger.
     pub fn bookings(&self) -> &[Booking] {
         self.status.as_ref().map_or(&[], |status| &status.bookings)
-    }
-
-    /// The message of the condition `Ready`, unless it is true.
-    pub fn obstacle(&self) -> Option<&str> {
-        let conditions = &self.status.as_ref()?.conditions;
-        let ready = conditions.iter().find(|condition| condition.type_ == READY)?;
-        (ready.status != "True").then_some(ready.message.as_str())
     }
 }

@@ -114,7 +114,7 @@ fn an_unknown_type_is_refused() {
 }
 
 #[rstest]
-#[case::room("deny", 3, true)]
+#[case::slots_left("deny", 3, true)]
 #[case::full("deny", 2, false)]
 #[case::they_wait("wait", 2, true)]
 #[case::no_slot_at_all("wait", 0, false)]

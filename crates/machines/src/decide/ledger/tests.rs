@@ -185,6 +185,20 @@ fn the_waiting_have_positions_by_type() {
 }
 
 #[rstest]
+#[case::booked(vec![gated("x", 1)], 1, 0)]
+#[case::placed_without_a_booking(vec![placed("y")], 1, 0)]
+#[case::released_without_a_booking(vec![released("y")], 1, 0)]
+#[case::terminating(vec![SlotPod { terminating: true, ..placed("y") }], 1, 0)]
+#[case::waiting(vec![gated("x", 1), gated("y", 1), gated("z", 1)], 1, 2)]
+#[case::finished(vec![SlotPod { phase: SlotPhase::Finished, ..placed("x") }], 0, 0)]
+#[case::of_another_type(vec![SlotPod { machine_type: "u".into(), ..placed("y") }], 0, 0)]
+fn guests_hold_claim_or_wait(#[case] guests: Vec<SlotPod>, #[case] holders: usize, #[case] waiting: usize) {
+    let machine = machine(&[("t", 1)], &["x"]);
+    let load = type_load(machine.bookings(), &guests.iter().collect::<Vec<_>>(), "t");
+    assert_eq!(load, TypeLoad { holders, waiting });
+}
+
+#[rstest]
 #[case::too_long(released("x"), 61, true)]
 #[case::not_yet(released("x"), 60, false)]
 #[case::placed(placed("x"), 100, false)]

@@ -113,6 +113,12 @@ fn taint_true_then_false_takes_only_our_taints_off() {
 }
 
 #[test]
+fn a_taint_with_a_time_of_the_published_operator_is_right() {
+    let nodes = [member("n", "g", "t", "ready", true)];
+    assert_eq!(plan_with(&pool(&[("n", "ready", "t", true)]), &nodes, &[]).writes, []);
+}
+
+#[test]
 fn taints_are_added_under_a_test() {
     let pool = pool(&[("n", "ready", "t", true)]);
     let operations = |nodes: &[Value]| {

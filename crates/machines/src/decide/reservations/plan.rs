@@ -11,6 +11,7 @@ use super::capacity::{NodeSlots, TypeCapacity, type_capacity};
 use super::objects::{wanted_service, wanted_set};
 use crate::amounts::Amounts;
 use crate::decide::covers::covers;
+use crate::decide::ledger::type_load;
 use crate::decide::node_health::{HealthRules, NodeHealth, is_lost, node_health};
 use crate::decide::slot_pod::SlotPod;
 use crate::keys;
@@ -157,14 +158,8 @@ fn is_ours(observed: &ObservedMachine, object: &impl ResourceExt) -> bool {
 
 /// How many reservations there should be: a slot is held by a reservation or by a guest.
 fn replicas(observed: &ObservedMachine, ledger: &[Booking], machine_type: &str) -> i32 {
-    let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
-    let claims = |guest: &&&SlotPod| {
-        guest.machine_type == machine_type
-            && !guest.is_finished()
-            && (booked.contains(guest.uid.as_str()) || guest.is_released())
-    };
-    let claimed = i32::try_from(observed.guests.iter().filter(claims).count()).unwrap_or(i32::MAX);
-    observed.machine.maximum(machine_type).saturating_sub(claimed).max(0)
+    let held = type_load(ledger, &observed.guests, machine_type).holders;
+    observed.machine.maximum(machine_type).saturating_sub(i32::try_from(held).unwrap_or(i32::MAX)).max(0)
 }
 
 fn write_service(
