@@ -34,7 +34,7 @@ const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("rusqlite", &["store", "testkit", "bench"]),
     ("kube", &["kube", "machines", "testkit", "bench"]),
     ("k8s-openapi", &["kube", "machines", "testkit", "bench"]),
-    ("axum", &["api", "bench"]),
+    ("axum", &["api", "machines", "bench"]),
     ("tonic", &["proto", "api", "cli"]),
 ];
 

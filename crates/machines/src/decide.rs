@@ -1,7 +1,7 @@
 //! Decisions: pure functions of what was observed.
 
 pub mod certificate;
-mod covers;
+pub(crate) mod covers;
 pub mod inject;
 pub mod ledger;
 pub mod node_health;

@@ -41,6 +41,15 @@ pub enum NodeWrite {
     },
 }
 
+impl NodeWrite {
+    /// The name of the node.
+    pub fn node(&self) -> &str {
+        match self {
+            Self::Patch { node, .. } | Self::Apply { node, .. } => node,
+        }
+    }
+}
+
 /// What a node of a group carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WantedNode {

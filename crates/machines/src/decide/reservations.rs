@@ -11,7 +11,8 @@ mod status;
 pub use capacity::{NodeSlots, TypeCapacity, other_requests, type_capacity};
 pub use objects::{RESERVATION_IMAGE, wanted_service, wanted_set};
 pub use plan::{
-    ObservedMachine, PodDeletion, ReservationPlan, ReservationSettings, ReservationWrite, plan_reservations,
+    ObservedMachine, PodDeletion, ReservationPlan, ReservationSettings, ReservationWrite, capacities,
+    plan_reservations,
 };
 pub use status::{machine_status, usage};
 

@@ -226,7 +226,7 @@ fn misplaced(observed: &ObservedMachine, pod: &SlotPod) -> Option<ReservationWri
 }
 
 /// The slots of each type of the spec.
-fn capacities(observed: &ObservedMachine) -> Vec<TypeCapacity> {
+pub fn capacities(observed: &ObservedMachine) -> Vec<TypeCapacity> {
     wanted_types(observed)
         .iter()
         .map(|machine_type| type_capacity(machine_type, &nodes_of(observed, machine_type)))

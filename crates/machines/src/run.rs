@@ -1,0 +1,20 @@
+//! Running the machines part of a server: watches, the webhook, and the leader's controller, around pure decisions.
+
+mod apply;
+mod cache;
+mod certificate;
+mod controller;
+mod leader;
+mod metrics;
+mod observe;
+mod register;
+mod report;
+mod serve;
+mod settings;
+mod webhook;
+mod world;
+
+pub use leader::LeaseTimes;
+pub use metrics::MachineMetrics;
+pub use serve::Machines;
+pub use settings::{CertificateLives, Settings, WallClock};

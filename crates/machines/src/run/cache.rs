@@ -1,0 +1,138 @@
+//! What was observed last, reduced to what decisions read.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use kube::ResourceExt;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::watch;
+
+/// Namespace and name; the namespace is empty where objects have none.
+pub(crate) type Key = (String, String);
+
+/// Objects of one kind, by their keys.
+#[derive(Debug)]
+pub(crate) struct Cache<T> {
+    inner: Arc<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    objects: RwLock<HashMap<Key, T>>,
+    /// Whether every object that existed at the start is here.
+    complete: watch::Sender<bool>,
+}
+
+impl<T> Clone for Cache<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// What has changed in a cache.
+#[derive(Debug)]
+pub(crate) enum Changed<'t, T> {
+    /// An object is new, or another one.
+    Stored(&'t T),
+    /// An object is gone.
+    Removed(&'t T),
+}
+
+impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
+    pub(crate) fn new() -> Self {
+        let objects = RwLock::new(HashMap::new());
+        Self { inner: Arc::new(Inner { objects, complete: watch::channel(false).0 }) }
+    }
+
+    /// Follows a watch for ever. `read` reduces an object, and drops it if it concerns nobody; `changed` is called for
+    /// each object that is not what it was.
+    pub(crate) async fn follow<K>(
+        self,
+        events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
+        read: impl Fn(K) -> Option<T> + Send,
+        changed: impl Fn(Changed<'_, T>) + Send,
+    ) where
+        K: kube::Resource + Clone + Debug + Send + 'static,
+    {
+        let mut events = std::pin::pin!(events.default_backoff());
+        // A list replaces everything, but only once it is whole.
+        let mut listed: HashMap<Key, T> = HashMap::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    let key = key(&object);
+                    listed.extend(read(object).map(|object| (key, object)));
+                }
+                Ok(Event::InitDone) => self.replace(std::mem::take(&mut listed), &changed),
+                Ok(Event::Apply(object)) => {
+                    let key = key(&object);
+                    match read(object) {
+                        Some(object) => self.store(&key, object, &changed),
+                        None => self.remove(&key, &changed),
+                    }
+                }
+                Ok(Event::Delete(object)) => self.remove(&key(&object), &changed),
+                Err(error) => tracing::warn!("a watch failed and goes on: {error}"),
+            }
+        }
+    }
+
+    fn replace(&self, listed: HashMap<Key, T>, changed: &impl Fn(Changed<'_, T>)) {
+        let mut objects = self.inner.objects.write();
+        let before = std::mem::replace(&mut *objects, listed);
+        let objects = RwLockWriteGuard::downgrade(objects);
+        for (_, object) in before.iter().filter(|(key, _)| !objects.contains_key(*key)) {
+            changed(Changed::Removed(object));
+        }
+        for (_, object) in objects.iter().filter(|(key, object)| before.get(*key) != Some(*object)) {
+            changed(Changed::Stored(object));
+        }
+        self.inner.complete.send_replace(true);
+    }
+
+    fn store(&self, key: &Key, object: T, changed: &impl Fn(Changed<'_, T>)) {
+        let mut objects = self.inner.objects.write();
+        // Also if it counts as the same: what does not count may have changed.
+        let before = objects.insert(key.clone(), object);
+        let objects = RwLockWriteGuard::downgrade(objects);
+        if let Some(object) = objects.get(key).filter(|object| before.as_ref() != Some(*object)) {
+            changed(Changed::Stored(object));
+        }
+    }
+
+    fn remove(&self, key: &Key, changed: &impl Fn(Changed<'_, T>)) {
+        let removed = self.inner.objects.write().remove(key);
+        if let Some(object) = &removed {
+            changed(Changed::Removed(object));
+        }
+    }
+
+    /// Returns once the first list was stored.
+    pub(crate) async fn complete(&self) {
+        // The sender is in this cache.
+        let _ = self.inner.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        *self.inner.complete.borrow()
+    }
+
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<MappedRwLockReadGuard<'_, T>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        RwLockReadGuard::try_map(self.read(), |objects| objects.get(&key)).ok()
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, HashMap<Key, T>> {
+        // Several caches are read together: a reader must not wait for a writer that waits for another reader.
+        self.inner.objects.read_recursive()
+    }
+}
+
+fn key<K: kube::Resource>(object: &K) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}

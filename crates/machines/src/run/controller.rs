@@ -1,0 +1,242 @@
+//! The controller: a pass over a group observes, decides and writes. Only that of the leader runs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::apply::{Writer, is_missing};
+use super::observe::Group;
+use super::report::Reporter;
+use super::settings::Settings;
+use super::world::World;
+use crate::decide::ledger::{gate_removals, next_ledger};
+use crate::decide::nodes::{FinalizerStep, plan_nodes, wanted_pool};
+use crate::decide::reservations::{ReservationWrite, capacities, machine_status, plan_reservations};
+use crate::decide::slot_pod::SlotPod;
+use crate::decide::takeover::replace_sets;
+use crate::keys;
+use crate::types::{Machine, MachineNodePool};
+
+/// Every group is passed over so often even if nothing changes, for what depends on time.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// How long a group whose pass failed waits for the next one, at first and at most.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// Why a pass was not completed. What was written stays, and the next pass goes on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    /// This replica has seen less than was written: another one leads, or its caches are behind.
+    #[error("it was changed meanwhile")]
+    Stale,
+    /// Kubernetes refused, or did not answer.
+    #[error(transparent)]
+    Kubernetes(#[from] kube::Error),
+    /// Writes failed that do not keep others from being made.
+    #[error("{0}")]
+    Problems(String),
+}
+
+pub(crate) struct Controller {
+    world: World,
+    writer: Writer,
+    settings: Settings,
+    reporter: Reporter,
+    leads: watch::Receiver<bool>,
+    groups: HashMap<String, Progress>,
+}
+
+/// What is remembered of a group between passes.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The writes that failed last.
+    problems: Vec<String>,
+    /// How long the next pass is waited for, and until when.
+    retry: Option<(Duration, Instant)>,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        world: World,
+        writer: Writer,
+        settings: Settings,
+        reporter: Reporter,
+        leads: watch::Receiver<bool>,
+    ) -> Self {
+        Self { world, writer, settings, reporter, leads, groups: HashMap::new() }
+    }
+
+    /// Runs for as long as there is an election; does nothing while another replica leads.
+    pub(crate) async fn run(mut self) {
+        self.world.complete().await;
+        let mut period = Instant::now();
+        loop {
+            if !*self.leads.borrow_and_update() {
+                // Another replica counts now.
+                self.reporter.forget();
+            }
+            if self.leads.wait_for(|leads| *leads).await.is_err() {
+                return;
+            }
+            let now = Instant::now();
+            if period <= now {
+                self.world.mark(None);
+                period = now + PERIOD;
+            }
+            let is_due = |progress: &Progress| progress.retry.is_some_and(|(_, at)| at <= now);
+            for (group, _) in self.groups.iter().filter(|(_, progress)| is_due(progress)) {
+                self.world.mark(Some(group));
+            }
+            for group in self.world.take_changed() {
+                if !*self.leads.borrow() {
+                    break;
+                }
+                let passed = self.pass(&group).await;
+                self.note(group, passed);
+            }
+            let retries = self.groups.values().filter_map(|progress| progress.retry);
+            let wake = retries.map(|(_, at)| at).min().map_or(period, |at| at.min(period));
+            tokio::select! {
+                () = self.world.changed() => {}
+                () = sleep_until(wake) => {}
+                // A leader that was another one meanwhile passes over everything.
+                _ = self.leads.changed() => period = Instant::now(),
+            }
+        }
+    }
+
+    fn note(&mut self, group: String, passed: Result<(), PassError>) {
+        let progress = self.groups.entry(group).or_default();
+        let Err(error) = passed else {
+            progress.retry = None;
+            return;
+        };
+        let wait = match progress.retry {
+            Some((wait, _)) if !matches!(error, PassError::Stale) => (wait * 2).min(LAST_RETRY),
+            _ => FIRST_RETRY,
+        };
+        progress.retry = Some((wait, Instant::now() + wait));
+        tracing::debug!(?wait, "a pass over a machine group was not completed: {error}");
+    }
+
+    async fn pass(&mut self, name: &str) -> Result<(), PassError> {
+        let mut group = Group::observe(&self.world, name, &self.settings.namespace);
+        let mut problems = Vec::new();
+        if let Some(machine) = group.machine.clone() {
+            self.confirm_holders(&machine, &mut group.pods).await?;
+            problems = self.pass_over_machine(&group, machine).await?;
+            for rival in &group.rivals {
+                self.reporter.rival(rival, &group.name);
+            }
+        }
+        if let Some(pool) = &group.pool {
+            problems.extend(self.pass_over_nodes(&group, pool).await?);
+            for published in &group.published_pools {
+                self.writer.remove_published(published).await?;
+            }
+        }
+        self.groups.entry(name.to_owned()).or_default().problems.clone_from(&problems);
+        if problems.is_empty() { Ok(()) } else { Err(PassError::Problems(problems.join("; "))) }
+    }
+
+    /// Reads guests of the ledger that are not in the cache, which may be behind: a slot is free only when its guest is
+    /// known to be gone.
+    async fn confirm_holders(&self, machine: &Machine, pods: &mut Vec<SlotPod>) -> Result<(), PassError> {
+        let mut known: BTreeSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        for booking in machine.bookings() {
+            if known.insert(booking.uid.clone())
+                && let Some(pod) = self.writer.pod(&booking.namespace, &booking.name).await?
+                && pod.uid == booking.uid
+            {
+                pods.push(pod);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives slots to guests, and holds the others. Returns the writes that failed.
+    async fn pass_over_machine(&self, group: &Group, machine: Machine) -> Result<Vec<String>, PassError> {
+        let now = self.settings.clock.now();
+        let before = self.groups.get(&group.name).map(|progress| progress.problems.clone());
+        let before = before.unwrap_or_default();
+        let observed = group.machine(&machine, self.settings.health);
+        let ledger =
+            next_ledger(&machine, &observed.guests, now).unwrap_or_else(|| machine.bookings().to_vec());
+        let types: Vec<&str> =
+            machine.spec.machine_types.iter().map(|of_spec| of_spec.name.as_str()).collect();
+        let is_short = |name: &str| {
+            let capacities = types.iter().zip(capacities(&observed));
+            capacities.into_iter().any(|(of_spec, capacity)| *of_spec == name && capacity.is_short())
+        };
+        let replacement = replace_sets(&group.name, &types, &observed.sets, is_short);
+        let held_back = replacement.held_back.iter().copied().collect();
+        let plan = plan_reservations(&observed, &ledger, self.settings.reservations(), &held_back);
+        // The ledger and all counts in one write, under the version that was read. Only then is anything lifted.
+        let status = machine_status(&observed, ledger.clone(), &plan.capacities, &before, now);
+        let written = match status {
+            Some(status) => self.writer.write_status(&machine, status).await?,
+            None => machine.clone(),
+        };
+        let mut problems = Vec::new();
+        for (removal, removed) in self.writer.remove_gates(gate_removals(&ledger, &observed.guests)).await {
+            match removed {
+                Ok(()) => self.reporter.booked(&removal, &observed.guests, now),
+                Err(error) if is_missing(&error) => {}
+                Err(error) => problems.push(format!("pod {}/{}: {error}", removal.namespace, removal.name)),
+            }
+        }
+        let mut writes = plan.writes;
+        if let Some(published) = replacement.delete {
+            let (name, uid) = (published.name, published.uid);
+            let service = observed.services.iter().find(|service| service.name_any() == name);
+            writes.extend(service.map(|service| ReservationWrite::DeleteService {
+                name: name.clone(),
+                uid: service.uid().unwrap_or_default(),
+            }));
+            writes.push(ReservationWrite::DeleteSet { name, uid });
+        }
+        problems.extend(self.writer.write_reservations(writes).await);
+        if let Some(pool) = wanted_pool(&machine, &group.name, group.pool.as_ref()) {
+            let applied = self.writer.apply_pool(&pool).await;
+            problems.extend(applied.err().map(|error| format!("pool {}: {error}", pool.name_any())));
+        }
+        if problems != before {
+            let observed = group.machine(&written, self.settings.health);
+            if let Some(status) = machine_status(&observed, ledger.clone(), &plan.capacities, &problems, now)
+            {
+                self.writer.write_status(&written, status).await?;
+            }
+        }
+        self.reporter.counts(&observed, &ledger, now, self.settings.unplaced_after);
+        Ok(problems)
+    }
+
+    /// Marks and cleans nodes. Returns the writes that failed.
+    async fn pass_over_nodes(&self, group: &Group, pool: &MachineNodePool) -> Result<Vec<String>, PassError> {
+        let now = self.settings.clock.now();
+        self.writer.release_pool(pool).await?;
+        let plan = plan_nodes(&group.pool(pool, self.settings.health), now);
+        match plan.finalizer {
+            FinalizerStep::Add => {
+                let mut finalizers = pool.finalizers().to_vec();
+                finalizers.push(keys::POOL_FINALIZER.to_owned());
+                self.writer.set_finalizers(pool, finalizers).await?;
+            }
+            FinalizerStep::Keep => {}
+            FinalizerStep::Remove => {
+                let others = pool.finalizers().iter().filter(|name| *name != keys::POOL_FINALIZER);
+                self.writer.set_finalizers(pool, others.cloned().collect()).await?;
+            }
+        }
+        let problems = self.writer.write_nodes(plan.writes).await;
+        if let Some(status) = plan.status {
+            self.writer.write_pool_status(pool, status).await?;
+        }
+        self.reporter.cleaned(pool, &plan.cleaned);
+        Ok(problems)
+    }
+}

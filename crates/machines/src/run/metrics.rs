@@ -1,0 +1,92 @@
+//! Metrics of machines: slots by state, how long guests wait for one, and how long reviews take.
+
+use std::time::Duration;
+
+use muster_core::time::TimeSpan;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::types::Usage;
+
+/// Metrics of machines.
+#[derive(Debug, Clone)]
+pub struct MachineMetrics {
+    slots: Family<Slots, Gauge>,
+    hand_over: Histogram,
+    reviews: Family<Reviewed, Histogram>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Slots {
+    group: String,
+    machine_type: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reviewed {
+    review: &'static str,
+    allowed: &'static str,
+}
+
+/// A kind of review.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Review {
+    Inject,
+    Update,
+    Machine,
+}
+
+impl MachineMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            slots: Family::default(),
+            hand_over: Histogram::new(exponential_buckets(0.01, 2.0, 18)),
+            reviews: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0001, 2.0, 14))),
+        };
+        let help = "Slots of machine types";
+        registry.register("muster_machine_slots", help, metrics.slots.clone());
+        let help = "How long guests waited until they were given a slot";
+        registry.register_with_unit(
+            "muster_machine_hand_over",
+            help,
+            Unit::Seconds,
+            metrics.hand_over.clone(),
+        );
+        let help = "How long reviews of guests and Machines took";
+        registry.register_with_unit("muster_machine_review", help, Unit::Seconds, metrics.reviews.clone());
+        metrics
+    }
+
+    pub(crate) fn count(&self, group: &str, machine_type: &str, usage: Usage) {
+        let Usage { maximum, reserved, used, waiting } = usage;
+        let states = [("maximum", maximum), ("reserved", reserved), ("used", used), ("waiting", waiting)];
+        for (state, slots) in states {
+            let labels = Slots { group: group.to_owned(), machine_type: machine_type.to_owned(), state };
+            self.slots.get_or_create(&labels).set(i64::from(slots));
+        }
+    }
+
+    /// Counts no slots any more.
+    pub(crate) fn forget(&self) {
+        self.slots.clear();
+    }
+
+    pub(crate) fn handed_over(&self, waited: TimeSpan) {
+        self.hand_over.observe(Duration::from(waited).as_secs_f64());
+    }
+
+    pub(crate) fn reviewed(&self, review: Review, allowed: bool, took: Duration) {
+        let review = match review {
+            Review::Inject => "inject",
+            Review::Update => "update",
+            Review::Machine => "machine",
+        };
+        let labels = Reviewed { review, allowed: if allowed { "true" } else { "false" } };
+        self.reviews.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+}

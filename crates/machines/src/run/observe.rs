@@ -1,0 +1,170 @@
+//! What a pass reads: the caches, seen from one group.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::ResourceExt as _;
+
+use super::cache::Key;
+use super::world::{ObservedNode, ObservedPod, World};
+use crate::amounts::Amounts;
+use crate::decide::node_health::HealthRules;
+use crate::decide::nodes::ObservedPool;
+use crate::decide::reservations::ObservedMachine;
+use crate::decide::slot_pod::{SlotPod, SlotRole, counted_guests};
+use crate::decide::takeover::is_published_pool;
+use crate::keys;
+use crate::types::{Machine, MachineNodePool};
+
+/// What was observed of a group, copied, so that no cache is locked while Kubernetes is asked.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// The Machine that has the group: the oldest, should several have it.
+    pub(crate) machine: Option<Machine>,
+    /// Younger Machines with the same group.
+    pub(crate) rivals: Vec<Machine>,
+    pub(crate) pool: Option<MachineNodePool>,
+    /// Pools of the published operator, in whose place there is another one.
+    pub(crate) published_pools: Vec<MachineNodePool>,
+    pub(crate) nodes: BTreeMap<String, Arc<Node>>,
+    other_groups: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) pods: Vec<SlotPod>,
+    other_requests: BTreeMap<String, Amounts>,
+    sets: Vec<StatefulSet>,
+    services: Vec<Service>,
+    namespaces: BTreeMap<String, bool>,
+}
+
+impl Group {
+    pub(crate) fn observe(world: &World, name: &str, namespace: &str) -> Self {
+        let (machine, rivals) = machines(world, name);
+        let (pool, published_pools) = pools(&world.pools.read(), name, machine.as_ref());
+        let of_group = |labels: &BTreeMap<String, String>| {
+            labels.get(keys::MACHINE_GROUP).map(String::as_str) == Some(name)
+        };
+        let listed = machine.iter().flat_map(|machine| &machine.spec.node_pool);
+        let listed: HashSet<&str> = listed.map(|entry| entry.name.as_str()).collect();
+        let (pods, other_requests) = pods(&world.pods.read(), name, namespace, &listed);
+        let sets = world.sets.read().values().filter(|set| of_group(set.labels())).cloned().collect();
+        let services = world.services.read();
+        Self {
+            name: name.to_owned(),
+            machine,
+            rivals,
+            pool,
+            published_pools,
+            nodes: nodes(&world.nodes.read()),
+            other_groups: other_groups(&world.machines.read(), name),
+            pods,
+            other_requests,
+            sets,
+            services: services.values().filter(|service| of_group(service.labels())).cloned().collect(),
+            namespaces: world.enabled_namespaces(),
+        }
+    }
+
+    /// The guests that count.
+    pub(crate) fn guests(&self) -> Vec<&SlotPod> {
+        let bookings = self.machine.as_ref().map(Machine::bookings).unwrap_or_default();
+        let booked: BTreeSet<&str> = bookings.iter().map(|booking| booking.uid.as_str()).collect();
+        counted_guests(&self.pods, &self.name, &self.namespaces, |uid| booked.contains(uid))
+    }
+
+    pub(crate) fn machine<'a>(&'a self, machine: &'a Machine, health: HealthRules) -> ObservedMachine<'a> {
+        ObservedMachine {
+            machine,
+            group: &self.name,
+            pool: self.pool.as_ref(),
+            nodes: self.nodes.iter().map(|(name, node)| (name.as_str(), &**node)).collect(),
+            guests: self.guests(),
+            reservations: self.pods.iter().filter(|pod| pod.role == SlotRole::Reservation).collect(),
+            other_requests: self
+                .other_requests
+                .iter()
+                .map(|(node, need)| (node.as_str(), need.clone()))
+                .collect(),
+            sets: self.sets.iter().collect(),
+            services: self.services.iter().collect(),
+            health,
+        }
+    }
+
+    pub(crate) fn pool<'a>(&'a self, pool: &'a MachineNodePool, health: HealthRules) -> ObservedPool<'a> {
+        let groups = |(node, groups): (&'a String, &'a BTreeSet<String>)| {
+            (node.as_str(), groups.iter().map(String::as_str).collect())
+        };
+        ObservedPool {
+            pool,
+            nodes: self.nodes.iter().map(|(name, node)| (name.as_str(), &**node)).collect(),
+            other_groups: self.other_groups.iter().map(groups).collect(),
+            health,
+        }
+    }
+}
+
+/// The Machine of a group, and others that claim it too.
+fn machines(world: &World, group: &str) -> (Option<Machine>, Vec<Machine>) {
+    let machines = world.machines.read();
+    let mut found: Vec<Machine> =
+        machines.values().filter(|machine| machine.group() == Some(group)).cloned().collect();
+    found.sort_by_key(|machine| (machine.creation_timestamp(), machine.uid()));
+    let rivals = found.split_off(found.len().min(1));
+    (found.pop(), rivals)
+}
+
+/// The pool of a group; and those of the published operator that have another name.
+fn pools(
+    pools: &HashMap<Key, MachineNodePool>,
+    group: &str,
+    machine: Option<&Machine>,
+) -> (Option<MachineNodePool>, Vec<MachineNodePool>) {
+    let of_group = || pools.values().filter(|pool| pool.group() == Some(group));
+    let Some(machine) = machine.map(kube::ResourceExt::name_any) else {
+        return (of_group().next().cloned(), Vec::new());
+    };
+    let own = pools.get(&(String::new(), keys::pool_name(&machine))).cloned();
+    let published = of_group().filter(|pool| is_published_pool(pool, &machine)).cloned().collect();
+    (own, published)
+}
+
+fn nodes(nodes: &HashMap<Key, ObservedNode>) -> BTreeMap<String, Arc<Node>> {
+    nodes.iter().map(|((_, name), ObservedNode(node))| (name.clone(), Arc::clone(node))).collect()
+}
+
+/// By node, the groups of other Machines that list it.
+fn other_groups(machines: &HashMap<Key, Machine>, group: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for machine in machines.values().filter(|machine| !machine.is_leaving()) {
+        let Some(other) = machine.group().filter(|other| *other != group) else { continue };
+        for entry in &machine.spec.node_pool {
+            listed.entry(entry.name.clone()).or_default().insert(other.to_owned());
+        }
+    }
+    listed
+}
+
+/// The reservations and guests of a group; and for each of these nodes, what all other pods need.
+fn pods(
+    pods: &HashMap<Key, ObservedPod>,
+    group: &str,
+    namespace: &str,
+    nodes: &HashSet<&str>,
+) -> (Vec<SlotPod>, BTreeMap<String, Amounts>) {
+    let (mut slots, mut others): (Vec<SlotPod>, BTreeMap<String, Amounts>) = (Vec::new(), BTreeMap::new());
+    for ObservedPod { node, requests, slot } in pods.values() {
+        let is_ours = |slot: &&SlotPod| {
+            slot.group == group && (slot.role == SlotRole::Guest || slot.namespace == namespace)
+        };
+        match (slot.as_deref().filter(is_ours), node) {
+            (Some(slot), _) => slots.push(slot.clone()),
+            (None, Some(node)) if nodes.contains(node.as_str()) => {
+                others.entry(node.clone()).or_default().add(requests);
+            }
+            (None, _) => {}
+        }
+    }
+    (slots, others)
+}

@@ -1,0 +1,147 @@
+//! Registration: the leader keeps the webhook's certificate, its registration and the objects beside it as they should be.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::certificate::Certificates;
+use super::settings::Settings;
+use crate::decide::certificate::{CertificateStep, next_step};
+use crate::decide::covers::covers;
+use crate::decide::registration::{
+    REGISTRATION, WebhookTarget, mutating_webhook, priority_class, reservation_policy, validating_webhook,
+};
+use crate::keys;
+
+/// How often everything is compared, at most; certificates with short lives are compared more often.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// How long the API server may take to use a bundle that it has accepted.
+const PUBLISHED_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a failed comparison is not repeated.
+const RETRY: Duration = Duration::from_secs(2);
+
+pub(crate) struct Registrar {
+    pub(crate) client: Client,
+    pub(crate) settings: Settings,
+    /// Who this server is to the API server.
+    pub(crate) user: String,
+    pub(crate) leads: watch::Receiver<bool>,
+}
+
+impl Registrar {
+    /// Runs for as long as there is an election; does nothing while another replica leads.
+    pub(crate) async fn run(mut self) {
+        let period = PERIOD.min(self.settings.lives.certificate / 10);
+        while self.leads.wait_for(|leads| *leads).await.is_ok() {
+            let wait = match self.compare().await {
+                Ok(()) => period,
+                Err(error) => {
+                    tracing::warn!("the webhook's registration could not be compared: {error:#}");
+                    RETRY.min(period)
+                }
+            };
+            tokio::select! {
+                () = sleep(wait) => {}
+                _ = self.leads.changed() => {}
+            }
+        }
+    }
+
+    /// Brings certificate and registration to what they should be.
+    async fn compare(&self) -> Result<()> {
+        let Settings { namespace, lives, clock, .. } = &self.settings;
+        loop {
+            let mut certificates = Certificates::load(&self.client, namespace).await?;
+            let published = self.published().await?;
+            let now = clock.now();
+            match next_step(&certificates.observed(&published), now) {
+                CertificateStep::Keep => return self.apply_all(&published).await,
+                CertificateStep::CreateAuthority => certificates.add_authority(*lives, now)?,
+                CertificateStep::PublishBundle(authorities) => {
+                    self.apply_all(&certificates.bundle(&authorities)).await?;
+                    sleep(PUBLISHED_AFTER.min(lives.certificate / 10)).await;
+                    continue;
+                }
+                CertificateStep::IssueCertificate(authority) => {
+                    certificates.issue(&authority, names(&self.settings.target), *lives, now)?;
+                }
+                CertificateStep::DropAuthorities(authorities) => certificates.drop_authorities(&authorities),
+            }
+            // What another replica wrote meanwhile is read again.
+            certificates.save(&self.client, namespace).await?;
+        }
+    }
+
+    /// The bundle that the API server has; empty if a part of the registration is missing.
+    async fn published(&self) -> Result<String> {
+        let mutating = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
+        let validating = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
+        let mutating = mutating.get_opt(REGISTRATION).await?;
+        let validating = validating.get_opt(REGISTRATION).await?;
+        let mutating = mutating.and_then(|object| object.webhooks).unwrap_or_default();
+        let validating = validating.and_then(|object| object.webhooks).unwrap_or_default();
+        let bundles = mutating.into_iter().map(|webhook| webhook.client_config);
+        let bundles = bundles.chain(validating.into_iter().map(|webhook| webhook.client_config));
+        let mut bundles: Vec<Vec<u8>> =
+            bundles.map(|client| client.ca_bundle.map(|bundle| bundle.0).unwrap_or_default()).collect();
+        bundles.dedup();
+        let only = if bundles.len() == 1 { bundles.remove(0) } else { Vec::new() };
+        Ok(String::from_utf8_lossy(&only).into_owned())
+    }
+
+    async fn apply_all(&self, bundle: &str) -> Result<()> {
+        let Settings { namespace, target, .. } = &self.settings;
+        self.apply(&priority_class()).await?;
+        let (policy, binding) = reservation_policy(namespace);
+        self.apply(&policy).await?;
+        self.apply(&binding).await?;
+        self.apply(&mutating_webhook(target, bundle.as_bytes())).await?;
+        self.apply(&validating_webhook(target, bundle.as_bytes(), &self.user)).await
+    }
+
+    /// Applies an object, unless it is as it should be.
+    async fn apply<K>(&self, wanted: &K) -> Result<()>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    {
+        let (objects, name) = (Api::<K>::all(self.client.clone()), wanted.name_any());
+        let mut wanted = json!(wanted);
+        let present = objects.get_opt(&name).await?;
+        if present.is_some_and(|present| covers(&json!(present), &wanted)) {
+            return Ok(());
+        }
+        wanted["apiVersion"] = Value::from(K::api_version(&()));
+        wanted["kind"] = Value::from(K::kind(&()));
+        let forced = PatchParams::apply(keys::FIELD_MANAGER).force();
+        let applied = objects.patch(&name, &forced, &Patch::Apply(wanted)).await;
+        applied.map(drop).with_context(|| format!("{} {name} cannot be applied", K::kind(&())))
+    }
+}
+
+/// The names by which the API server calls the webhook.
+fn names(target: &WebhookTarget) -> Vec<String> {
+    match target {
+        WebhookTarget::Url(url) => {
+            let host = url.split("://").last().unwrap_or_default();
+            let host = host.split('/').next().unwrap_or_default();
+            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+            vec![host.trim_matches(['[', ']']).to_owned()]
+        }
+        WebhookTarget::Service { namespace, name, .. } => {
+            vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")]
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the leader reports: events on guests, pools and Machines, and metrics.
+
+use std::collections::HashMap;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter as EventSource};
+use kube::{Client, Resource as _, ResourceExt as _};
+use muster_core::time::{TimeSpan, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::metrics::MachineMetrics;
+use crate::decide::ledger::{GateRemoval, unplaced, waiting};
+use crate::decide::reservations::{ObservedMachine, usage};
+use crate::decide::slot_pod::SlotPod;
+use crate::types::{Booking, Machine, MachineNodePool};
+
+/// The name under which events are reported.
+const SOURCE: &str = "muster-machines";
+
+/// Events that wait to be written. More are dropped: they must not hold up what they are about.
+const QUEUE: usize = 1024;
+
+/// Reports without waiting for anything.
+pub(crate) struct Reporter {
+    events: mpsc::Sender<(Event, ObjectReference)>,
+    metrics: MachineMetrics,
+    /// The reasons that were reported last, by group and UID: they are not repeated.
+    reported: Mutex<HashMap<(String, String), &'static str>>,
+}
+
+impl Reporter {
+    pub(crate) fn new(
+        client: Client,
+        identity: &str,
+        metrics: MachineMetrics,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let source = EventSource { controller: SOURCE.to_owned(), instance: Some(identity.to_owned()) };
+        let recorder = Recorder::new(client, source);
+        let (events, mut queue) = mpsc::channel::<(Event, ObjectReference)>(QUEUE);
+        tasks.spawn(async move {
+            while let Some((event, about)) = queue.recv().await {
+                if let Err(error) = recorder.publish(&event, &about).await {
+                    tracing::debug!("an event was not written: {error}");
+                }
+            }
+        });
+        Self { events, metrics, reported: Mutex::default() }
+    }
+
+    /// A guest has got its slot.
+    pub(crate) fn booked(&self, removal: &GateRemoval, guests: &[&SlotPod], now: Timestamp) {
+        if let Some(guest) = guests.iter().find(|guest| guest.uid == removal.uid) {
+            self.metrics.handed_over(now.since(guest.queued_at));
+            let note = format!("it has a slot of {}", guest.machine_type);
+            self.publish(reference(guest), EventType::Normal, "Booked", "Book", note);
+        }
+    }
+
+    /// Counts of a Machine; guests that wait, and guests that have a slot and no node.
+    pub(crate) fn counts(
+        &self,
+        observed: &ObservedMachine<'_>,
+        ledger: &[Booking],
+        now: Timestamp,
+        unplaced_after: TimeSpan,
+    ) {
+        for machine_type in &observed.machine.spec.machine_types {
+            self.metrics.count(observed.group, &machine_type.name, usage(observed, &machine_type.name));
+        }
+        let guests: HashMap<&str, &SlotPod> =
+            observed.guests.iter().map(|guest| (guest.uid.as_str(), *guest)).collect();
+        for guest in waiting(observed.machine, ledger, &observed.guests) {
+            if let Some(pod) = guests.get(guest.uid.as_str()) {
+                self.report_once(observed.group, pod, EventType::Normal, "WaitingForSlot", guest.message());
+            }
+        }
+        for pod in unplaced(ledger, &observed.guests, unplaced_after, now) {
+            let note = format!(
+                "it has a slot of {} and no node yet: `kubectl describe pod` says what keeps it",
+                pod.machine_type
+            );
+            self.report_once(observed.group, pod, EventType::Warning, "NotPlaced", note);
+        }
+        let is_known = |group: &str, uid: &str| group != observed.group || guests.contains_key(uid);
+        self.reported.lock().retain(|(group, uid), _| is_known(group, uid));
+    }
+
+    /// Counts nothing any more.
+    pub(crate) fn forget(&self) {
+        self.metrics.forget();
+        self.reported.lock().clear();
+    }
+
+    fn report_once(
+        &self,
+        group: &str,
+        guest: &SlotPod,
+        type_: EventType,
+        reason: &'static str,
+        note: String,
+    ) {
+        let key = (group.to_owned(), guest.uid.clone());
+        if self.reported.lock().insert(key, reason) != Some(reason) {
+            self.publish(reference(guest), type_, reason, "Wait", note);
+        }
+    }
+
+    /// Nodes that were cleaned.
+    pub(crate) fn cleaned(&self, pool: &MachineNodePool, nodes: &[String]) {
+        for node in nodes {
+            let note = format!("cleanup annotation, label and taint from {node}");
+            self.publish(pool.object_ref(&()), EventType::Normal, "Cleaned", "Clean", note);
+        }
+    }
+
+    /// A Machine whose group another one has.
+    pub(crate) fn rival(&self, machine: &Machine, group: &str) {
+        const REASON: &str = "DuplicateGroup";
+        let key = (String::new(), machine.uid().unwrap_or_default());
+        if self.reported.lock().insert(key, REASON) != Some(REASON) {
+            let note = format!("machine-group {group} belongs to an older Machine: delete one of them");
+            self.publish(machine.object_ref(&()), EventType::Warning, REASON, "Ignore", note);
+        }
+    }
+
+    fn publish(&self, about: ObjectReference, type_: EventType, reason: &str, action: &str, note: String) {
+        let (reason, action) = (reason.to_owned(), action.to_owned());
+        let event = Event { type_, reason, note: Some(note), action, secondary: None };
+        if self.events.try_send((event, about)).is_err() {
+            tracing::debug!("too many events wait: one is dropped");
+        }
+    }
+}
+
+fn reference(guest: &SlotPod) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(Pod::api_version(&()).into_owned()),
+        kind: Some(Pod::kind(&()).into_owned()),
+        namespace: Some(guest.namespace.clone()),
+        name: Some(guest.name.clone()),
+        uid: Some(guest.uid.clone()),
+        ..ObjectReference::default()
+    }
+}

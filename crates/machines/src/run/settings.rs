@@ -1,0 +1,82 @@
+//! How the machines part of a server runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::time::{TimeSpan, Timestamp};
+
+use super::leader::LeaseTimes;
+use crate::decide::node_health::HealthRules;
+use crate::decide::registration::WebhookTarget;
+use crate::decide::reservations::{RESERVATION_IMAGE, ReservationSettings};
+
+/// How the machines part of a server runs.
+#[derive(Clone)]
+pub struct Settings {
+    /// The namespace of reservations, Lease and certificate.
+    pub namespace: String,
+    /// Who this replica is, among those that elect a leader.
+    pub identity: String,
+    /// Where the API server finds the webhook.
+    pub target: WebhookTarget,
+    /// How nodes are judged.
+    pub health: HealthRules,
+    /// The image of reservations.
+    pub image: String,
+    /// How long Leases last.
+    pub lease: LeaseTimes,
+    /// How long certificates live.
+    pub lives: CertificateLives,
+    /// After this time a guest that has a slot and no node gets an event.
+    pub unplaced_after: TimeSpan,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+}
+
+/// The time of day.
+pub trait WallClock: Send + Sync {
+    /// What it is now.
+    fn now(&self) -> Timestamp;
+}
+
+/// How long certificates live.
+#[derive(Debug, Clone, Copy)]
+pub struct CertificateLives {
+    /// That of the authority.
+    pub authority: Duration,
+    /// That of the certificate.
+    pub certificate: Duration,
+}
+
+impl Default for CertificateLives {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_hours(24);
+        Self { authority: DAY * 3650, certificate: DAY * 365 }
+    }
+}
+
+impl Settings {
+    /// The usual settings.
+    pub fn new(
+        namespace: String,
+        identity: String,
+        target: WebhookTarget,
+        clock: Arc<dyn WallClock>,
+    ) -> Self {
+        Self {
+            namespace,
+            identity,
+            target,
+            health: HealthRules::default(),
+            image: RESERVATION_IMAGE.to_owned(),
+            lease: LeaseTimes::default(),
+            lives: CertificateLives::default(),
+            unplaced_after: TimeSpan::from_secs(300),
+            clock,
+        }
+    }
+
+    pub(crate) fn reservations(&self) -> ReservationSettings<'_> {
+        ReservationSettings { namespace: &self.namespace, image: &self.image }
+    }
+}

@@ -1,0 +1,263 @@
+//! What is observed of Kubernetes: caches of everything that decisions read, and which Machines have changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition, NodeStatus, Pod, Service};
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::cache::{Cache, Changed};
+use crate::amounts::Amounts;
+use crate::decide::pod_requests::pod_requests;
+use crate::decide::slot_pod::SlotPod;
+use crate::keys;
+use crate::types::{Machine, MachineNodePool};
+
+/// A pod: what the capacity of its node needs to know, and more if it holds or wants a slot.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ObservedPod {
+    /// The node that it is on, unless it has ended.
+    pub(crate) node: Option<String>,
+    pub(crate) requests: Amounts,
+    pub(crate) slot: Option<Box<SlotPod>>,
+}
+
+/// A node. Two are the same if they differ only in what is not read.
+#[derive(Debug, Clone)]
+pub(crate) struct ObservedNode(pub(crate) Arc<Node>);
+
+impl PartialEq for ObservedNode {
+    fn eq(&self, Self(other): &Self) -> bool {
+        let Self(node) = self;
+        let (one, two) = (&node.metadata, &other.metadata);
+        (&one.uid, &one.labels, &one.annotations, &one.deletion_timestamp)
+            == (&two.uid, &two.labels, &two.annotations, &two.deletion_timestamp)
+            && node.spec == other.spec
+            && node.status == other.status
+    }
+}
+
+/// Groups that have changed.
+#[derive(Debug, Default)]
+struct Dirty {
+    groups: BTreeSet<String>,
+    all: bool,
+}
+
+/// Everything that was observed.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) machines: Cache<Machine>,
+    pub(crate) pools: Cache<MachineNodePool>,
+    pub(crate) nodes: Cache<ObservedNode>,
+    pub(crate) pods: Cache<ObservedPod>,
+    /// Whether guests of a namespace are served.
+    pub(crate) namespaces: Cache<bool>,
+    pub(crate) sets: Cache<StatefulSet>,
+    pub(crate) services: Cache<Service>,
+    dirty: Arc<Mutex<Dirty>>,
+    changed: Arc<Notify>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            machines: Cache::new(),
+            pools: Cache::new(),
+            nodes: Cache::new(),
+            pods: Cache::new(),
+            namespaces: Cache::new(),
+            sets: Cache::new(),
+            services: Cache::new(),
+            dirty: Arc::default(),
+            changed: Arc::default(),
+        }
+    }
+
+    /// The watches that fill the caches, each for as long as it is polled.
+    pub(crate) fn watches(&self, client: &Client, namespace: &str) -> Vec<BoxFuture<'static, ()>> {
+        let all = watcher::Config::default;
+        let labelled = || watcher::Config::default().labels(keys::MACHINE_GROUP);
+
+        let (world, machines) = (self.clone(), Api::<Machine>::all(client.clone()));
+        let machines = self.machines.clone().follow(
+            watcher(machines, all()),
+            |machine| Some(without_fields(machine)),
+            move |changed| world.mark(changed.object().group()),
+        );
+        let (world, pools) = (self.clone(), Api::<MachineNodePool>::all(client.clone()));
+        let pools = self.pools.clone().follow(
+            watcher(pools, all()),
+            |pool| Some(without_fields(pool)),
+            move |changed| world.mark(changed.object().group()),
+        );
+        let (world, nodes) = (self.clone(), Api::<Node>::all(client.clone()));
+        let nodes = self.nodes.clone().follow(
+            watcher(nodes, all()),
+            |node| Some(ObservedNode(Arc::new(reduced_node(node)))),
+            move |_| world.mark(None),
+        );
+        let (world, pods) = (self.clone(), Api::<Pod>::all(client.clone()));
+        let pods = self.pods.clone().follow(
+            watcher(pods, all()),
+            |pod| Some(ObservedPod::read(&pod)),
+            move |changed| world.mark_pod(changed.object()),
+        );
+        let (world, namespaces) = (self.clone(), Api::<PartialObjectMeta<Namespace>>::all(client.clone()));
+        let namespaces = self.namespaces.clone().follow(
+            watcher(namespaces, all()),
+            |namespace: PartialObjectMeta<Namespace>| Some(keys::is_enabled(namespace.labels())),
+            move |_| world.mark(None),
+        );
+        let (world, sets) = (self.clone(), Api::<StatefulSet>::namespaced(client.clone(), namespace));
+        let sets = self.sets.clone().follow(
+            watcher(sets, labelled()),
+            |set| Some(without_fields(set)),
+            move |changed| world.mark(group_of(changed.object())),
+        );
+        let (world, services) = (self.clone(), Api::<Service>::namespaced(client.clone(), namespace));
+        let services = self.services.clone().follow(
+            watcher(services, labelled()),
+            |service| Some(without_fields(service)),
+            move |changed| world.mark(group_of(changed.object())),
+        );
+        vec![
+            machines.boxed(),
+            pools.boxed(),
+            nodes.boxed(),
+            pods.boxed(),
+            namespaces.boxed(),
+            sets.boxed(),
+            services.boxed(),
+        ]
+    }
+
+    /// Returns once everything was listed.
+    pub(crate) async fn complete(&self) {
+        self.machines.complete().await;
+        self.pools.complete().await;
+        self.nodes.complete().await;
+        self.pods.complete().await;
+        self.namespaces.complete().await;
+        self.sets.complete().await;
+        self.services.complete().await;
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.machines.is_complete()
+            && self.pools.is_complete()
+            && self.nodes.is_complete()
+            && self.pods.is_complete()
+            && self.namespaces.is_complete()
+            && self.sets.is_complete()
+            && self.services.is_complete()
+    }
+
+    /// Marks a group, or all, as changed.
+    pub(crate) fn mark(&self, group: Option<&str>) {
+        {
+            let mut dirty = self.dirty.lock();
+            match group {
+                Some(group) => drop(dirty.groups.insert(group.to_owned())),
+                None => dirty.all = true,
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// A pod that holds or wants a slot concerns its group; any other one concerns the group of its node.
+    fn mark_pod(&self, ObservedPod { node, slot, .. }: &ObservedPod) {
+        if let Some(slot) = slot {
+            self.mark(Some(&slot.group));
+        } else if let Some(node) = node.as_deref().and_then(|node| self.nodes.get("", node)) {
+            let group = node.0.annotations().get(keys::MACHINE_GROUP).cloned();
+            drop(node);
+            if group.is_some() {
+                self.mark(group.as_deref());
+            }
+        }
+    }
+
+    /// Waits for a change.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The groups that have changed since the last call.
+    pub(crate) fn take_changed(&self) -> BTreeSet<String> {
+        let Dirty { mut groups, all } = std::mem::take(&mut *self.dirty.lock());
+        if all {
+            groups.extend(self.groups());
+        }
+        groups
+    }
+
+    /// The groups of all Machines and pools.
+    fn groups(&self) -> BTreeSet<String> {
+        let machines = self.machines.read();
+        let pools = self.pools.read();
+        let of_machines = machines.values().filter_map(Machine::group);
+        of_machines.chain(pools.values().filter_map(MachineNodePool::group)).map(str::to_owned).collect()
+    }
+
+    /// Which namespaces are served.
+    pub(crate) fn enabled_namespaces(&self) -> BTreeMap<String, bool> {
+        let namespaces = self.namespaces.read();
+        namespaces.iter().map(|((_, name), enabled)| (name.clone(), *enabled)).collect()
+    }
+}
+
+impl<T> Changed<'_, T> {
+    fn object(&self) -> &T {
+        match self {
+            Self::Stored(object) | Self::Removed(object) => object,
+        }
+    }
+}
+
+fn group_of<K: kube::Resource>(object: &K) -> Option<&str> {
+    object.meta().labels.as_ref()?.get(keys::MACHINE_GROUP).map(String::as_str)
+}
+
+/// Without what says who wrote which field.
+fn without_fields<K: kube::Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
+
+/// A node without what changes often and is not read.
+fn reduced_node(node: Node) -> Node {
+    let mut node = without_fields(node);
+    node.status = node.status.map(|status| {
+        let conditions = status.conditions.unwrap_or_default().into_iter();
+        let conditions = conditions.filter(|condition| condition.type_ == "Ready");
+        let lasting = |condition| NodeCondition { last_heartbeat_time: None, ..condition };
+        NodeStatus {
+            allocatable: status.allocatable,
+            conditions: Some(conditions.map(lasting).collect()),
+            ..NodeStatus::default()
+        }
+    });
+    node
+}
+
+impl ObservedPod {
+    fn read(pod: &Pod) -> Self {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let spec = pod.spec.as_ref();
+        Self {
+            node: spec
+                .and_then(|spec| spec.node_name.clone())
+                .filter(|_| !matches!(phase, Some("Succeeded" | "Failed"))),
+            requests: spec.map(pod_requests).unwrap_or_default(),
+            slot: SlotPod::read(pod).map(Box::new),
+        }
+    }
+}

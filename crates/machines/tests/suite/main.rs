@@ -1,0 +1,8 @@
+//! Machines on a real API server, scheduler and controller-manager, with nodes that kwok plays.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
+
+mod harness;
+mod life;
+mod nodes;
+mod replicas;
