@@ -22,7 +22,22 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("service", &["core", "frameworks", "store", "engine"]),
     // `engine` and `store` are reached through `service`.
     ("api", &["core", "service", "proto"]),
-    ("cli", &["core", "frameworks", "store", "engine", "service", "local", "kube", "egress", "proto", "api"]),
+    (
+        "cli",
+        &[
+            "core",
+            "frameworks",
+            "store",
+            "engine",
+            "service",
+            "local",
+            "kube",
+            "machines",
+            "egress",
+            "proto",
+            "api",
+        ],
+    ),
     ("testkit", &["core", "frameworks", "store", "engine", "proto", "testkit-macros"]),
     ("testkit-macros", &[]),
     ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),

@@ -14,6 +14,7 @@ pub(crate) mod framework;
 pub(crate) mod get;
 pub(crate) mod image;
 pub(crate) mod logs;
+pub(crate) mod machines;
 pub(crate) mod nodes;
 mod python;
 pub(crate) mod restart;

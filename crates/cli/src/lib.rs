@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    action, actions, app, completion, create, delete, down, env, events, framework, get, image, logs, nodes,
-    restart, run, scale, shape, update,
+    action, actions, app, completion, create, delete, down, env, events, framework, get, image, logs,
+    machines, nodes, restart, run, scale, shape, update,
 };
 
 /// One control plane for Ray, Dask and Spark clusters, on a laptop or on Kubernetes.
@@ -49,6 +49,7 @@ enum Command {
     Shape(shape::ShapeCommand),
     Image(image::ImageCommand),
     App(app::AppCommand),
+    Machines(machines::MachinesCommand),
     Down(down::Down),
     Serve(Box<serve::Serve>),
     Whoami(whoami::WhoAmI),
@@ -80,6 +81,7 @@ impl Args {
             Command::Shape(shape) => shape.run(),
             Command::Image(image) => image.run(),
             Command::App(app) => app.run(),
+            Command::Machines(machines) => machines.run(),
             Command::Down(down) => down.run(),
             Command::Serve(serve) => serve.run(),
             Command::Whoami(whoami) => whoami.run(),

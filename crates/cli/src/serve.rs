@@ -5,6 +5,7 @@ mod doors;
 mod kubernetes;
 mod local;
 mod logs;
+mod machines;
 mod ports;
 mod settings;
 
@@ -106,7 +107,11 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let config = engine_config(settings, &info);
     let engine = start_engine(settings, config, processes, kubernetes, store, &mut server_metrics).await?;
     let shutdown = CancellationToken::new();
-    let service = Service::new(engine.clone()).with_shapes(settings.shape.clone());
+    let machines = machines::start(settings, info.server_id.clone(), &mut server_metrics).await?;
+    let mut service = Service::new(engine.clone()).with_shapes(settings.shape.clone());
+    if let Some(machines) = machines.clone() {
+        service = service.with_machines(machines);
+    }
     let server = Server {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments)),
@@ -125,6 +130,9 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let announced = Announced::new(&folder, &info, &ports, server.tls.is_some(), detached)?;
     let served = server.run(ports, stop).await;
     drop(announced);
+    if let Some(machines) = machines {
+        machines.stop().await;
+    }
     // Doors are closed: what runs is handed over, and nothing new comes.
     engine.stop().await;
     engine.store().close().await;

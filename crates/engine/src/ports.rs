@@ -8,6 +8,7 @@ pub mod identity;
 pub mod images;
 pub(crate) mod instrumented;
 pub mod keyed_lock;
+pub mod machines;
 pub mod probe;
 pub mod provider;
 pub mod webhook;

@@ -107,7 +107,7 @@ fn for_watches(mut config: Config) -> Config {
 }
 
 /// A client; it is not connected yet.
-pub(crate) async fn client(options: &Options) -> Result<Client, CannotConnect> {
+pub async fn client(options: &Options) -> Result<Client, CannotConnect> {
     connected(config(options).await?)
 }
 

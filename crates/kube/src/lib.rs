@@ -34,8 +34,9 @@ mod tokens;
 mod which;
 mod write;
 
-pub use connect::{CannotConnect, Options};
+pub use connect::{CannotConnect, Options, client};
 pub use images::ImageOptions;
+pub use kube::Client;
 pub use provider::Kubernetes;
 pub use tokens::TokenReviews;
 pub use which::Remembered;

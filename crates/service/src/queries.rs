@@ -113,6 +113,9 @@ impl Service {
     /// Why this server cannot work now: no lease, a failed write, or a database that does not answer in time.
     pub async fn readiness(&self, at_most: Duration) -> Result<(), String> {
         self.engine.readiness()?;
+        if let Some(machines) = &self.machines {
+            machines.readiness()?;
+        }
         match tokio::time::timeout(at_most, self.store().ping()).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(format!("the database did not answer within {} ms", at_most.as_millis())),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use muster_core::shape::NamedShape;
 use muster_engine::Engine;
+use muster_engine::ports::machines::MachineProvider;
 use muster_store::Store;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -20,18 +21,32 @@ pub struct Service {
     signer: Arc<OnceCell<TokenSigner>>,
     /// The shapes that requests can name.
     pub(crate) shapes: Arc<[NamedShape]>,
+    /// What serves machines, if they are switched on.
+    pub(crate) machines: Option<Arc<dyn MachineProvider>>,
 }
 
 impl Service {
     /// The use cases of an engine.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, closing: CancellationToken::new(), signer: Arc::default(), shapes: Arc::default() }
+        Self {
+            engine,
+            closing: CancellationToken::new(),
+            signer: Arc::default(),
+            shapes: Arc::default(),
+            machines: None,
+        }
     }
 
     /// Adds the shapes that requests can name.
     #[must_use]
     pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
         Self { shapes: shapes.into(), ..self }
+    }
+
+    /// The same, beside what serves machines.
+    #[must_use]
+    pub fn with_machines(self, machines: Arc<dyn MachineProvider>) -> Self {
+        Self { machines: Some(machines), ..self }
     }
 
     /// The engine below the use cases.

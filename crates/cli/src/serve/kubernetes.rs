@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::ports::identity::{Identity as _, IdentityError, TokenIdentity};
-use muster_kube::{CannotConnect, ImageOptions, Kubernetes, Options, TokenReviews};
+use muster_kube::{CannotConnect, Client, ImageOptions, Kubernetes, Options, TokenReviews};
 
 use super::settings::Settings;
 use crate::files::write_private;
@@ -42,6 +42,11 @@ pub(super) async fn connect(
         write_private(&file, &serde_json::to_vec(found)?)?;
     }
     Ok(Some(kubernetes))
+}
+
+/// A client of that Kubernetes.
+pub(super) async fn client(settings: &Settings) -> Result<Client> {
+    muster_kube::client(&options(settings)).await.context("there is no Kubernetes")
 }
 
 /// Knows whose a token is by asking that Kubernetes.

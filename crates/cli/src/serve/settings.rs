@@ -1,26 +1,27 @@
 //! Settings: flag beats variable beats file beats default.
 
+mod check;
 mod period;
 mod scaler_variables;
+mod webhook_service;
 
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use muster_api::ProtoNumbering;
-use muster_api::auth::{DOMINO_SCHEME, KUBERNETES_SCHEME, LOCAL_SCHEME};
+use muster_api::auth::{DOMINO_SCHEME, LOCAL_SCHEME};
 use muster_core::projects::ProjectNamespaces;
-use muster_core::shape::{NamedShape, Shape};
+use muster_core::shape::NamedShape;
 use muster_core::time::TimeSpan;
-use muster_store::Store;
 use reqwest::Url;
 use serde::Deserialize;
 
 use muster_egress::{Network, Rule};
 use period::Period;
+pub(crate) use webhook_service::WebhookService;
 
 /// What the file may say, with its defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -55,6 +56,11 @@ pub(crate) struct Settings {
     pub(crate) retention_days: u32,
     pub(crate) app_grace: Period,
     pub(crate) app_lease: Period,
+    pub(crate) webhook_listen: Option<SocketAddr>,
+    pub(crate) webhook_url: Option<String>,
+    pub(crate) webhook_service: Option<WebhookService>,
+    pub(crate) machines_namespace: String,
+    pub(crate) ignore_not_ready_taint: bool,
     pub(crate) node_start_seconds: u32,
     pub(crate) gpus: Option<u32>,
     pub(crate) log: String,
@@ -127,6 +133,11 @@ impl Default for Settings {
             retention_days: 30,
             app_grace: Period::from_secs(30),
             app_lease: Period::from_secs(15),
+            webhook_listen: None,
+            webhook_url: None,
+            webhook_service: None,
+            machines_namespace: "imperator-system".to_owned(),
+            ignore_not_ready_taint: false,
             node_start_seconds: 180,
             gpus: None,
             log: "info".to_owned(),
@@ -239,6 +250,21 @@ pub(crate) struct Flags {
     /// How long a command on another host may be silent before it counts as gone
     #[arg(long, env = "MUSTER_APP_LEASE", value_name = "DURATION")]
     app_lease: Option<Period>,
+    /// Serve machines, whose webhook listens here: an address and a port, such as 0.0.0.0:9443
+    #[arg(long, env = "MUSTER_WEBHOOK_LISTEN", value_name = "ADDRESS")]
+    webhook_listen: Option<SocketAddr>,
+    /// Where the API server finds the webhook, if not at the address where it listens
+    #[arg(long, env = "MUSTER_WEBHOOK_URL", value_name = "URL")]
+    webhook_url: Option<String>,
+    /// The Service by which the API server finds the webhook: namespace/name, or namespace/name:port
+    #[arg(long, env = "MUSTER_WEBHOOK_SERVICE", value_name = "SERVICE", conflicts_with = "webhook_url")]
+    webhook_service: Option<WebhookService>,
+    /// The namespace of reservations, which is created if it is missing
+    #[arg(long, env = "MUSTER_MACHINES_NAMESPACE", value_name = "NAMESPACE")]
+    machines_namespace: Option<String>,
+    /// Use nodes with the taint not-ready, which an API server without a controller-manager does not remove
+    #[arg(long, env = "MUSTER_IGNORE_NOT_READY_TAINT", num_args = 0..=1, default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    ignore_not_ready_taint: Option<bool>,
     /// How long a local node may take until it works
     #[arg(long, env = "MUSTER_NODE_START_SECONDS", value_name = "SECONDS")]
     node_start_seconds: Option<u32>,
@@ -299,6 +325,11 @@ impl Flags {
             retention_days,
             app_grace,
             app_lease,
+            webhook_listen,
+            webhook_url,
+            webhook_service,
+            machines_namespace,
+            ignore_not_ready_taint,
             node_start_seconds,
             gpus,
             log,
@@ -337,6 +368,11 @@ impl Flags {
             retention_days: retention_days.unwrap_or(file.retention_days),
             app_grace: app_grace.unwrap_or(file.app_grace),
             app_lease: app_lease.unwrap_or(file.app_lease),
+            webhook_listen: webhook_listen.or(file.webhook_listen),
+            webhook_url: webhook_url.or(file.webhook_url),
+            webhook_service: webhook_service.or(file.webhook_service),
+            machines_namespace: machines_namespace.unwrap_or(file.machines_namespace),
+            ignore_not_ready_taint: ignore_not_ready_taint.unwrap_or(file.ignore_not_ready_taint),
             node_start_seconds: node_start_seconds.unwrap_or(file.node_start_seconds),
             gpus: gpus.or(file.gpus),
             log: log.unwrap_or(file.log),
@@ -357,29 +393,6 @@ fn read(path: &std::path::Path) -> Result<Settings> {
     toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
 }
 
-/// Shapes are told from amounts, and from each other, by their names.
-fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
-    let mut names = HashSet::new();
-    for NamedShape { name, shape } in shapes {
-        if name.is_empty() || name.contains(['=', ',']) || name.chars().any(char::is_control) {
-            bail!("a shape is named {name:?}: give it a name without '=' and ','");
-        }
-        if let Some(field) = shape.unknown_field() {
-            bail!("shape '{name}' has '{field}', which shapes do not have");
-        }
-        if *shape == Shape::default() {
-            bail!("shape '{name}' says nothing: give it cpu, memory or gpu");
-        }
-        if let Err(why) = shape.check() {
-            bail!("shape '{name}': {why}");
-        }
-        if !names.insert(name) {
-            bail!("two shapes are named '{name}': give each a name of its own");
-        }
-    }
-    Ok(())
-}
-
 /// The URL of a Domino deployment.
 fn domino(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
@@ -389,64 +402,6 @@ impl Settings {
     /// The Domino deployment, if one is configured.
     pub(super) fn domino(&self) -> Option<Url> {
         self.domino_url.as_deref().and_then(domino)
-    }
-
-    /// Settings that contradict each other are refused before anything starts.
-    fn check(&self) -> Result<()> {
-        if self.data_dir.as_os_str().is_empty() {
-            bail!("where may data be kept? set --data-dir, XDG_DATA_HOME or HOME");
-        }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            bail!("tls_cert and tls_key belong together: only one of them is set");
-        }
-        if self.kubeconfig.is_some() && self.in_cluster {
-            bail!("kubeconfig and in_cluster name two ways to one Kubernetes: leave one of them out");
-        }
-        if !self.has_kubernetes() && self.auth.iter().any(|scheme| scheme == KUBERNETES_SCHEME) {
-            bail!("auth is 'kubernetes', and there is none to ask: set kubeconfig or in_cluster");
-        }
-        let has_domino = self.auth.iter().any(|scheme| scheme == DOMINO_SCHEME);
-        match &self.domino_url {
-            None if has_domino => bail!("auth is 'domino', and there is none to ask: set domino_url"),
-            Some(url) if domino(url).is_none() => {
-                bail!("domino_url is '{url}': a URL that begins with http:// or https:// is expected")
-            }
-            _ => {}
-        }
-        if self.scaler_max_replicas == 0 {
-            bail!("scaler_max_replicas is 0: no cluster could have workers; at least 1 is needed");
-        }
-        if self.kubernetes_project.is_empty() {
-            bail!("kubernetes_project is empty: users of Kubernetes need a project to act in");
-        }
-        if self.parallel_actions == 0 {
-            bail!("parallel_actions is 0: at least 1 is needed for anything to happen");
-        }
-        if let Some(Err(why)) = self.database_url.as_deref().map(Store::check_url) {
-            bail!("database_url cannot be used: {why}");
-        }
-        if self.retention_days == 0 {
-            bail!(
-                "retention_days is 0: history would be gone before anybody has read it; at least 1 is needed"
-            );
-        }
-        if self.app_lease.0 < TimeSpan::from_millis(100) {
-            bail!(
-                "app_lease is {}: no command could renew its lease in time; at least 100ms is needed",
-                self.app_lease.0
-            );
-        }
-        if self.node_start_seconds == 0 {
-            bail!("node_start_seconds is 0: no node starts in no time; at least 1 is needed");
-        }
-        check_shapes(&self.shape)?;
-        let outside = [self.listen, self.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
-        if let (true, Some(address)) = (self.dev, outside) {
-            bail!(
-                "--dev loosens what protects a server: it does not listen on {address}, only on loopback addresses"
-            );
-        }
-        Ok(())
     }
 
     /// Whether there is a Kubernetes to make clusters on.

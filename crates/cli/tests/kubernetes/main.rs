@@ -13,6 +13,7 @@ mod images;
 mod killed;
 mod kuberay_clients;
 mod logs;
+mod machines;
 mod replicas;
 mod scaler;
 mod scaler_without_operator;

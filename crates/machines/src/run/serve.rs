@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -51,7 +52,7 @@ pub struct Machines {
     /// Ends connections, which are tasks of their own.
     webhook: Handle<SocketAddr>,
     /// Everything else that runs.
-    tasks: JoinSet<()>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Drop for Machines {
@@ -114,7 +115,7 @@ impl Machines {
         tasks.spawn(controller.run());
         let registrar = Registrar { client, settings, user, leads: leads.clone() };
         tasks.spawn(registrar.run());
-        Ok(Self { world, serving, leads, webhook: handle, tasks })
+        Ok(Self { world, serving, leads, webhook: handle, tasks: Mutex::new(tasks) })
     }
 
     /// Whether reviews are answered; else why not.
@@ -134,12 +135,13 @@ impl Machines {
     }
 
     /// Ends everything; reviews that have begun are answered first.
-    pub async fn stop(mut self) {
+    pub async fn stop(&self) {
         self.webhook.graceful_shutdown(Some(LAST_REVIEWS));
         while self.webhook.connection_count() > 0 {
             sleep(CLOSING).await;
         }
-        self.tasks.shutdown().await;
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
     }
 }
 
