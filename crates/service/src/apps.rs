@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures::{StreamExt as _, stream};
 use muster_core::action::Action;
 use muster_core::app::{App, AppIdentity, AppKind, AppState, AppUse, GivenApp, Process};
 use muster_core::cluster::Cluster;
@@ -20,6 +21,9 @@ use crate::error::{ErrorKind, ServiceError};
 use crate::lists::{AppQuery, Authorized, PageRequest, PageWithToken};
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
+
+/// Apps that are observed at the same time, for a list.
+const CONCURRENT: usize = 16;
 
 /// An app with the clusters that it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -355,7 +359,18 @@ impl Service {
             lease: app.lease_until.map(|_| lease),
             app,
         };
-        Ok(PageWithToken { items: items.into_iter().map(with_uses).collect(), next_token, total })
+        let items = items.into_iter().map(with_uses).map(|app| self.with_state(app));
+        let items = stream::iter(items).buffered(CONCURRENT).collect().await;
+        Ok(PageWithToken { items, next_token, total })
+    }
+
+    /// An app with its present state. Apps of ephemeral clusters are watched, and commands report themselves.
+    async fn with_state(&self, mut shown: AppWithUses) -> AppWithUses {
+        let is_watched = shown.uses.iter().any(|used| used.ephemeral);
+        if !is_watched && shown.app.kind != AppKind::Command {
+            shown.app.state = self.engine.app_state(&shown.app).await;
+        }
+        shown
     }
 
     /// The rows of all apps that a name may mean: the literal name counts, also of an app that is gone.

@@ -65,7 +65,7 @@ pub(super) struct Spec {
     #[arg(long, value_name = "FRAMEWORK", value_parser = frameworks())]
     framework: Option<String>,
     /// What runs on it if nothing else says so
-    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = frameworks())]
+    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = default_framework)]
     default_framework: String,
     /// How many workers; if nothing is said what the stored configuration says, else 1
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
@@ -113,6 +113,17 @@ pub(super) struct Spec {
 /// A length of time; how long it may be, the server says.
 fn life(text: &str) -> Result<wkt::Duration, String> {
     wkt::Duration::from_str(text).map_err(|error| error.to_string())
+}
+
+/// A framework of the environment; an empty variable is one that is not set.
+fn default_framework(text: &str) -> Result<String, String> {
+    match text {
+        "" => Ok(Framework::Dask.to_string()),
+        text => match text.parse::<Framework>() {
+            Ok(framework) => Ok(framework.to_string()),
+            Err(_) => Err("MUSTER_FRAMEWORK is dask, ray or spark".to_owned()),
+        },
+    }
 }
 
 fn frameworks() -> PossibleValuesParser {

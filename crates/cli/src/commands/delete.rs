@@ -60,7 +60,7 @@ impl Delete {
                 return Ok(ExitCode::SUCCESS);
             }
             subject.reached(&mut client, deadline).await?;
-            Ok(output::print(&format!("{name} is deleted\n")))
+            Ok(output::print(&format!("cluster \"{name}\" deleted\n")))
         })
     }
 }

@@ -22,7 +22,7 @@ async fn a_cluster_is_made_looked_at_scaled_and_deleted() {
     let all = home.muster(&["actions", "--all", "-o", "json"]).done().json();
     assert_eq!(all["actions"].as_array().map(Vec::len), Some(5), "{all}");
     assert_eq!(home.muster(&["env", "fred"]).done().out, "export MUSTER_CLUSTER='fred'\n");
-    assert_eq!(home.muster(&["delete", "fred"]).done().out, "fred is deleted\n");
+    assert_eq!(home.muster(&["delete", "fred"]).done().out, "cluster \"fred\" deleted\n");
     assert_eq!(home.muster(&["get", "fred"]).code, 4);
 }
 

@@ -38,6 +38,12 @@ fn set(name: &str, replicas: u32) -> Value {
     json!({"replicas": replicas, "selector": {"matchLabels": labels(name)}, "template": template(name)})
 }
 
+pub(crate) fn stateful_set(name: &str) -> StatefulSet {
+    let mut spec = set(name, 1);
+    spec["serviceName"] = name.into();
+    object(name, &spec)
+}
+
 pub(crate) struct Bed {
     pub(crate) harness: Harness,
     pub(crate) server: Server,
@@ -103,8 +109,17 @@ impl Bed {
 
     /// Ends all driver pods at once, as a kubelet does in the end.
     pub(crate) async fn end_pods(&self) {
+        self.end_pods_with(&format!("{}={}", DRIVER.0, DRIVER.1)).await;
+    }
+
+    /// Ends the pods of an app.
+    pub(crate) async fn end_pods_of(&self, app: &str) {
+        self.end_pods_with(&format!("app={app}")).await;
+    }
+
+    async fn end_pods_with(&self, labels: &str) {
         let pods = self.harness.namespace.api::<Pod>();
-        let chosen = ListParams::default().labels(&format!("{}={}", DRIVER.0, DRIVER.1));
+        let chosen = ListParams::default().labels(labels);
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         pods.delete_collection(&now, &chosen).await.expect("pods can be deleted");
     }
@@ -260,15 +275,8 @@ async fn a_deleted_app_ends_its_cluster_without_anyone_asking(
     match kind {
         "Deployment" => drop(bed.deployment("bob").await),
         "StatefulSet" => {
-            let mut spec = set("bob", 1);
-            spec["serviceName"] = "bob".into();
-            drop(
-                namespace
-                    .api::<StatefulSet>()
-                    .create(&new, &object("bob", &spec))
-                    .await
-                    .expect("a StatefulSet"),
-            );
+            let made = namespace.api::<StatefulSet>().create(&new, &stateful_set("bob")).await;
+            drop(made.expect("a StatefulSet"));
         }
         "Job" => {
             let mut pod = template("bob");

@@ -49,6 +49,7 @@ async fn the_next_driver_of_an_app_uses_the_cluster_of_the_last_one() {
     .await;
     let mut driver = bed.driver(&next);
     driver.wait_for_line(&format!("begun {cluster}"), PATIENCE).await;
+    assert!(driver.tail().contains(&format!("using stored cluster name {cluster}")), "{}", driver.tail());
     assert!(driver.tail().contains(&format!("Found cluster {cluster}")), "{}", driver.tail());
     // The app is scaled down: no driver comes back.
     bed.scale("bob", 0).await;

@@ -1,13 +1,14 @@
 //! Faults around the end of an app: of its driver, of the driver's node, and of Muster's servers.
 
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use muster_testkit::{Side, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::apps::{Bed, SHORT_GRACE, labels};
+use crate::apps::{Bed, SHORT_GRACE, labels, stateful_set};
 use crate::harness::{Harness, said};
 use crate::server::{PATIENCE, Server};
 
@@ -76,6 +77,38 @@ async fn a_driver_that_comes_back_keeps_its_cluster_and_one_that_does_not_loses_
     let next = bed.pod_of("bob").await;
     let shown = said(&bed.muster(&["get", "--app", &next, "-o", "name"]));
     assert!(shown.contains("bobs"), "the next driver finds the cluster: {shown}");
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn while_pods_that_outlive_their_app_run_its_cluster_stays() {
+    let Some(bed) = Bed::open().await else { return };
+    let sets = bed.harness.namespace.api::<StatefulSet>();
+    sets.create(&PostParams::default(), &stateful_set("bob")).await.expect("a StatefulSet");
+    bed.pod_of("bob").await;
+    said(&bed.create("bobs", &["--app", "bob", "--ephemeral"]));
+    bed.deployment("ann").await;
+    said(&bed.create("anns", &["--app", "ann", "--ephemeral"]));
+    said(&bed.create("shared", &[]));
+    said(&bed.muster(&["app", "attach", "deploy/ann", "--cluster", "shared"]));
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    sets.delete("bob", &orphan).await.expect("it is deleted");
+    eventually("the StatefulSet is gone", PATIENCE, async || {
+        let found = sets.get_opt("bob").await.expect("an answer");
+        if found.is_none() { Ok(()) } else { Err("it is there") }
+    })
+    .await;
+    let deployments = bed.harness.namespace.api::<Deployment>();
+    deployments.delete("ann", &DeleteParams::background()).await.expect("it is deleted");
+    bed.end_pods_of("ann").await;
+    bed.is_gone("anns").await;
+    // What happened to the other one happened first.
+    bed.is_there("bobs");
+    let list = said(&bed.muster(&["app", "list", "--cluster", "shared"]));
+    assert!(list.contains("gone") && !list.contains("running"), "{list}");
+    bed.end_pods().await;
+    bed.is_gone("bobs").await;
     bed.close().await;
 }
 

@@ -72,6 +72,19 @@ impl Engine {
         Ok(self.context.find_app(instance, namespace, given).await?)
     }
 
+    /// The state of an app as it is now, for apps without an ephemeral cluster: no watcher observes them.
+    pub async fn app_state(&self, app: &App) -> AppState {
+        let observed = match self.context.app_provider(&app.instance) {
+            Some(apps) => apps.observe(&app.identity()).await.ok(),
+            None => None,
+        };
+        match observed {
+            None => AppState::Unobserved,
+            Some(AppObservation { standing: AppStanding::Gone, .. }) => AppState::Gone,
+            Some(_) => AppState::Running,
+        }
+    }
+
     /// Whether a process runs on the host of an instance, and can be watched from here.
     pub fn sees_process(&self, instance: &InstanceId, process: &Process) -> bool {
         let processes = self.provider(instance).and_then(Provider::process_provider);

@@ -99,12 +99,28 @@ impl Apps {
 /// Whether a pod belongs to an app.
 fn belongs(pod: &Value, app: &AppIdentity) -> bool {
     match controller(pod) {
-        None => app.kind == AppKind::Pod && pod["metadata"]["uid"] == *app.uid,
+        None if app.kind == AppKind::Pod => pod["metadata"]["uid"] == *app.uid,
+        None => was_made_by(pod, app),
         // The ReplicaSet in between may be gone: its name tells whose it was.
         Some((AppKind::ReplicaSet, name, _)) if app.kind == AppKind::Deployment => {
             name == name_of_set(app, pod)
         }
         Some((_, _, uid)) => uid == app.uid,
+    }
+}
+
+/// Whether a pod without an owner was made by an app. Pods that outlive what made them, because it was deleted without
+/// them, keep the name that it gave them.
+fn was_made_by(pod: &Value, app: &AppIdentity) -> bool {
+    let maker = if app.kind == AppKind::Deployment { name_of_set(app, pod) } else { app.name.clone() };
+    let numbered = || {
+        let name = pod["metadata"]["name"].as_str()?;
+        let number = name.strip_prefix(&maker)?.strip_prefix('-')?;
+        Some(!number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    match app.kind {
+        AppKind::StatefulSet => numbered().unwrap_or(false),
+        _ => pod["metadata"]["generateName"] == format!("{maker}-"),
     }
 }
 
@@ -216,5 +232,24 @@ mod tests {
         assert!(belongs(&pod, &app(AppKind::Deployment, "bob", "d")));
         assert!(!belongs(&pod, &app(AppKind::Deployment, "bo", "d")));
         assert!(!belongs(&pod, &app(AppKind::Pod, "p", "p")));
+    }
+
+    #[rstest]
+    #[case::of_a_set(json!({"generateName": "bob-7f-"}), AppKind::ReplicaSet, "bob-7f", true)]
+    #[case::of_another_set(json!({"generateName": "bob-7f-x-"}), AppKind::ReplicaSet, "bob-7f", false)]
+    #[case::of_a_deployment(json!({"generateName": "bob-7f-", "labels": {TEMPLATE_HASH: "7f"}}), AppKind::Deployment, "bob", true)]
+    #[case::of_a_job(json!({"generateName": "bob-"}), AppKind::Job, "bob", true)]
+    #[case::numbered(json!({"name": "bob-0"}), AppKind::StatefulSet, "bob", true)]
+    #[case::named_alike(json!({"name": "bob-zero"}), AppKind::StatefulSet, "bob", false)]
+    #[case::without_a_number(json!({"name": "bob-"}), AppKind::StatefulSet, "bob", false)]
+    #[case::made_by_hand(json!({"name": "bob-1"}), AppKind::ReplicaSet, "bob", false)]
+    fn pods_that_lost_their_owner_belong_to_what_made_them(
+        #[case] metadata: Value,
+        #[case] kind: AppKind,
+        #[case] name: &str,
+        #[case] expected: bool,
+    ) {
+        let app = AppIdentity { namespace: "n".to_owned(), kind, name: name.to_owned(), uid: "u".to_owned() };
+        assert_eq!(belongs(&json!({"metadata": metadata}), &app), expected);
     }
 }

@@ -70,19 +70,23 @@ impl Driver {
             return Err(Failure::new(Exit::Usage, what));
         }
         let process = if is_command { Some(own_process()?) } else { None };
+        let generated = if cluster.is_none() { format!("cluster-{}", suffix()) } else { String::new() };
         let request = RegisterAppRequest {
             namespace: namespace.to_owned(),
             app: pod.map_or_else(|| format!("run-{}", suffix()), |pod| format!("pod/{pod}")),
             provider: provider.to_owned(),
             process,
             // A name that was given is recorded once its cluster is there.
-            cluster: if cluster.is_none() { format!("cluster-{}", suffix()) } else { String::new() },
+            cluster: generated.clone(),
             across_rollouts,
         };
         let answer = client.ask(async |client| client.apps().register_app(request.clone()).await).await?;
         let app = answer.into_inner();
         let renewal = renewal(client, &app);
         let App { id, name, kind, deployment, cluster: recorded, .. } = app;
+        if cluster.is_none() && recorded != generated {
+            say!("using stored cluster name {recorded}");
+        }
         Ok(Self {
             given: format!("{kind}/{name}"),
             id,

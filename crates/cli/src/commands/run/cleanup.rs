@@ -35,12 +35,15 @@ impl Launcher {
     pub(super) async fn clean_up(&mut self, cluster: &Cluster, end: End) {
         if timeout(AT_MOST, self.delete(cluster, end)).await.is_err() {
             let name = &cluster.name;
-            say!("warning: cluster '{name}' is not gone yet; the server goes on");
+            say!(
+                "warning: cluster '{name}' is not gone yet; a server goes on with that, now or once one runs"
+            );
         }
     }
 
     async fn delete(&mut self, cluster: &Cluster, end: End) {
         let name = &cluster.name;
+        say!("Deleting cluster '{name}'");
         if !cluster.ephemeral {
             say!("cluster is not ephemeral");
             say!("cluster not deleted '{name}'");
@@ -52,7 +55,6 @@ impl Launcher {
             return;
         }
         self.end_app().await;
-        say!("Deleting cluster '{name}'");
         let request = DeleteClusterRequest {
             id: cluster.id.clone(),
             wait_for: "accepted".to_owned(),
@@ -134,6 +136,7 @@ impl Launcher {
             timeout(AT_MOST, delete).await.map(|answer| answer.map(drop).map_err(|why: Failure| why))
         {
             say!("{}", failure.what);
+            say!("cluster not deleted '{}'", self.driver.cluster);
         }
     }
 }
