@@ -70,10 +70,15 @@ impl Site {
 
     /// A server of this name.
     pub(crate) async fn replica(&self, name: &str) -> Machines {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let target = WebhookTarget::Url(format!("https://{}", listener.local_addr().unwrap()));
-        self.replica_behind(name, listener, target).await
+        self.replica_with(name, |_| {}).await
+    }
+
+    /// A server with other settings than usual.
+    pub(crate) async fn replica_with(&self, name: &str, change: impl FnOnce(&mut Settings)) -> Machines {
+        let (listener, target) = listener();
+        let machines = self.start(name, listener, target, change).await.unwrap();
+        eventually("reviews are answered", PATIENCE, async || machines.readiness()).await;
+        machines
     }
 
     /// A server that the API server finds elsewhere than where it listens.
@@ -83,12 +88,32 @@ impl Site {
         listener: TcpListener,
         target: WebhookTarget,
     ) -> Machines {
-        let mut settings = Settings::new(OURS.to_owned(), name.to_owned(), target, Arc::new(SystemClock));
-        settings.lease = LeaseTimes::within(Duration::from_secs(2));
-        let metrics = MachineMetrics::register(&mut Registry::default());
-        let machines = Machines::start(self.server.clone(), settings, listener, metrics).await.unwrap();
+        let machines = self.start(name, listener, target, |_| {}).await.unwrap();
         eventually("reviews are answered", PATIENCE, async || machines.readiness()).await;
         machines
+    }
+
+    /// Why a server does not start.
+    pub(crate) async fn refused_start(&self) -> String {
+        let (listener, target) = listener();
+        match self.start("refused", listener, target, |_| {}).await {
+            Ok(_) => panic!("it has started"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    async fn start(
+        &self,
+        name: &str,
+        listener: TcpListener,
+        target: WebhookTarget,
+        change: impl FnOnce(&mut Settings),
+    ) -> anyhow::Result<Machines> {
+        let mut settings = Settings::new(OURS.to_owned(), name.to_owned(), target, Arc::new(SystemClock));
+        settings.lease = LeaseTimes::within(Duration::from_secs(2));
+        change(&mut settings);
+        let metrics = MachineMetrics::register(&mut Registry::default());
+        Machines::start(self.server.clone(), settings, listener, metrics).await
     }
 
     pub(crate) async fn create_machine(&self, name: &str, spec: &Value) -> kube::Result<Machine> {
@@ -151,6 +176,14 @@ impl Site {
         let spec = self.pods().get(guest).await.unwrap().spec.unwrap_or_default();
         spec.scheduling_gates.unwrap_or_default().into_iter().map(|gate| gate.name).collect()
     }
+}
+
+/// A listener, and its address as the API server calls it.
+fn listener() -> (TcpListener, WebhookTarget) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let target = WebhookTarget::Url(format!("https://{}", listener.local_addr().unwrap()));
+    (listener, target)
 }
 
 /// A client of a user with all rights who is not the admin of the tests.

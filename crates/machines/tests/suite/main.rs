@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 
+mod certificates;
 mod harness;
 mod life;
 mod nodes;
 mod replicas;
+mod takeover;

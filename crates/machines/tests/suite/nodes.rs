@@ -1,6 +1,6 @@
 //! What nodes carry, and that nothing stays on them.
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use muster_machines::keys;
@@ -8,7 +8,7 @@ use muster_machines::types::{Machine, MachineNodePool};
 use muster_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::harness::{OURS, PATIENCE, Site};
+use crate::harness::{OURS, PATIENCE, Site, spec};
 
 /// Everything of ours that a node carries: labels, annotations and taints.
 async fn carried(site: &Site, node: &str) -> Vec<String> {
@@ -116,4 +116,39 @@ async fn nodes_are_marked_and_cleaned() {
         if (pools, services) == (0, 0) { Ok(()) } else { Err(format!("{:?}", (pools, services))) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn reservations_leave_nodes_that_cannot_be_used() {
+    let Some(site) = Site::open().await else { return };
+    let _replica = site.replica("one").await;
+    site.create_machine("general", &spec("medium", &["node-0", "node-1"], 5)).await.unwrap();
+    site.counts("general", "medium", [5, 5, 0, 0]).await;
+    site.guest("ann", "general", "medium").await.unwrap();
+    let node = site.placed("ann").await;
+    let other = if node == "node-0" { "node-1" } else { "node-0" };
+    site.counts("general", "medium", [5, 4, 1, 0]).await;
+    // In maintenance: the guest stays, reservations move.
+    let entry =
+        |name: &str, mode: &str| json!({"name": name, "mode": mode, "machineType": [{"name": "medium"}]});
+    let pool = json!([entry(&node, "maintenance"), entry(other, "ready")]);
+    site.patch_machine("general", json!({"spec": {"nodePool": pool}})).await.unwrap();
+    let reservations = Api::<Pod>::namespaced(site.client.clone(), OURS);
+    let are_on = async |expected: &str| {
+        eventually(&format!("4 reservations are on {expected}"), PATIENCE, async || {
+            let pods = reservations.list(&ListParams::default()).await.unwrap().items;
+            let nodes: Vec<_> =
+                pods.iter().map(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone())).collect();
+            let all = nodes.len() == 4 && nodes.iter().all(|node| node.as_deref() == Some(expected));
+            if all { Ok(()) } else { Err(format!("{nodes:?}")) }
+        })
+        .await;
+    };
+    are_on(other).await;
+    site.counts("general", "medium", [5, 4, 1, 0]).await;
+    // A node that vanishes confirms no deletion.
+    let pool = json!([entry(&node, "ready"), entry(other, "ready")]);
+    site.patch_machine("general", json!({"spec": {"nodePool": pool}})).await.unwrap();
+    Api::<Node>::all(site.client.clone()).delete(other, &DeleteParams::default()).await.unwrap();
+    are_on(&node).await;
 }
