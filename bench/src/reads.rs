@@ -17,6 +17,7 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use clap::Args;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -26,8 +27,33 @@ use tokio::process::{Child, Command};
 
 use crate::client::Client;
 use crate::figures::{at_least, tell};
-use crate::server::Server;
-use crate::{database, load};
+use crate::server::{self, Server};
+use crate::{database, load, machine, run};
+
+/// The flags of benchmarks that compare reads with their floor.
+#[derive(Debug, Args)]
+pub struct ReadFlags {
+    /// The server to measure, instead of this tree's
+    #[arg(long, value_name = "FILE")]
+    muster: Option<PathBuf>,
+    /// Be the floor of the reads
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    floor: Option<PathBuf>,
+}
+
+impl ReadFlags {
+    /// Measures a server for at most so long, or is the floor.
+    pub fn run(self, limit: Duration, measure: impl AsyncFnOnce(&Path) -> Result<()>) -> Result<()> {
+        let Self { muster, floor } = self;
+        if let Some(data) = floor {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            return runtime.block_on(serve(data));
+        }
+        let muster = server::program(muster)?;
+        machine::tell()?;
+        run::run(limit, measure(&muster))
+    }
+}
 
 /// The connections of a comparison.
 const CONNECTIONS: usize = 16;
@@ -108,7 +134,7 @@ impl Floor {
 }
 
 /// Is the floor, until it is killed.
-pub async fn serve(data: PathBuf) -> Result<()> {
+async fn serve(data: PathBuf) -> Result<()> {
     let learned: HashMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
     let read = |(path, value): (String, Value)| {
         let queries = value["queries"].as_array().into_iter().flatten();

@@ -1,26 +1,22 @@
 //! The clustering API: 200 nodes to ACTIVE beside the core API, and reads beside raw ones.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use muster_bench::client::{self, Client};
+use muster_bench::copies;
 use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
-use muster_bench::reads::{self, Floor};
+use muster_bench::reads::{self, Floor, ReadFlags};
 use muster_bench::server::{self, Server};
-use muster_bench::{copies, machine, run};
 use serde_json::{Value, json};
 
 /// The clustering API beside the core API, and its reads beside raw ones
 #[derive(Debug, Parser)]
 struct Args {
-    /// The server to measure, instead of this tree's
-    #[arg(long, value_name = "FILE")]
-    muster: Option<PathBuf>,
-    /// Be the floor of the reads
-    #[arg(long, hide = true, value_name = "FOLDER")]
-    floor: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ReadFlags,
 }
 
 const NODES: u32 = 200;
@@ -42,16 +38,9 @@ const LIMIT: Duration = Duration::from_mins(5);
 const V1: &str = "/clustering/v1";
 
 fn main() -> Result<()> {
-    let Args { muster, floor } = Args::parse();
-    if let Some(data) = floor {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        return runtime.block_on(reads::serve(data));
-    }
-    let muster = server::program(muster)?;
-    machine::tell()?;
-    run::run(LIMIT, async {
-        creates(&muster).await?;
-        reads_of(&muster).await
+    Args::parse().flags.run(LIMIT, async |muster| {
+        creates(muster).await?;
+        reads_of(muster).await
     })
 }
 

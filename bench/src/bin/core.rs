@@ -1,25 +1,21 @@
 //! Reads of the core API beside the same SELECTs without it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
 use muster_bench::client;
-use muster_bench::reads::{self, Floor};
+use muster_bench::copies;
+use muster_bench::reads::{self, Floor, ReadFlags};
 use muster_bench::server::{self, Server};
-use muster_bench::{copies, machine, run};
 use serde_json::Value;
 
 /// Gets and pages of the core API, beside raw ones
 #[derive(Debug, Parser)]
 struct Args {
-    /// The server to measure, instead of this tree's
-    #[arg(long, value_name = "FILE")]
-    muster: Option<PathBuf>,
-    /// Be the floor of the reads
-    #[arg(long, hide = true, value_name = "FOLDER")]
-    floor: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ReadFlags,
 }
 
 /// One node each.
@@ -33,14 +29,7 @@ const PAGE: usize = 100;
 const LIMIT: Duration = Duration::from_mins(5);
 
 fn main() -> Result<()> {
-    let Args { muster, floor } = Args::parse();
-    if let Some(data) = floor {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        return runtime.block_on(reads::serve(data));
-    }
-    let muster = server::program(muster)?;
-    machine::tell()?;
-    run::run(LIMIT, measure(&muster))
+    Args::parse().flags.run(LIMIT, measure)
 }
 
 async fn measure(muster: &Path) -> Result<()> {

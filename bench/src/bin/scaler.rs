@@ -1,6 +1,6 @@
 //! The scaler API: reads beside the same SELECTs without it, and scaling beside a bare GET and PATCH.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -8,10 +8,10 @@ use clap::Parser;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use muster_bench::bed::{Bed, each, written};
+use muster_bench::database;
 use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
-use muster_bench::reads::{self, Floor};
+use muster_bench::reads::{self, Floor, ReadFlags};
 use muster_bench::server::{self, Server};
-use muster_bench::{database, machine, run};
 use muster_testkit::{FakeDomino, Operator};
 use rusqlite::params;
 use serde_json::{Value, json};
@@ -19,12 +19,8 @@ use serde_json::{Value, json};
 /// Reads and scaling of the scaler API
 #[derive(Debug, Parser)]
 struct Args {
-    /// The server to measure, instead of this tree's
-    #[arg(long, value_name = "FILE")]
-    muster: Option<PathBuf>,
-    /// Be the floor of the reads
-    #[arg(long, hide = true, value_name = "FOLDER")]
-    floor: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ReadFlags,
 }
 
 /// The clusters on the list.
@@ -51,14 +47,7 @@ const ADMIN: &str = "root-token";
 const LIMIT: Duration = Duration::from_mins(8);
 
 fn main() -> Result<()> {
-    let Args { muster, floor } = Args::parse();
-    if let Some(data) = floor {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        return runtime.block_on(reads::serve(data));
-    }
-    let muster = server::program(muster)?;
-    machine::tell()?;
-    run::run(LIMIT, measure(&muster))
+    Args::parse().flags.run(LIMIT, measure)
 }
 
 async fn measure(muster: &Path) -> Result<()> {

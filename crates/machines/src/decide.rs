@@ -4,6 +4,7 @@ pub mod certificate;
 pub(crate) mod covers;
 pub mod inject;
 pub mod ledger;
+pub mod machine_pass;
 pub mod node_health;
 pub mod nodes;
 mod patch;

@@ -1,8 +1,33 @@
 //! What a pod needs of a node.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::amounts::Amounts;
+
+/// What a pod needs, and of which node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDemand {
+    /// The UID of the pod.
+    pub uid: String,
+    /// The node that it is on; none if it has ended.
+    pub node: Option<String>,
+    /// What it needs.
+    pub requests: Amounts,
+}
+
+impl PodDemand {
+    /// Reads a pod.
+    pub fn read(pod: &Pod) -> Self {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let spec = pod.spec.as_ref();
+        Self {
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()).filter(|_| !ended),
+            requests: spec.map(pod_requests).unwrap_or_default(),
+        }
+    }
+}
 
 /// The sum of a pod's requests, as the scheduler computes it: containers and sidecars together, or the largest init
 /// container with the sidecars before it, whichever is more; then the overhead. Requests of the pod as a whole replace

@@ -11,8 +11,7 @@ mod status;
 pub use capacity::{NodeSlots, TypeCapacity, other_requests, type_capacity};
 pub use objects::{RESERVATION_IMAGE, wanted_service, wanted_set};
 pub use plan::{
-    ObservedMachine, PodDeletion, ReservationPlan, ReservationSettings, ReservationWrite, capacities,
-    plan_reservations,
+    ObservedMachine, PodDeletion, ReservationSettings, ReservationWrite, capacities, plan_reservations,
 };
 pub use status::{machine_status, usage};
 

@@ -29,7 +29,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes the status of a Machine, if nobody has written it since it was read.
+    /// Writes the status of a Machine, unless it was written since it was read.
     pub(crate) async fn write_status(
         &self,
         machine: &Machine,
@@ -172,7 +172,8 @@ impl Writer {
     }
 }
 
-async fn apply<K>(api: &Api<K>, name: &str, object: &K) -> kube::Result<()>
+/// Applies an object, with force: what others wrote into our fields goes.
+pub(crate) async fn apply<K>(api: &Api<K>, name: &str, object: &K) -> kube::Result<()>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {

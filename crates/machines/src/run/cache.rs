@@ -33,28 +33,19 @@ impl<T> Clone for Cache<T> {
     }
 }
 
-/// What has changed in a cache.
-#[derive(Debug)]
-pub(crate) enum Changed<'t, T> {
-    /// An object is new, or another one.
-    Stored(&'t T),
-    /// An object is gone.
-    Removed(&'t T),
-}
-
 impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
     pub(crate) fn new() -> Self {
         let objects = RwLock::new(HashMap::new());
         Self { inner: Arc::new(Inner { objects, complete: watch::channel(false).0 }) }
     }
 
-    /// Follows a watch for ever. `read` reduces an object, and drops it if it concerns nobody; `changed` is called for
-    /// each object that is not what it was.
+    /// Follows a watch for ever. `read` reduces an object; `changed` is called for each object that is new, gone, or not
+    /// what it was.
     pub(crate) async fn follow<K>(
         self,
         events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
-        read: impl Fn(K) -> Option<T> + Send,
-        changed: impl Fn(Changed<'_, T>) + Send,
+        read: impl Fn(K) -> T + Send,
+        changed: impl Fn(&T) + Send,
     ) where
         K: kube::Resource + Clone + Debug + Send + 'static,
     {
@@ -66,15 +57,12 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
                     let key = key(&object);
-                    listed.extend(read(object).map(|object| (key, object)));
+                    listed.insert(key, read(object));
                 }
                 Ok(Event::InitDone) => self.replace(std::mem::take(&mut listed), &changed),
                 Ok(Event::Apply(object)) => {
                     let key = key(&object);
-                    match read(object) {
-                        Some(object) => self.store(&key, object, &changed),
-                        None => self.remove(&key, &changed),
-                    }
+                    self.store(&key, read(object), &changed);
                 }
                 Ok(Event::Delete(object)) => self.remove(&key(&object), &changed),
                 Err(error) => tracing::warn!("a watch failed and goes on: {error}"),
@@ -82,33 +70,33 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         }
     }
 
-    fn replace(&self, listed: HashMap<Key, T>, changed: &impl Fn(Changed<'_, T>)) {
+    fn replace(&self, listed: HashMap<Key, T>, changed: &impl Fn(&T)) {
         let mut objects = self.inner.objects.write();
         let before = std::mem::replace(&mut *objects, listed);
         let objects = RwLockWriteGuard::downgrade(objects);
         for (_, object) in before.iter().filter(|(key, _)| !objects.contains_key(*key)) {
-            changed(Changed::Removed(object));
+            changed(object);
         }
         for (_, object) in objects.iter().filter(|(key, object)| before.get(*key) != Some(*object)) {
-            changed(Changed::Stored(object));
+            changed(object);
         }
         self.inner.complete.send_replace(true);
     }
 
-    fn store(&self, key: &Key, object: T, changed: &impl Fn(Changed<'_, T>)) {
+    fn store(&self, key: &Key, object: T, changed: &impl Fn(&T)) {
         let mut objects = self.inner.objects.write();
         // Also if it counts as the same: what does not count may have changed.
         let before = objects.insert(key.clone(), object);
         let objects = RwLockWriteGuard::downgrade(objects);
         if let Some(object) = objects.get(key).filter(|object| before.as_ref() != Some(*object)) {
-            changed(Changed::Stored(object));
+            changed(object);
         }
     }
 
-    fn remove(&self, key: &Key, changed: &impl Fn(Changed<'_, T>)) {
+    fn remove(&self, key: &Key, changed: &impl Fn(&T)) {
         let removed = self.inner.objects.write().remove(key);
         if let Some(object) = &removed {
-            changed(Changed::Removed(object));
+            changed(object);
         }
     }
 

@@ -84,7 +84,7 @@ impl Certificates {
         Ok(found.as_ref().map(Self::read).unwrap_or_default())
     }
 
-    /// Writes the Secret, if nobody has meanwhile; false if somebody has.
+    /// Writes the Secret, unless another replica has meanwhile; false if one has.
     pub(crate) async fn save(&self, client: &Client, namespace: &str) -> Result<bool> {
         let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
         let file = |text: &str| ByteString(text.as_bytes().to_vec());

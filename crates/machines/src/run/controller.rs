@@ -12,11 +12,11 @@ use super::observe::Group;
 use super::report::Reporter;
 use super::settings::Settings;
 use super::world::World;
-use crate::decide::ledger::{gate_removals, next_ledger};
+use crate::decide::ledger::gate_removals;
+use crate::decide::machine_pass::{MachinePlan, plan_machine};
 use crate::decide::nodes::{FinalizerStep, plan_nodes, wanted_pool};
-use crate::decide::reservations::{ReservationWrite, capacities, machine_status, plan_reservations};
+use crate::decide::reservations::machine_status;
 use crate::decide::slot_pod::SlotPod;
-use crate::decide::takeover::replace_sets;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool};
 
@@ -53,7 +53,7 @@ pub(crate) struct Controller {
 /// What is remembered of a group between passes.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The writes that failed last.
+    /// The writes for its Machine that failed last.
     problems: Vec<String>,
     /// How long the next pass is waited for, and until when.
     retry: Option<(Duration, Instant)>,
@@ -129,6 +129,8 @@ impl Controller {
         if let Some(machine) = group.machine.clone() {
             self.confirm_holders(&machine, &mut group.pods).await?;
             problems = self.pass_over_machine(&group, machine).await?;
+            // Those of nodes are not among them: what the Machine says would change with every pass.
+            self.groups.entry(name.to_owned()).or_default().problems.clone_from(&problems);
             for rival in &group.rivals {
                 self.reporter.rival(rival, &group.name);
             }
@@ -139,7 +141,6 @@ impl Controller {
                 self.writer.remove_published(published).await?;
             }
         }
-        self.groups.entry(name.to_owned()).or_default().problems.clone_from(&problems);
         if problems.is_empty() { Ok(()) } else { Err(PassError::Problems(problems.join("; "))) }
     }
 
@@ -164,19 +165,10 @@ impl Controller {
         let before = self.groups.get(&group.name).map(|progress| progress.problems.clone());
         let before = before.unwrap_or_default();
         let observed = group.machine(&machine, self.settings.health);
-        let ledger =
-            next_ledger(&machine, &observed.guests, now).unwrap_or_else(|| machine.bookings().to_vec());
-        let types: Vec<&str> =
-            machine.spec.machine_types.iter().map(|of_spec| of_spec.name.as_str()).collect();
-        let is_short = |name: &str| {
-            let capacities = types.iter().zip(capacities(&observed));
-            capacities.into_iter().any(|(of_spec, capacity)| *of_spec == name && capacity.is_short())
-        };
-        let replacement = replace_sets(&group.name, &types, &observed.sets, is_short);
-        let held_back = replacement.held_back.iter().copied().collect();
-        let plan = plan_reservations(&observed, &ledger, self.settings.reservations(), &held_back);
+        let MachinePlan { ledger, capacities, writes } =
+            plan_machine(&observed, self.settings.reservations(), now);
         // The ledger and all counts in one write, under the version that was read. Only then is anything lifted.
-        let status = machine_status(&observed, ledger.clone(), &plan.capacities, &before, now);
+        let status = machine_status(&observed, ledger.clone(), &capacities, &before, now);
         let written = match status {
             Some(status) => self.writer.write_status(&machine, status).await?,
             None => machine.clone(),
@@ -189,16 +181,6 @@ impl Controller {
                 Err(error) => problems.push(format!("pod {}/{}: {error}", removal.namespace, removal.name)),
             }
         }
-        let mut writes = plan.writes;
-        if let Some(published) = replacement.delete {
-            let (name, uid) = (published.name, published.uid);
-            let service = observed.services.iter().find(|service| service.name_any() == name);
-            writes.extend(service.map(|service| ReservationWrite::DeleteService {
-                name: name.clone(),
-                uid: service.uid().unwrap_or_default(),
-            }));
-            writes.push(ReservationWrite::DeleteSet { name, uid });
-        }
         problems.extend(self.writer.write_reservations(writes).await);
         if let Some(pool) = wanted_pool(&machine, &group.name, group.pool.as_ref()) {
             let applied = self.writer.apply_pool(&pool).await;
@@ -206,8 +188,7 @@ impl Controller {
         }
         if problems != before {
             let observed = group.machine(&written, self.settings.health);
-            if let Some(status) = machine_status(&observed, ledger.clone(), &plan.capacities, &problems, now)
-            {
+            if let Some(status) = machine_status(&observed, ledger.clone(), &capacities, &problems, now) {
                 self.writer.write_status(&written, status).await?;
             }
         }

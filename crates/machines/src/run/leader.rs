@@ -6,16 +6,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// The name of the Lease.
-pub(crate) const LEASE: &str = "muster-machines";
+use crate::keys::LEASE;
 
 /// How long a Lease lasts, how long a leader goes on without renewing it, and how often it is renewed.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,8 @@ use super::world::{ObservedNode, ObservedPod, World};
 use crate::amounts::Amounts;
 use crate::decide::node_health::HealthRules;
 use crate::decide::nodes::ObservedPool;
-use crate::decide::reservations::ObservedMachine;
+use crate::decide::pod_requests::PodDemand;
+use crate::decide::reservations::{ObservedMachine, other_requests};
 use crate::decide::slot_pod::{SlotPod, SlotRole, counted_guests};
 use crate::decide::takeover::is_published_pool;
 use crate::keys;
@@ -153,18 +154,13 @@ fn pods(
     namespace: &str,
     nodes: &HashSet<&str>,
 ) -> (Vec<SlotPod>, BTreeMap<String, Amounts>) {
-    let (mut slots, mut others): (Vec<SlotPod>, BTreeMap<String, Amounts>) = (Vec::new(), BTreeMap::new());
-    for ObservedPod { node, requests, slot } in pods.values() {
-        let is_ours = |slot: &&SlotPod| {
-            slot.group == group && (slot.role == SlotRole::Guest || slot.namespace == namespace)
-        };
-        match (slot.as_deref().filter(is_ours), node) {
-            (Some(slot), _) => slots.push(slot.clone()),
-            (None, Some(node)) if nodes.contains(node.as_str()) => {
-                others.entry(node.clone()).or_default().add(requests);
-            }
-            (None, _) => {}
-        }
-    }
+    let is_ours =
+        |slot: &SlotPod| slot.group == group && (slot.role == SlotRole::Guest || slot.namespace == namespace);
+    let slots: Vec<SlotPod> =
+        pods.values().filter_map(|pod| pod.slot.as_deref()).filter(|slot| is_ours(slot)).cloned().collect();
+    let uids = slots.iter().map(|slot| slot.uid.as_str()).collect();
+    let is_listed = |demand: &&PodDemand| demand.node.as_deref().is_some_and(|node| nodes.contains(node));
+    let others = other_requests(pods.values().map(|pod| &pod.demand).filter(is_listed), &uids);
+    let others = others.into_iter().map(|(node, requests)| (node.to_owned(), requests)).collect();
     (slots, others)
 }

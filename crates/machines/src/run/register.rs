@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::apply::apply;
 use super::certificate::Certificates;
 use super::settings::Settings;
 use crate::decide::certificate::{CertificateStep, next_step};
@@ -22,7 +22,6 @@ use crate::decide::covers::covers;
 use crate::decide::registration::{
     REGISTRATION, WebhookTarget, mutating_webhook, priority_class, reservation_policy, validating_webhook,
 };
-use crate::keys;
 
 /// How often everything is compared, at most; certificates with short lives are compared more often.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -118,16 +117,13 @@ impl Registrar {
         K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
     {
         let (objects, name) = (Api::<K>::all(self.client.clone()), wanted.name_any());
-        let mut wanted = json!(wanted);
         let present = objects.get_opt(&name).await?;
-        if present.is_some_and(|present| covers(&json!(present), &wanted)) {
+        if present.is_some_and(|present| covers(&json!(present), &json!(wanted))) {
             return Ok(());
         }
-        wanted["apiVersion"] = Value::from(K::api_version(&()));
-        wanted["kind"] = Value::from(K::kind(&()));
-        let forced = PatchParams::apply(keys::FIELD_MANAGER).force();
-        let applied = objects.patch(&name, &forced, &Patch::Apply(wanted)).await;
-        applied.map(drop).with_context(|| format!("{} {name} cannot be applied", K::kind(&())))
+        apply(&objects, &name, wanted)
+            .await
+            .with_context(|| format!("{} {name} cannot be applied", K::kind(&())))
     }
 }
 

@@ -155,7 +155,7 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Serves with the certificate of the Secret, and follows that.
+    /// Serves with the certificate of the Secret, once the leader has made it, and follows that.
     async fn serve(self, serving: watch::Sender<bool>) {
         let Self { client, settings, listener, handle, reviewer } = self;
         let secrets = Api::<Secret>::namespaced(client.clone(), &settings.namespace);
@@ -164,10 +164,6 @@ impl Webhook {
         let mut pending = Some((listener, webhook::routes(reviewer)));
         let mut config: Option<RustlsConfig> = None;
         let mut server = JoinSet::new();
-        // The first replica of all makes the Secret; the leader completes it.
-        if let Err(error) = begin(&client, &settings).await {
-            tracing::warn!("the webhook's Secret could not be created: {error:#}");
-        }
         while let Some(change) = changes.next().await {
             let Ok(secret) = change else { continue };
             let Certificates { certificate, key, .. } = Certificates::read(&secret);
@@ -203,15 +199,6 @@ impl Webhook {
             }
         }
     }
-}
-
-async fn begin(client: &Client, settings: &Settings) -> Result<()> {
-    let mut certificates = Certificates::load(client, &settings.namespace).await?;
-    if certificates.authorities.is_empty() {
-        certificates.add_authority(settings.lives, settings.clock.now())?;
-        certificates.save(client, &settings.namespace).await?;
-    }
-    Ok(())
 }
 
 async fn check_version(client: &Client) -> Result<()> {

@@ -24,7 +24,7 @@ use crate::decide::registration::{INJECT_PATH, MACHINE_PATH, UPDATE_PATH};
 use crate::decide::slot_pod::counted_guests;
 use crate::decide::update::check_update;
 use crate::decide::validate::{ValidationWorld, validate_machine};
-use crate::types::Machine;
+use crate::types::{Machine, Overflow};
 
 /// The largest review: two objects, each as large as an API server stores one.
 const LARGEST: usize = 8 << 20;
@@ -134,7 +134,9 @@ impl Reviewer {
         let Some(guest) = guest_request(&request.object) else { return Verdict::Allowed };
         let machines = self.world.machines.read();
         let machine = machines.values().find(|machine| machine.group() == Some(&guest.group));
-        let load = machine.map(|machine| self.load(machine, &guest)).unwrap_or_default();
+        // It is counted over all pods, and only those that refuse guests beyond their slots ask for it.
+        let refuses = machine.filter(|machine| machine.spec.overflow == Overflow::Deny);
+        let load = refuses.map(|machine| self.load(machine, &guest)).unwrap_or_default();
         match inject(&request.object, &request.namespace, &guest, machine, load, self.clock.now()) {
             Ok(injected) => Verdict::Changed { patch: injected.patch, warnings: injected.warnings },
             Err(refusal) => Verdict::Refused(refusal.to_string()),

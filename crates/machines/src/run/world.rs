@@ -13,9 +13,8 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::cache::{Cache, Changed};
-use crate::amounts::Amounts;
-use crate::decide::pod_requests::pod_requests;
+use super::cache::Cache;
+use crate::decide::pod_requests::PodDemand;
 use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool};
@@ -23,9 +22,7 @@ use crate::types::{Machine, MachineNodePool};
 /// A pod: what the capacity of its node needs to know, and more if it holds or wants a slot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ObservedPod {
-    /// The node that it is on, unless it has ended.
-    pub(crate) node: Option<String>,
-    pub(crate) requests: Amounts,
+    pub(crate) demand: PodDemand,
     pub(crate) slot: Option<Box<SlotPod>>,
 }
 
@@ -87,47 +84,43 @@ impl World {
         let labelled = || watcher::Config::default().labels(keys::MACHINE_GROUP);
 
         let (world, machines) = (self.clone(), Api::<Machine>::all(client.clone()));
-        let machines = self.machines.clone().follow(
-            watcher(machines, all()),
-            |machine| Some(without_fields(machine)),
-            move |changed| world.mark(changed.object().group()),
-        );
+        let machines =
+            self.machines
+                .clone()
+                .follow(watcher(machines, all()), without_fields, move |changed| world.mark(changed.group()));
         let (world, pools) = (self.clone(), Api::<MachineNodePool>::all(client.clone()));
-        let pools = self.pools.clone().follow(
-            watcher(pools, all()),
-            |pool| Some(without_fields(pool)),
-            move |changed| world.mark(changed.object().group()),
-        );
+        let pools = self
+            .pools
+            .clone()
+            .follow(watcher(pools, all()), without_fields, move |changed| world.mark(changed.group()));
         let (world, nodes) = (self.clone(), Api::<Node>::all(client.clone()));
         let nodes = self.nodes.clone().follow(
             watcher(nodes, all()),
-            |node| Some(ObservedNode(Arc::new(reduced_node(node)))),
+            |node| ObservedNode(Arc::new(reduced_node(node))),
             move |_| world.mark(None),
         );
         let (world, pods) = (self.clone(), Api::<Pod>::all(client.clone()));
         let pods = self.pods.clone().follow(
             watcher(pods, all()),
-            |pod| Some(ObservedPod::read(&pod)),
-            move |changed| world.mark_pod(changed.object()),
+            |pod| ObservedPod::read(&pod),
+            move |changed| world.mark_pod(changed),
         );
         let (world, namespaces) = (self.clone(), Api::<PartialObjectMeta<Namespace>>::all(client.clone()));
         let namespaces = self.namespaces.clone().follow(
             watcher(namespaces, all()),
-            |namespace: PartialObjectMeta<Namespace>| Some(keys::is_enabled(namespace.labels())),
+            |namespace: PartialObjectMeta<Namespace>| keys::is_enabled(namespace.labels()),
             move |_| world.mark(None),
         );
         let (world, sets) = (self.clone(), Api::<StatefulSet>::namespaced(client.clone(), namespace));
-        let sets = self.sets.clone().follow(
-            watcher(sets, labelled()),
-            |set| Some(without_fields(set)),
-            move |changed| world.mark(group_of(changed.object())),
-        );
+        let sets = self
+            .sets
+            .clone()
+            .follow(watcher(sets, labelled()), without_fields, move |changed| world.mark(group_of(changed)));
         let (world, services) = (self.clone(), Api::<Service>::namespaced(client.clone(), namespace));
-        let services = self.services.clone().follow(
-            watcher(services, labelled()),
-            |service| Some(without_fields(service)),
-            move |changed| world.mark(group_of(changed.object())),
-        );
+        let services =
+            self.services.clone().follow(watcher(services, labelled()), without_fields, move |changed| {
+                world.mark(group_of(changed));
+            });
         vec![
             machines.boxed(),
             pools.boxed(),
@@ -173,10 +166,10 @@ impl World {
     }
 
     /// A pod that holds or wants a slot concerns its group; any other one concerns the group of its node.
-    fn mark_pod(&self, ObservedPod { node, slot, .. }: &ObservedPod) {
+    fn mark_pod(&self, ObservedPod { demand, slot }: &ObservedPod) {
         if let Some(slot) = slot {
             self.mark(Some(&slot.group));
-        } else if let Some(node) = node.as_deref().and_then(|node| self.nodes.get("", node)) {
+        } else if let Some(node) = demand.node.as_deref().and_then(|node| self.nodes.get("", node)) {
             let group = node.0.annotations().get(keys::MACHINE_GROUP).cloned();
             drop(node);
             if group.is_some() {
@@ -214,14 +207,6 @@ impl World {
     }
 }
 
-impl<T> Changed<'_, T> {
-    fn object(&self) -> &T {
-        match self {
-            Self::Stored(object) | Self::Removed(object) => object,
-        }
-    }
-}
-
 fn group_of<K: kube::Resource>(object: &K) -> Option<&str> {
     object.meta().labels.as_ref()?.get(keys::MACHINE_GROUP).map(String::as_str)
 }
@@ -250,14 +235,6 @@ fn reduced_node(node: Node) -> Node {
 
 impl ObservedPod {
     fn read(pod: &Pod) -> Self {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let spec = pod.spec.as_ref();
-        Self {
-            node: spec
-                .and_then(|spec| spec.node_name.clone())
-                .filter(|_| !matches!(phase, Some("Succeeded" | "Failed"))),
-            requests: spec.map(pod_requests).unwrap_or_default(),
-            slot: SlotPod::read(pod).map(Box::new),
-        }
+        Self { demand: PodDemand::read(pod), slot: SlotPod::read(pod).map(Box::new) }
     }
 }

@@ -76,9 +76,7 @@ impl Site {
     /// A server with other settings than usual.
     pub(crate) async fn replica_with(&self, name: &str, change: impl FnOnce(&mut Settings)) -> Machines {
         let (listener, target) = listener();
-        let machines = self.start(name, listener, target, change).await.unwrap();
-        eventually("reviews are answered", PATIENCE, async || machines.readiness()).await;
-        machines
+        ready(self.start(name, listener, target, change).await).await
     }
 
     /// A server that the API server finds elsewhere than where it listens.
@@ -88,9 +86,7 @@ impl Site {
         listener: TcpListener,
         target: WebhookTarget,
     ) -> Machines {
-        let machines = self.start(name, listener, target, |_| {}).await.unwrap();
-        eventually("reviews are answered", PATIENCE, async || machines.readiness()).await;
-        machines
+        ready(self.start(name, listener, target, |_| {}).await).await
     }
 
     /// Why a server does not start.
@@ -178,8 +174,15 @@ impl Site {
     }
 }
 
+/// A server that has started, once it answers reviews.
+async fn ready(started: anyhow::Result<Machines>) -> Machines {
+    let machines = started.unwrap();
+    eventually("reviews are answered", PATIENCE, async || machines.readiness()).await;
+    machines
+}
+
 /// A listener, and its address as the API server calls it.
-fn listener() -> (TcpListener, WebhookTarget) {
+pub(crate) fn listener() -> (TcpListener, WebhookTarget) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let target = WebhookTarget::Url(format!("https://{}", listener.local_addr().unwrap()));

@@ -1,7 +1,7 @@
 //! Several replicas, of which leaders are killed.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::harness::{PATIENCE, Site, spec};
+use crate::harness::{PATIENCE, Site, listener, spec};
 
 /// One address for several servers: every connection goes to one that accepts it.
 struct Balancer {
@@ -50,8 +50,7 @@ impl Balancer {
 
     /// A replica behind this address.
     async fn replica(&self, site: &Site, name: &str) -> Machines {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let (listener, _) = listener();
         self.servers.lock().push(listener.local_addr().unwrap());
         let target = WebhookTarget::Url(format!("https://{}", self.address));
         site.replica_behind(name, listener, target).await

@@ -16,7 +16,7 @@ fn is_https(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.has_host())
 }
 
-/// Shapes are told from amounts, and from each other, by their names.
+/// The names of shapes have to differ from amounts, and from each other.
 fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
     let mut names = HashSet::new();
     for NamedShape { name, shape } in shapes {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::amounts::{Amounts, shown};
 use crate::decide::node_health::keeps_pods_off;
-use crate::decide::pod_requests::pod_requests;
+use crate::decide::pod_requests::PodDemand;
 use crate::placement::slot_amounts;
 use crate::types::MachineType;
 
@@ -44,17 +44,13 @@ impl TypeCapacity {
 
 /// By node, what the pods need that have not ended and are not among those that are counted as slots.
 pub fn other_requests<'a>(
-    pods: impl IntoIterator<Item = &'a Pod>,
+    pods: impl IntoIterator<Item = &'a PodDemand>,
     slots: &BTreeSet<&str>,
 ) -> BTreeMap<&'a str, Amounts> {
     let mut by_node: BTreeMap<&str, Amounts> = BTreeMap::new();
-    for pod in pods {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let ended = matches!(phase, Some("Succeeded" | "Failed"));
-        let counted = pod.metadata.uid.as_deref().is_some_and(|uid| slots.contains(uid));
-        let Some(spec) = pod.spec.as_ref().filter(|_| !ended && !counted) else { continue };
-        if let Some(node) = spec.node_name.as_deref() {
-            by_node.entry(node).or_default().add(&pod_requests(spec));
+    for PodDemand { uid, node, requests } in pods {
+        if let Some(node) = node.as_deref().filter(|_| !slots.contains(uid.as_str())) {
+            by_node.entry(node).or_default().add(requests);
         }
     }
     by_node

@@ -79,15 +79,6 @@ pub struct PodDeletion {
     pub forced: bool,
 }
 
-/// What a pass does, and what it found out.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReservationPlan {
-    /// The writes, in order.
-    pub writes: Vec<ReservationWrite>,
-    /// The slots of each type of the spec.
-    pub capacities: Vec<TypeCapacity>,
-}
-
 /// How reservations are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservationSettings<'a> {
@@ -97,14 +88,14 @@ pub struct ReservationSettings<'a> {
     pub image: &'a str,
 }
 
-/// Plans a pass. The ledger is the one that was acknowledged last. Types in `held_back` are being taken over: their
+/// The writes of a pass, in order. The ledger is the one that was acknowledged last. Types in `held_back` are being taken over: their
 /// sets are not written yet.
 pub fn plan_reservations(
     observed: &ObservedMachine,
     ledger: &[Booking],
     settings: ReservationSettings,
     held_back: &BTreeSet<&str>,
-) -> ReservationPlan {
+) -> Vec<ReservationWrite> {
     let mut writes = Vec::new();
     let (mut sets, mut services) = (BTreeSet::new(), BTreeSet::new());
     for machine_type in wanted_types(observed) {
@@ -134,7 +125,7 @@ pub fn plan_reservations(
         writes.push(ReservationWrite::DeleteService { name, uid });
     }
     writes.extend(observed.reservations.iter().filter_map(|pod| misplaced(observed, pod)));
-    ReservationPlan { writes, capacities: capacities(observed) }
+    writes
 }
 
 /// The types of the spec; none once the Machine goes.

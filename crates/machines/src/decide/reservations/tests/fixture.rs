@@ -11,7 +11,7 @@ use crate::amounts::Amounts;
 use crate::decide::ledger::next_ledger;
 use crate::decide::node_health::HealthRules;
 use crate::decide::reservations::{
-    ObservedMachine, RESERVATION_IMAGE, ReservationPlan, ReservationSettings, ReservationWrite,
+    ObservedMachine, RESERVATION_IMAGE, ReservationSettings, ReservationWrite, TypeCapacity, capacities,
     plan_reservations,
 };
 use crate::decide::slot_pod::{SlotPhase, SlotPod, SlotRole};
@@ -127,13 +127,17 @@ impl World {
         next.unwrap_or_else(|| self.machine.bookings().to_vec())
     }
 
-    pub(super) fn plan(&self) -> ReservationPlan {
+    pub(super) fn writes(&self) -> Vec<ReservationWrite> {
         plan_reservations(&self.observed(), &self.ledger(), SETTINGS, &BTreeSet::new())
+    }
+
+    pub(super) fn capacities(&self) -> Vec<TypeCapacity> {
+        capacities(&self.observed())
     }
 
     /// The replicas that the plan applies; none if it applies no set.
     pub(super) fn replicas(&self) -> Option<i32> {
-        self.plan().writes.iter().find_map(|write| match write {
+        self.writes().iter().find_map(|write| match write {
             ReservationWrite::ApplySet(set) => set.spec.as_ref().unwrap().replicas,
             _ => None,
         })
@@ -141,7 +145,7 @@ impl World {
 
     /// Does what a plan says to sets and services.
     pub(super) fn carry_out(&mut self) -> usize {
-        let writes = self.plan().writes;
+        let writes = self.writes();
         for write in &writes {
             match write {
                 ReservationWrite::ApplySet(set) => {

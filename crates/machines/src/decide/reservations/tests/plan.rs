@@ -6,6 +6,7 @@ use serde_json::{json, to_value};
 
 use super::fixture::{NOW, SETTINGS, World, node, pod, tainted, world};
 use crate::amounts::Amounts;
+use crate::decide::pod_requests::PodDemand;
 use crate::decide::reservations::{
     PodDeletion, ReservationWrite, machine_status, other_requests, plan_reservations, usage, wanted_service,
     wanted_set,
@@ -14,8 +15,7 @@ use crate::types::{MachineStatus, Mode};
 
 fn status(world: &World, problems: &[&str]) -> Option<MachineStatus> {
     let problems: Vec<_> = problems.iter().map(|problem| (*problem).to_owned()).collect();
-    let plan = world.plan();
-    machine_status(&world.observed(), world.ledger(), &plan.capacities, &problems, NOW)
+    machine_status(&world.observed(), world.ledger(), &world.capacities(), &problems, NOW)
 }
 
 fn condition(status: &MachineStatus, type_: &str) -> (String, String, String) {
@@ -75,16 +75,16 @@ fn what_cannot_be_changed_is_replaced() {
     let mut world = world(2);
     world.carry_out();
     world.sets[0].spec.as_mut().unwrap().pod_management_policy = Some("OrderedReady".into());
-    assert!(matches!(world.plan().writes.as_slice(), [ReservationWrite::DeleteSet { .. }]));
+    assert!(matches!(world.writes().as_slice(), [ReservationWrite::DeleteSet { .. }]));
     world.sets[0].metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    assert_eq!(world.plan().writes, []);
+    assert_eq!(world.writes(), []);
 }
 
 #[test]
 fn sets_that_are_being_taken_over_are_not_written_yet() {
     let world = world(2);
-    let plan = plan_reservations(&world.observed(), &[], SETTINGS, &BTreeSet::from(["t"]));
-    assert!(matches!(plan.writes.as_slice(), [ReservationWrite::ApplyService(_)]));
+    let writes = plan_reservations(&world.observed(), &[], SETTINGS, &BTreeSet::from(["t"]));
+    assert!(matches!(writes.as_slice(), [ReservationWrite::ApplyService(_)]));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_removed_type_keeps_its_entry_until_its_guests_leave() {
     world.carry_out();
     world.machine.status = status(&world, &[]);
     world.machine.spec.machine_types.clear();
-    let deleted: Vec<_> = world.plan().writes;
+    let deleted: Vec<_> = world.writes();
     assert!(
         matches!(
             deleted.as_slice(),
@@ -125,7 +125,7 @@ fn objects_of_others_are_left_alone() {
     world.carry_out();
     world.sets[0].metadata.owner_references = None;
     world.machine.spec.machine_types.clear();
-    let writes = world.plan().writes;
+    let writes = world.writes();
     assert!(matches!(writes.as_slice(), [ReservationWrite::DeleteService { .. }]), "{writes:?}");
 }
 
@@ -154,8 +154,7 @@ fn reservations_leave_nodes_that_cannot_be_used(
     let mut world = world(1).with(&[words]);
     world.nodes = vec![node];
     let deletions: Vec<_> = world
-        .plan()
-        .writes
+        .writes()
         .into_iter()
         .filter_map(|write| match write {
             ReservationWrite::DeletePod(deletion) => Some(deletion),
@@ -172,7 +171,7 @@ fn reservations_leave_nodes_in_maintenance_and_are_not_counted_there() {
     world.machine.spec.node_pool[0].mode = Mode::Maintenance;
     assert_eq!(usage(&world.observed(), "t").reserved, 1);
     let deletion = PodDeletion { name: "r0".into(), uid: "r0".into(), forced: false };
-    assert!(world.plan().writes.contains(&ReservationWrite::DeletePod(deletion)));
+    assert!(world.writes().contains(&ReservationWrite::DeletePod(deletion)));
 }
 
 #[test]
@@ -180,7 +179,7 @@ fn a_reservation_on_a_node_of_another_type_goes() {
     let mut world = world(2).with(&["r0@n1"]);
     world.machine.spec.node_pool[0].machine_type[0].name = "u".into();
     let deletion = PodDeletion { name: "r0".into(), uid: "r0".into(), forced: false };
-    assert!(world.plan().writes.contains(&ReservationWrite::DeletePod(deletion)));
+    assert!(world.writes().contains(&ReservationWrite::DeletePod(deletion)));
 }
 
 fn amounts(cpu: &str) -> Amounts {
@@ -246,7 +245,7 @@ fn capacity_is_counted_by_node(
 fn what_a_guest_needs_beyond_its_slot_is_taken_from_others() {
     let mut world = world(4).with(&["g1@n1"]);
     world.pods[0].requests = amounts("11");
-    let capacity = &world.plan().capacities[0];
+    let capacity = &world.capacities()[0];
     assert_eq!(capacity.slots, 3, "{}", capacity.message);
 }
 
@@ -260,7 +259,8 @@ fn pods_that_ended_or_are_slots_need_nothing_of_their_node() {
         .unwrap()
     };
     let pods = [pod("a", "Running"), pod("b", "Succeeded"), pod("slot", "Running"), pod("c", "Pending")];
-    let others = other_requests(&pods, &BTreeSet::from(["slot"]));
+    let demands: Vec<PodDemand> = pods.iter().map(PodDemand::read).collect();
+    let others = other_requests(&demands, &BTreeSet::from(["slot"]));
     assert_eq!(others["n"].get("cpu"), 2000);
 }
 

@@ -41,5 +41,5 @@ fn a_type_that_is_removed_or_served_by_no_node_has_no_set() {
     let mut world = world(2);
     world.machine.spec.node_pool.clear();
     assert_eq!(world.replicas(), None);
-    assert_eq!(world.plan().writes.len(), 1, "the Service");
+    assert_eq!(world.writes().len(), 1, "the Service");
 }

@@ -1,0 +1,54 @@
+//! A pass over a Machine: the ledger, the slots of its types, and what is written once the ledger is acknowledged.
+
+use kube::ResourceExt as _;
+use muster_core::time::Timestamp;
+
+use crate::decide::ledger::next_ledger;
+use crate::decide::reservations::{
+    ObservedMachine, ReservationSettings, ReservationWrite, TypeCapacity, capacities, plan_reservations,
+};
+use crate::decide::takeover::{PublishedSet, replace_sets};
+use crate::types::Booking;
+
+/// What a pass over a Machine does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachinePlan {
+    /// The ledger, which is written first.
+    pub ledger: Vec<Booking>,
+    /// The slots of each type of the spec.
+    pub capacities: Vec<TypeCapacity>,
+    /// The writes, once the ledger is acknowledged.
+    pub writes: Vec<ReservationWrite>,
+}
+
+/// Plans a pass.
+pub fn plan_machine(
+    observed: &ObservedMachine,
+    settings: ReservationSettings,
+    now: Timestamp,
+) -> MachinePlan {
+    let machine = observed.machine;
+    let ledger = next_ledger(machine, &observed.guests, now).unwrap_or_else(|| machine.bookings().to_vec());
+    let capacities = capacities(observed);
+    let types: Vec<&str> = machine.spec.machine_types.iter().map(|of_spec| of_spec.name.as_str()).collect();
+    let is_short = |name: &str| {
+        types.iter().zip(&capacities).any(|(of_spec, capacity)| *of_spec == name && capacity.is_short())
+    };
+    let replacement = replace_sets(observed.group, &types, &observed.sets, is_short);
+    let held_back = replacement.held_back.iter().copied().collect();
+    let mut writes = plan_reservations(observed, &ledger, settings, &held_back);
+    if let Some(published) = replacement.delete {
+        writes.extend(removal(observed, published));
+    }
+    MachinePlan { ledger, capacities, writes }
+}
+
+/// The removal of a set of the published operator, with its Service.
+fn removal(observed: &ObservedMachine, PublishedSet { name, uid }: PublishedSet) -> Vec<ReservationWrite> {
+    let service = observed.services.iter().find(|service| service.name_any() == name);
+    let service = service.map(|service| ReservationWrite::DeleteService {
+        name: name.clone(),
+        uid: service.uid().unwrap_or_default(),
+    });
+    service.into_iter().chain([ReservationWrite::DeleteSet { name, uid }]).collect()
+}
