@@ -1,4 +1,4 @@
-//! A cluster as a careful person starts it by hand: the same commands, the same questions, as often.
+//! A cluster started without Muster: the same commands, and the same requests at the same intervals.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -11,8 +11,9 @@ use muster_core::capacity::Capacity;
 use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use muster_frameworks::{
-    Ask, Contact, Endpoints, Launch, Leaving, LiveWorker, LocalFramework, Method, Names, Ports, Retirement,
-    Seat, Secret, Signal, Tell, Whereabouts,
+    AfterRetirement, EndpointDiscovery, Endpoints, FrameworkRequest, HeadAccess, HeadCommand, HeadPorts,
+    LaunchContext, LiveWorker, LocalFramework, ProcessSpec, RequestMethod, Secret, ShutdownSignal,
+    WorkerNaming, WorkerRetirement,
 };
 use rustix::process::{Pid, kill_process, kill_process_group};
 use tempfile::TempDir;
@@ -21,22 +22,22 @@ use tokio::time::timeout;
 
 use crate::client::Client;
 
-/// As often as Muster asks.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// The interval between requests, which is that of Muster.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Long enough for frameworks that want a long one.
+/// A secret that is long enough for every framework.
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// A running cluster, which ends with this value.
 pub struct Bare {
     framework: &'static dyn LocalFramework,
-    head: Contact,
+    head: HeadAccess,
     python: String,
     processes: Vec<Child>,
     _folder: TempDir,
 }
 
-fn command(Launch { command, environment }: Launch) -> Result<Command> {
+fn to_command(ProcessSpec { command, environment }: ProcessSpec) -> Result<Command> {
     let (program, arguments) = command.split_first().context("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).envs(environment).kill_on_drop(true);
@@ -49,9 +50,9 @@ pub async fn package(framework: &dyn LocalFramework, python: &Path) -> Result<St
     let question =
         "import importlib.util as u, os, sys; print(os.path.dirname(u.find_spec(sys.argv[1]).origin))";
     let mut command = Command::new(python);
-    let said = command.args(["-I", "-c", question, framework.package().module]).output().await?;
-    ensure!(said.status.success(), "{} has no {}", python.display(), framework.framework());
-    Ok(String::from_utf8(said.stdout)?.trim().to_owned())
+    let output = command.args(["-I", "-c", question, framework.package().module]).output().await?;
+    ensure!(output.status.success(), "{} has no {}", python.display(), framework.framework());
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 impl Bare {
@@ -62,7 +63,7 @@ impl Bare {
         package: &str,
         workers: usize,
     ) -> Result<Self> {
-        // Not where temporary files are: paths of sockets have to be short.
+        // In /tmp, because paths of sockets have to be short.
         let (folder, shape) = (tempfile::tempdir_in("/tmp")?, Shape::default());
         let [at, kept, short] = ["node", "kept", "s"].map(|name| folder.path().join(name));
         for path in [&at, &kept, &short] {
@@ -71,86 +72,92 @@ impl Bare {
         let [at, kept, short, python] =
             [&*at, &*kept, &*short, python].map(|path| path.display().to_string());
         let (secret, machine) = (Secret::new(SECRET), machine()?);
-        let seat = |name| Seat {
+        let context = |name| LaunchContext {
             name,
             python: &python,
             package,
-            folder: &at,
-            kept: &kept,
-            short: &short,
+            node_folder: &at,
+            cluster_folder: &kept,
+            socket_folder: &short,
             shape: &shape,
             machine: &machine,
             secret: &secret,
         };
         let ports = ports(framework)?;
         let mut processes = Vec::new();
-        let mut spawn = |launch| -> Result<()> {
-            // A group of its own, which is ended as a whole.
-            processes.push(command(launch)?.process_group(0).spawn()?);
+        let mut spawn = |process| -> Result<()> {
+            // A process group of its own, which is killed as a whole.
+            processes.push(to_command(process)?.process_group(0).spawn()?);
             Ok(())
         };
-        spawn(framework.head(seat("127.0.0.1"), &ports))?;
+        spawn(framework.head_process(context("127.0.0.1"), &ports))?;
         let head = loop {
-            if let Some(endpoints) = whereabouts(framework, Path::new(&at), &ports)
-                && let head = (Contact { endpoints, secret: secret.clone() })
-                && alive(framework, &head).await.is_ok()
+            if let Some(endpoints) = discover_endpoints(framework, Path::new(&at), &ports)
+                && let head = (HeadAccess { endpoints, secret: secret.clone() })
+                && fetch_workers(framework, &head).await.is_ok()
             {
                 break head;
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         };
         let names: Vec<String> = (0..workers).map(|number| name(framework, number)).collect();
         for (before, name) in names.iter().enumerate() {
-            if framework.starts_alone() {
-                until_counted(framework, &head, before).await;
+            if framework.starts_one_by_one() {
+                wait_for_workers(framework, &head, before).await;
             }
-            spawn(framework.worker(seat(name), &head))?;
+            spawn(framework.worker_process(context(name), &head))?;
         }
-        until_counted(framework, &head, workers).await;
+        wait_for_workers(framework, &head, workers).await;
         Ok(Self { framework, head, python, processes, _folder: folder })
     }
 
     /// Retires one worker and returns once its process has ended.
     pub async fn retire_one(&mut self) -> Result<()> {
         let (framework, name) = (self.framework, name(self.framework, 0));
-        let alive = alive(framework, &self.head).await?;
+        let alive = fetch_workers(framework, &self.head).await?;
         let one = alive.iter().find(|worker| worker.name == name).context("no such worker")?;
         let workers = std::slice::from_ref(one);
-        let retirement = Retirement { head: &self.head, workers, python: &self.python, within: 300 };
-        let answer = match framework.retire(retirement) {
-            Tell::Ask(request) => ask(&request).await?.to_vec(),
-            Tell::Run(launch) => {
-                let ended = command(launch)?.stdout(Stdio::piped()).output().await?;
+        let retirement = WorkerRetirement { head: &self.head, workers, python: &self.python, within: 300 };
+        let answer = match framework.retire_workers(retirement) {
+            HeadCommand::Request(request) => send(&request).await?.to_vec(),
+            HeadCommand::Program(process) => {
+                let ended = to_command(process)?.stdout(Stdio::piped()).output().await?;
                 ensure!(ended.status.success(), "the worker was not retired: {}", ended.status);
                 ended.stdout
             }
         };
-        ensure!(framework.retired(workers, &answer)?.contains(&one.address), "the worker was not retired");
+        ensure!(
+            framework.read_retired(workers, &answer)?.contains(&one.address),
+            "the worker was not retired"
+        );
         let process = self.processes.get_mut(1).context("no worker")?;
-        match framework.leaving(one, 300) {
-            Leaving::Ends(seconds) => {
+        match framework.after_retirement(one, 300) {
+            AfterRetirement::ExitsWithin(seconds) => {
                 let ended = timeout(Duration::from_secs(seconds.into()), process.wait());
                 if ended.await.is_ok() {
                     return Ok(());
                 }
             }
-            Leaving::Left => {}
-            Leaving::Until(request) => {
-                while !ask(&request).await.is_ok_and(|answer| framework.has_left(&answer).unwrap_or(false)) {
-                    tokio::time::sleep(ASK_AGAIN).await;
+            AfterRetirement::KillNow => {}
+            AfterRetirement::StopOnceIdle(request) => {
+                while !send(&request)
+                    .await
+                    .is_ok_and(|answer| framework.read_is_idle(&answer).unwrap_or(false))
+                {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         }
-        let signal = match framework.stop(NodeRole::Worker).signal {
-            Signal::Interrupt => rustix::process::Signal::INT,
-            Signal::Terminate => rustix::process::Signal::TERM,
+        let signal = match framework.graceful_shutdown(NodeRole::Worker).signal {
+            ShutdownSignal::Interrupt => rustix::process::Signal::INT,
+            ShutdownSignal::Terminate => rustix::process::Signal::TERM,
         };
         kill_process(pid(process).context("it has ended")?, signal)?;
         process.wait().await?;
         Ok(())
     }
 
-    /// Ends all that is left of it.
+    /// Kills the remaining processes.
     pub async fn end(mut self) -> Result<()> {
         kill(&self.processes);
         for process in &mut self.processes {
@@ -168,17 +175,17 @@ impl Drop for Bare {
 
 fn kill(processes: &[Child]) {
     for group in processes.iter().filter_map(pid) {
-        // It may have ended, which is as good.
+        // The group may have ended before.
         let _ = kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
 
-/// The number of a process whose end was not awaited yet.
+/// The pid of a process that has not been waited for.
 fn pid(process: &Child) -> Option<Pid> {
     Pid::from_raw(process.id()?.try_into().ok()?)
 }
 
-/// What this machine has.
+/// The resources of this machine.
 fn machine() -> Result<Capacity> {
     let information = std::fs::read_to_string("/proc/meminfo")?;
     let total = information.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -187,18 +194,20 @@ fn machine() -> Result<Capacity> {
     Ok(Capacity { cpu: cpus.to_string().parse()?, memory: format!("{kibibytes}Ki").parse()?, gpu: 0 })
 }
 
-/// What the framework calls a worker.
+/// The name of a worker within the framework.
 fn name(framework: &dyn LocalFramework, number: usize) -> String {
-    match framework.names() {
-        Names::Free => format!("worker-{number}"),
-        Names::Addresses => format!("127.9.0.{}", number + 1),
+    match framework.worker_naming() {
+        WorkerNaming::Free => format!("worker-{number}"),
+        WorkerNaming::LoopbackAddresses => format!("127.9.0.{}", number + 1),
     }
 }
 
-/// Free ports, where the framework does not choose itself.
-fn ports(framework: &dyn LocalFramework) -> Result<Ports> {
-    let Whereabouts::Given { ports, .. } = framework.whereabouts() else { return Ok(Ports::new()) };
-    // All are held until the last was found.
+/// Free ports, if the framework does not pick them itself.
+fn ports(framework: &dyn LocalFramework) -> Result<HeadPorts> {
+    let EndpointDiscovery::AssignedPorts { ports, .. } = framework.endpoint_discovery() else {
+        return Ok(HeadPorts::new());
+    };
+    // All listeners stay open until the last port is found, so that ports differ.
     let listeners: Vec<TcpListener> =
         ports.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
     let port =
@@ -206,33 +215,33 @@ fn ports(framework: &dyn LocalFramework) -> Result<Ports> {
     ports.iter().zip(&listeners).map(port).collect()
 }
 
-/// Where a head that starts is going to answer, as far as that is known yet.
-fn whereabouts(framework: &dyn LocalFramework, folder: &Path, ports: &Ports) -> Option<Endpoints> {
-    match framework.whereabouts() {
-        Whereabouts::Told { file, read } => read(&std::fs::read(folder.join(file)).ok()?).ok(),
-        Whereabouts::Given { endpoints, .. } => Some(endpoints(ports)),
+/// The endpoints of a starting head, once they are known.
+fn discover_endpoints(framework: &dyn LocalFramework, folder: &Path, ports: &HeadPorts) -> Option<Endpoints> {
+    match framework.endpoint_discovery() {
+        EndpointDiscovery::File { file, read } => read(&std::fs::read(folder.join(file)).ok()?).ok(),
+        EndpointDiscovery::AssignedPorts { endpoints, .. } => Some(endpoints(ports)),
     }
 }
 
-async fn until_counted(framework: &dyn LocalFramework, head: &Contact, count: usize) {
-    while !alive(framework, head).await.is_ok_and(|alive| alive.len() >= count) {
-        tokio::time::sleep(ASK_AGAIN).await;
+async fn wait_for_workers(framework: &dyn LocalFramework, head: &HeadAccess, count: usize) {
+    while !fetch_workers(framework, head).await.is_ok_and(|alive| alive.len() >= count) {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn alive(framework: &dyn LocalFramework, head: &Contact) -> Result<Vec<LiveWorker>> {
-    Ok(framework.workers(&ask(&framework.ask_workers(head)).await?)?)
+async fn fetch_workers(framework: &dyn LocalFramework, head: &HeadAccess) -> Result<Vec<LiveWorker>> {
+    Ok(framework.read_workers(&send(&framework.workers_request(head)).await?)?)
 }
 
-async fn ask(ask: &Ask) -> Result<Bytes> {
-    let (address, path) = split(&ask.url)?;
+async fn send(request: &FrameworkRequest) -> Result<Bytes> {
+    let (address, path) = split(&request.url)?;
     let mut client = Client::connect(address).await?;
-    if let Some(secret) = &ask.bearer {
-        client = client.knowing(secret.reveal());
+    if let Some(secret) = &request.bearer {
+        client = client.with_bearer(secret.reveal());
     }
-    let (status, answer) = match ask.method {
-        Method::Get => client.try_get(&path).await?,
-        Method::Post => client.post(&path, Vec::new()).await?,
+    let (status, answer) = match request.method {
+        RequestMethod::Get => client.try_get(&path).await?,
+        RequestMethod::Post => client.post(&path, Vec::new()).await?,
     };
     if !status.is_success() {
         bail!("{path}: {status}: {}", String::from_utf8_lossy(&answer));

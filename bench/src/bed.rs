@@ -1,4 +1,4 @@
-//! A Kubernetes of a benchmark's own, with the custom resources of an operator that does not run.
+//! A Kubernetes of one benchmark, with custom resources whose operator does not run.
 
 use std::env;
 use std::path::Path;
@@ -15,25 +15,35 @@ use tempfile::TempDir;
 
 use crate::{database, server};
 
-/// Requests to the API server at once.
+/// The number of concurrent requests to the API server.
 pub const CONNECTIONS: usize = 16;
 
-/// How often is looked whether rows are written.
-const LOOK: Duration = Duration::from_millis(100);
+/// The interval between checks of the written rows.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long Muster may take to write all that it finds.
+/// The longest time for Muster to write the rows of all discovered clusters.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// A Kubernetes, which ends with this value.
+/// A Kubernetes, which is stopped when this value is dropped.
 pub struct Bed {
     own: OwnKubernetes,
-    // After what lives in it.
+    // Dropped after the programs that use it.
     _folder: TempDir,
 }
 
 impl Bed {
-    /// Starts one, on a real disk. With `fsync` its etcd waits for that, as it does where data is worth something.
+    /// Starts one on a real disk. With `fsync` its etcd syncs every write, as in production.
     pub async fn start(fsync: bool, operator: Operator) -> Result<Self> {
+        let bed = Self::start_without_operator(fsync).await?;
+        bed.own
+            .custom_resources(operator)
+            .await
+            .context("the custom resource definitions are not established")?;
+        Ok(bed)
+    }
+
+    /// Starts one without custom resources.
+    pub async fn start_without_operator(fsync: bool) -> Result<Self> {
         ensure!(
             env::var_os("MUSTER_TESTBED").is_some(),
             "MUSTER_TESTBED is not set: run `cargo xtask bench kubernetes`, or `cargo xtask testbed start` in another \
@@ -42,23 +52,28 @@ impl Bed {
         let folder = server::folder()?;
         let options = Options { fsync, dir: Some(folder.path().to_owned()) };
         let own = own_kubernetes_with(options).await.context("there is no Kubernetes to measure on")?;
-        own.custom_resources(operator).await.context("the custom resources are not there")?;
         Ok(Self { own, _folder: folder })
     }
 
-    /// A client.
+    /// A client of its API server.
     pub fn client(&self) -> Client {
         self.own.client()
     }
 
-    /// Its kubeconfig.
+    /// The path of its kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         self.own.kubeconfig()
     }
 
-    /// The process of the API server.
+    /// The pid of its API server.
     pub async fn api_server(&self) -> Result<u32> {
         self.own.pid(Component::ApiServer).await.context("the API server does not run")
+    }
+
+    /// Stops the controllers, so that only the benchmark writes.
+    pub async fn freeze_controllers(&self) {
+        self.own.freeze(Component::ControllerManager).await;
+        self.own.freeze(Component::Kwok).await;
     }
 
     /// Adds a namespace.
@@ -69,16 +84,16 @@ impl Bed {
     }
 }
 
-/// Does something so many times, by its number, as many at once as there are connections.
-pub async fn each<F, T>(count: u32, work: impl Fn(u32) -> F) -> Result<Vec<T>>
+/// Runs `work` with the numbers below `count`, at most [`CONNECTIONS`] at a time.
+pub async fn run_each<F, T>(count: u32, work: impl Fn(u32) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<T>>,
 {
     futures::stream::iter((0..count).map(work)).buffer_unordered(CONNECTIONS).try_collect().await
 }
 
-/// Waits until a server's database has as many clusters and nodes as there are.
-pub async fn written(data: &Path, clusters: u32, nodes: u32) -> Result<Duration> {
+/// Waits until a server's database has this many clusters and nodes.
+pub async fn wait_for_rows(data: &Path, clusters: u32, nodes: u32) -> Result<Duration> {
     let rows = database::read(data)?;
     let count = |table: &str| rows.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0));
     let started = Instant::now();
@@ -92,6 +107,6 @@ pub async fn written(data: &Path, clusters: u32, nodes: u32) -> Result<Duration>
             "{has_clusters} of {clusters} clusters and {has_nodes} of {nodes} nodes have rows after {} s",
             PATIENCE.as_secs()
         );
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to a server, with as little around it as possible.
+//! A minimal HTTP client: one connection, no retries.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-/// The namespace of all that the benchmarks make.
+/// The namespace of all clusters of the benchmarks.
 pub const NAMESPACE: &str = "bench";
 
-/// A connection that is kept.
+/// A persistent connection.
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     host: String,
@@ -22,30 +22,30 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Opens a connection.
     pub async fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // Its end shows where something is sent next.
+        // The next request reports a closed connection.
         tokio::spawn(connection);
         Ok(Self { sender, host: address.to_string(), bearer: None })
     }
 
-    /// The same by somebody who knows a secret.
+    /// The same connection with a bearer token.
     #[must_use]
-    pub fn knowing(self, secret: &str) -> Self {
+    pub fn with_bearer(self, secret: &str) -> Self {
         Self { bearer: Some(format!("Bearer {secret}")), ..self }
     }
 
-    /// Sends a request, and reads the answer to its end.
+    /// Sends a request, and reads the whole response.
     async fn send(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
         let answer = self.begin(method, path, body).await?;
         let status = answer.status();
         Ok((status, answer.into_body().collect().await?.to_bytes()))
     }
 
-    /// Sends a request, up to the beginning of its answer.
+    /// Sends a request, and returns once the headers of the response have arrived.
     async fn begin(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
@@ -60,38 +60,38 @@ impl Client {
         Ok(self.sender.send_request(request).await?)
     }
 
-    /// Reads an answer that goes on, line by line; nothing else is read over this connection.
+    /// Reads a streamed response line by line; the connection serves no other request.
     pub async fn follow(mut self, path: &str) -> Result<Lines> {
         let answer = self.begin(Method::GET, path, Vec::new()).await?;
         ensure!(answer.status().is_success(), "GET {path}: {}", answer.status());
         Ok(Lines { body: answer.into_body(), read: Vec::new(), _client: self })
     }
 
-    /// Reads, whatever the status.
+    /// Sends a GET, and returns the response whatever its status.
     pub async fn try_get(&mut self, path: &str) -> Result<(StatusCode, Bytes)> {
         self.send(Method::GET, path, Vec::new()).await
     }
 
-    /// Reads what has to be there.
+    /// Sends a GET that must succeed.
     pub async fn get(&mut self, path: &str) -> Result<Bytes> {
         let (status, body) = self.try_get(path).await?;
         ensure!(status.is_success(), "GET {path}: {status}: {}", String::from_utf8_lossy(&body));
         Ok(body)
     }
 
-    /// Changes what has to be there.
+    /// Sends a PATCH that must succeed.
     pub async fn patch(&mut self, path: &str, body: Vec<u8>) -> Result<Bytes> {
         let (status, answer) = self.send(Method::PATCH, path, body).await?;
         ensure!(status.is_success(), "PATCH {path}: {status}: {}", String::from_utf8_lossy(&answer));
         Ok(answer)
     }
 
-    /// Sends JSON, whatever the status.
+    /// Sends a POST, and returns the response whatever its status.
     pub async fn post(&mut self, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
         self.send(Method::POST, path, body).await
     }
 
-    /// Creates a cluster of simulated nodes, waits until it is ACTIVE, and gives its id.
+    /// Creates a cluster of simulated nodes, waits until it is ACTIVE, and returns its id.
     pub async fn create(&mut self, name: &str, nodes: u32) -> Result<String> {
         let path = format!("{}?wait_for=reached&wait_timeout=60s", clusters());
         let body = json!({
@@ -107,16 +107,16 @@ impl Client {
     }
 }
 
-/// An answer that goes on.
+/// A streamed response.
 pub struct Lines {
     body: Incoming,
     read: Vec<u8>,
-    // The connection ends with whoever can send.
+    // The connection ends with its sender.
     _client: Client,
 }
 
 impl Lines {
-    /// The next line, once it is there.
+    /// The next line, once it has arrived.
     pub async fn next(&mut self) -> Result<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Many clusters at once: copies of one that a server made, with all that belongs to it.
+//! Large databases: copies of one cluster, with its nodes, actions and events.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::database;
 
-/// Which columns hold ids, by table; these get the number of the copy, and so do references to them.
+/// The columns with ids by table; the number of the copy is added to them.
 const TABLES: &[(&str, &[&str])] = &[
     ("profiles", &["id"]),
     ("clusters", &["id", "profile_id"]),
@@ -17,10 +17,10 @@ const TABLES: &[(&str, &[&str])] = &[
     ("events", &["id", "object_id", "cluster_id", "action_id"]),
 ];
 
-/// Columns that have to differ, of clusters.
+/// The columns of clusters that must be unique.
 const NAMES: &[&str] = &["name", "object_name", "name_claim"];
 
-/// Copies all that stands in a stopped server's database so many times.
+/// Adds this many copies of all rows to a stopped server's database.
 pub fn add(data: &Path, copies: u32) -> Result<()> {
     let connection = database::write(&database::file(data))?;
     connection.execute_batch("BEGIN IMMEDIATE")?;

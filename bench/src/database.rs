@@ -1,4 +1,4 @@
-//! A server's database, seen from outside.
+//! Access to the database file of a server.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -29,7 +29,7 @@ pub fn write(file: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// How many commits SQLite itself has counted since the file was opened first: whoever made them, and exactly.
+/// The number of commits of all connections since the file was first opened, as SQLite counts them.
 ///
 /// It is the field `iChange` of the index that all its connections share (<https://sqlite.org/walformat.html>).
 pub fn commits(file: &Path) -> Result<u32> {
@@ -41,11 +41,11 @@ pub fn commits(file: &Path) -> Result<u32> {
     Ok(u32::from_ne_bytes(number))
 }
 
-/// Whether the log of a database has its full size, and is written over from now on.
+/// Whether the log of a database has its full size, and is overwritten from now on.
 ///
-/// Before that every commit makes the file longer, which a disk takes several times as long for.
+/// Before that, every commit extends the file, which takes a disk several times as long.
 pub fn is_warm(file: &Path) -> Result<bool> {
-    // SQLite begins at the front again after a thousand pages.
+    // SQLite restarts the log after a thousand pages.
     const FULL: u64 = 1_000 * 4_096;
     Ok(beside(file, "-wal").metadata()?.len() >= FULL)
 }

@@ -1,4 +1,4 @@
-//! How figures are told.
+//! The output of figures.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -9,43 +9,43 @@ pub fn median(mut values: Vec<Duration>) -> Duration {
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
 }
 
-/// How many times `floor` goes into `subject`.
+/// `subject` divided by `floor`.
 pub fn ratio(subject: Duration, floor: Duration) -> f64 {
     subject.as_secs_f64() / floor.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// Milliseconds, for people.
+/// A duration in milliseconds.
 pub fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Megabytes, for people.
+/// A size in megabytes.
 pub fn megabytes(bytes: u64) -> String {
     let tenths = bytes / 100_000;
     format!("{}.{} MB", tenths / 10, tenths % 10)
 }
 
 /// Prints a figure that has no target.
-pub fn tell(what: &str, value: impl Display) {
+pub fn report(what: &str, value: impl Display) {
     println!("  {what:<44} {value}");
 }
 
-/// Prints a figure and whether it is at most what it should be.
+/// Prints a figure and whether it is within an upper limit.
 pub fn at_most<N: PartialOrd + Copy>(what: &str, value: N, limit: N, show: impl Fn(N) -> String) {
     let word = if value <= limit { "ok" } else { "MISSED" };
-    tell(what, format!("{:<12} {word} (at most {})", show(value), show(limit)));
+    report(what, format!("{:<12} {word} (at most {})", show(value), show(limit)));
 }
 
-/// Prints a figure and whether it is at least what it should be.
+/// Prints a figure and whether it reaches a lower limit.
 pub fn at_least<N: PartialOrd + Copy>(what: &str, value: N, limit: N, show: impl Fn(N) -> String) {
     let word = if value >= limit { "ok" } else { "MISSED" };
-    tell(what, format!("{:<12} {word} (at least {})", show(value), show(limit)));
+    report(what, format!("{:<12} {word} (at least {})", show(value), show(limit)));
 }
 
-/// Prints a ratio to the floor. One below 1 says that the floor was measured wrongly, not that all is well.
+/// Prints a ratio to the floor. A ratio below 1 means that the floor was measured wrongly.
 pub fn above_floor(ratio: f64, limit: f64) {
     if ratio < 1.0 {
-        tell("ratio", format!("{ratio:<12.2} INVALID (below the floor: measure again on a quiet machine)"));
+        report("ratio", format!("{ratio:<12.2} INVALID (below the floor: measure again on a quiet machine)"));
     } else {
         at_most("ratio", ratio, limit, |ratio| format!("{ratio:.2}"));
     }

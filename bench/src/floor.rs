@@ -1,7 +1,7 @@
-//! The floor: the rows that a create leaves, written raw to the same kind of database, in as many commits.
+//! The floor of a create: its rows, written to a database with the same schema in the same number of commits.
 //!
-//! The rows are read from the server's own database, so that they are the same, and written with SQLite's own
-//! calls: no store of ours, no driver's thread, no checks, no reads.
+//! The rows are read from the server's database, and written by direct calls of SQLite: without the store, without a
+//! driver's thread, without checks and reads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::database;
 use crate::machine;
 use crate::rows::Rows;
 
-/// Statements that are kept prepared: more than there are different ones.
+/// The number of prepared statements in the cache: more than there are different ones.
 const STATEMENTS: usize = 64;
 
-/// What one create leaves in a database.
+/// The rows that one create leaves in a database.
 pub struct Created {
     id: String,
     cluster: Rows,
@@ -31,7 +31,7 @@ pub struct Created {
 }
 
 impl Created {
-    /// Reads what was written for a cluster.
+    /// Reads the rows of a cluster.
     pub fn read(from: &Connection, id: &str) -> Result<Self> {
         let rows = |table, rest: &str| Rows::read(from, table, rest, &id);
         let (begun, ended) = rows("events", "WHERE cluster_id = ? ORDER BY at, id")?.split(1);
@@ -48,26 +48,26 @@ impl Created {
         })
     }
 
-    /// How many rows these are.
+    /// The number of rows.
     pub const fn count(&self) -> usize {
         let own = self.cluster.count() + self.groups.count() + self.profile.count() + self.action.count();
         own + self.nodes.count() + self.children.count() + self.begun.count() + self.ended.count()
     }
 }
 
-/// The steps of a create, each of which has to be durable before the next.
-const STEPS: [Step; 4] = [accept, claim, plan, finish];
+/// The steps of a create, each of which is durable before the next begins.
+const STEPS: [FloorStep; 4] = [accept, claim, plan, finish];
 
-type Step = fn(&Prepared, &Connection) -> Result<()>;
+type FloorStep = fn(&Prepared, &Connection) -> Result<()>;
 
-/// What is written, with its rows as they are at first.
+/// The rows of a create in the states that they pass through.
 struct Prepared<'c> {
     created: &'c Created,
     cluster: Rows,
     action: Rows,
     nodes: Rows,
     children: Rows,
-    /// The action once it runs, and the cluster while it does.
+    /// The action while it runs, and the cluster meanwhile.
     running: Rows,
     creating: Rows,
 }
@@ -136,13 +136,13 @@ fn count(to: &Connection, counter: &str) -> Result<()> {
     Ok(())
 }
 
-/// A database of its own, with the schema of a server's.
+/// A database with the schema of a server's.
 pub struct Floor {
     connection: Connection,
 }
 
 impl Floor {
-    /// Makes an empty database like the server's.
+    /// Creates an empty database with the schema of another one.
     pub fn new(file: &Path, like: &Connection) -> Result<Self> {
         let connection = database::write(file)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -155,13 +155,13 @@ impl Floor {
         Ok(Self { connection })
     }
 
-    /// Writes all of them, step by step, in this many commits; tells how long that took.
+    /// Writes all rows, step by step, in this many commits, and returns the duration.
     ///
-    /// Time in which others had all cores is left out: it is no part of a floor. The server's is left in, so that a
-    /// busy machine makes a ratio worse, and never better.
+    /// Time in which this thread waited for a core is subtracted. It is not subtracted from the server's time, so that a busy
+    /// machine makes the ratio worse and never better.
     pub fn write(&self, all: &[Created], commits: usize) -> Result<Duration> {
         let prepared = all.iter().map(Prepared::new).collect::<Result<Vec<_>>>()?;
-        let steps: Vec<(Step, &Prepared)> =
+        let steps: Vec<(FloorStep, &Prepared)> =
             STEPS.iter().flat_map(|step| prepared.iter().map(|rows| (*step, rows))).collect();
         let (waited, started) = (machine::waited()?, Instant::now());
         for group in steps.chunks(steps.len().div_ceil(commits.max(1)).max(1)) {

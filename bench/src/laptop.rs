@@ -1,4 +1,4 @@
-//! Clusters of a framework through `muster create`, against the same processes started and awaited by hand.
+//! Clusters of a framework by `muster create`, compared with the same processes started without Muster.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use muster_frameworks::LocalFramework;
 use tokio::process::Command;
 
 use crate::bare::{self, Bare};
-use crate::figures::{at_most, median, milliseconds, ratio, tell};
+use crate::figures::{at_most, median, milliseconds, ratio, report};
 use crate::server::{self, Server};
 use crate::{machine, run};
 
-/// What a benchmark of a framework takes
+/// A benchmark of a framework on this machine
 #[derive(Debug, Parser)]
 struct Args {
     /// A Python interpreter that has the framework, such as the one that `cargo xtask testbed` names as python/NAME
@@ -24,30 +24,30 @@ struct Args {
     /// Rounds, each with and without Muster
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// The program to measure, instead of this tree's
+    /// The program to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
 }
 
-/// Workers of a cluster.
+/// The number of workers of a cluster.
 const WORKERS: usize = 2;
 
-/// How much slower than by hand a create may be.
+/// The largest ratio of a create to a start without Muster.
 const CREATE_AT_MOST: f64 = 1.2;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// Measures a framework, whose idle workers may take so much longer to go than by hand.
+/// Measures a framework. The removal of an idle worker may take `remove_at_most` longer than without Muster.
 pub fn main(framework: Framework, remove_at_most: Duration) -> Result<()> {
     let Args { python, rounds, muster } = Args::parse();
     let framework = muster_frameworks::local(framework).context("it does not run as local processes")?;
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     run::run(LIMIT, measure(framework, &muster, &python, rounds.max(1), remove_at_most))
 }
 
-/// How long a cluster took to come, and one idle worker to go.
+/// The durations of a create, and of the removal of an idle worker.
 struct Round {
     create: Duration,
     remove: Duration,
@@ -64,7 +64,7 @@ async fn measure(
     let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
     let caller = Caller { muster, data: folder.path(), python };
     let package = bare::package(framework, python).await?;
-    // Python compiles what it imports for the first time; nobody is to pay for that here.
+    // Python compiles modules at their first import, which is not measured.
     by_hand(framework, python, &package).await?;
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for number in 0..rounds {
@@ -75,11 +75,11 @@ async fn measure(
     println!("{}, a head and {WORKERS} workers, {rounds} rounds in turn", framework.framework());
     let middle = |rounds: &[Round], of: fn(&Round) -> Duration| median(rounds.iter().map(of).collect());
     let (by_hand, through) = (middle(&bare, |round| round.create), middle(&ours, |round| round.create));
-    tell("started and awaited by hand", milliseconds(by_hand));
-    tell("muster create", milliseconds(through));
+    report("started and awaited by hand", milliseconds(by_hand));
+    report("muster create", milliseconds(through));
     at_most("ratio", ratio(through, by_hand), CREATE_AT_MOST, |ratio| format!("{ratio:.2}"));
     let (by_hand, through) = (middle(&bare, |round| round.remove), middle(&ours, |round| round.remove));
-    tell("an idle worker retired by hand", milliseconds(by_hand));
+    report("an idle worker retired by hand", milliseconds(by_hand));
     at_most("muster scale", through, by_hand + remove_at_most, milliseconds);
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn through(framework: &dyn LocalFramework, caller: &Caller<'_>, name: &str
     Ok(Round { create, remove })
 }
 
-/// Who runs commands, and with what.
+/// Runs commands of Muster.
 struct Caller<'p> {
     muster: &'p Path,
     data: &'p Path,

@@ -1,7 +1,10 @@
-//! What the benchmarks share: a real server, a thin client, the raw floor, and how figures are told.
+//! The parts that the benchmarks share: a real server, a minimal client, the floors, and the output of figures.
 //!
-//! Every figure stands beside a floor that was measured in the same run, in turn with it: machines differ and are
-//! busy, ratios less so.
+//! The benchmarks themselves are the programs in `bin/`; `cargo xtask bench NAME` builds and runs one. This crate is no test
+//! suite: it asserts nothing but that requests succeed. Begin reading at [`server`] and [`floor`].
+//!
+//! Each figure is printed beside a floor that was measured in turn with it in the same run: absolute times depend on the
+//! machine and its load, and ratios much less so.
 
 pub mod bare;
 pub mod bed;

@@ -20,7 +20,7 @@ pub async fn reads(
     for _ in 0..connections {
         let client = Client::connect(address).await?;
         clients.push(match secret {
-            Some(secret) => client.knowing(secret),
+            Some(secret) => client.with_bearer(secret),
             None => client,
         });
     }

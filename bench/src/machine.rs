@@ -15,7 +15,7 @@ pub fn waited() -> Result<Duration> {
 }
 
 /// Prints how busy the machine is, because figures of a busy one are worth less.
-pub fn tell() -> Result<()> {
+pub fn report() -> Result<()> {
     let text = std::fs::read_to_string("/proc/pressure/cpu")?;
     let share = text.split("avg10=").nth(1).and_then(|rest| rest.split_whitespace().next());
     let share: f64 = share.context("no pressure")?.parse()?;

@@ -1,30 +1,30 @@
-//! What a process costs, as the kernel counts it.
+//! Processor time and memory of a process, as the kernel counts them.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// The kernel tells of processor time in hundredths of a second, whatever it counts in itself.
+/// The unit in which the kernel reports processor time, whatever its own clock is.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Counts the processor time of a process from a moment on, of all its threads, in its own code and in the kernel's.
+/// Measures the processor time of a process: of all its threads, in user and kernel mode.
 pub struct Meter {
     pid: u32,
     before: Duration,
 }
 
 impl Meter {
-    /// Begins to count.
+    /// Starts to measure.
     pub fn start(pid: u32) -> Result<Self> {
         Ok(Self { pid, before: processor_time(pid)? })
     }
 
-    /// What the process has used since.
+    /// The processor time since the start.
     pub fn used(&self) -> Result<Duration> {
         Ok(processor_time(self.pid)?.saturating_sub(self.before))
     }
 
-    /// The same, once it uses nothing any more for so long; what it does by the clock all the time does not count.
+    /// The processor time until the process has been idle for `quiet`; periodic work does not prevent that.
     pub async fn used_until_quiet(&self, quiet: Duration, longest: Duration) -> Result<Duration> {
         let started = Instant::now();
         let mut used = self.used()?;
@@ -46,7 +46,7 @@ fn processor_time(pid: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
-/// The fields 14 and 15; counted from behind the name, which may hold anything.
+/// The sum of fields 14 and 15, counted from the end of the name, which may contain any character.
 fn ticks(stat: &str) -> Option<u32> {
     let mut fields = stat.rsplit_once(") ")?.1.split_whitespace().skip(11);
     let (own, kernel): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -58,7 +58,7 @@ pub fn resident(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// The most resident memory that it ever had, in bytes.
+/// The peak of the resident memory of a process in bytes.
 pub fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM:")
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_any_name() {
+    fn times_are_found_after_any_name() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 30 12 0 0 20 0";
         assert_eq!(ticks(stat), Some(42));
         assert_eq!(ticks("nothing"), None);

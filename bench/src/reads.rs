@@ -1,8 +1,7 @@
-//! The floor of reads: the same HTTP stack runs the same SELECTs on the same database, and answers with bytes that are
-//! there already.
+//! The floor of reads: the same HTTP stack runs the same SELECTs on the same database, and sends prepared bytes.
 //!
-//! Which SELECTs these are, the server itself says in its log. They are run with SQLite's own calls, every column of
-//! every row is read, and nothing is made of it. The floor is a process of its own, as the server is.
+//! The SELECTs are taken from the server's log. They run by direct calls of SQLite, which read and discard every column of
+//! every row. The floor is a process of its own, as the server is.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,23 +25,23 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::client::Client;
-use crate::figures::{at_least, tell};
+use crate::figures::{at_least, report};
 use crate::server::{self, Server};
 use crate::{database, load, machine, run};
 
 /// The flags of benchmarks that compare reads with their floor.
 #[derive(Debug, Args)]
 pub struct ReadFlags {
-    /// The server to measure, instead of this tree's
+    /// The server to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
-    /// Be the floor of the reads
+    /// Run as the floor of the reads
     #[arg(long, hide = true, value_name = "FOLDER")]
     floor: Option<PathBuf>,
 }
 
 impl ReadFlags {
-    /// Measures a server for at most so long, or is the floor.
+    /// Measures a server within a time limit, or runs as the floor.
     pub fn run(self, limit: Duration, measure: impl AsyncFnOnce(&Path) -> Result<()>) -> Result<()> {
         let Self { muster, floor } = self;
         if let Some(data) = floor {
@@ -50,40 +49,40 @@ impl ReadFlags {
             return runtime.block_on(serve(data));
         }
         let muster = server::program(muster)?;
-        machine::tell()?;
+        machine::report()?;
         run::run(limit, measure(&muster))
     }
 }
 
-/// The connections of a comparison.
+/// The number of connections of a comparison.
 const CONNECTIONS: usize = 16;
 
-/// Each kind of read, in turn with its floor.
+/// The number of turns, each with the server and with the floor.
 const TURNS: usize = 5;
 
-/// How long a turn is.
+/// The duration of a turn.
 const TURN: Duration = Duration::from_secs(2);
 
-/// The least ratio to the floor.
+/// The lowest accepted ratio to the floor.
 const TARGET: f64 = 0.5;
 
-/// Statements that are kept prepared: more than there are different ones.
+/// The number of prepared statements in the cache: more than there are different ones.
 const STATEMENTS: usize = 2_000;
 
-/// What one request is answered with, and what is asked for that.
+/// The response to one request, and the queries that it takes.
 struct Read {
     queries: Vec<String>,
     body: Bytes,
 }
 
-/// Has a server answer each path once, and learns what it asks its database for that.
+/// Requests each path from a server once, and records the queries to its database.
 pub async fn learn(muster: &Path, data: &Path, paths: &[String]) -> Result<Value> {
     let log = data.join("queries.log");
     let server = Server::start_traced(muster, data, std::fs::File::create(&log)?).await?;
     let mut client = server.connect().await?;
     let mut learned = serde_json::Map::new();
     for path in paths {
-        // The server asks for itself, too, now and then: what belongs to a request stands in its span.
+        // The server has queries of its own, too; those of a request are in its span.
         let body = client.get(path).await?;
         let queries = queries_of(&std::fs::read_to_string(&log)?, path);
         ensure!(!queries.is_empty(), "the server asked nothing for {path}");
@@ -103,37 +102,42 @@ fn queries_of(log: &str, path: &str) -> Vec<String> {
     here.filter_map(|line| line["fields"]["sql"].as_str().map(str::to_owned)).collect()
 }
 
-/// The floor in a process of its own, which ends with this value.
-pub struct Floor {
+/// The floor as a process, which is killed when this value is dropped.
+pub struct ReadFloor {
     _child: Child,
     address: SocketAddr,
 }
 
-impl Floor {
+impl ReadFloor {
     /// Starts this program again as the floor.
     pub async fn start(data: &Path, learned: &Value) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--floor").arg(data).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
-        let mut input = child.stdin.take().context("no way in")?;
+        let mut input = child.stdin.take().context("the floor has no standard input")?;
         input.write_all(&serde_json::to_vec(learned)?).await?;
         drop(input);
         let mut line = String::new();
-        BufReader::new(child.stdout.take().context("no way out")?).read_line(&mut line).await?;
-        let address = line.trim().parse().with_context(|| format!("the floor said '{line}'"))?;
-        // It answers before it is measured.
+        BufReader::new(child.stdout.take().context("the floor has no standard output")?)
+            .read_line(&mut line)
+            .await?;
+        let address = line
+            .trim()
+            .parse()
+            .with_context(|| format!("the floor printed '{line}' instead of its address"))?;
+        // The first response is not measured.
         let (status, _) = Client::connect(address).await?.try_get("/").await?;
         ensure!(status == StatusCode::NOT_FOUND, "the floor answers {status}");
         Ok(Self { _child: child, address })
     }
 
-    /// Where it answers.
+    /// The address of the floor.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Is the floor, until it is killed.
+/// Runs as the floor until it is killed.
 async fn serve(data: PathBuf) -> Result<()> {
     let learned: HashMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
     let read = |(path, value): (String, Value)| {
@@ -147,7 +151,7 @@ async fn serve(data: PathBuf) -> Result<()> {
     println!("{}", listener.local_addr()?);
     let router = Router::new().fallback(answer).with_state(state);
     let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        // As the server does.
+        // The server sets this option, too.
         let _ = stream.set_nodelay(true);
     });
     axum::serve(listener, router).await?;
@@ -201,16 +205,16 @@ impl Served {
 }
 
 /// Reads these paths from a server and from its floor, in turn.
-pub async fn compare(what: &str, server: &Server, floor: &Floor, paths: &[String]) -> Result<()> {
+pub async fn compare(what: &str, server: &Server, floor: &ReadFloor, paths: &[String]) -> Result<()> {
     compare_as(None, what, server, floor, paths).await
 }
 
-/// The same by a caller with this token.
+/// Compares the reads of a caller with this token.
 pub async fn compare_as(
     secret: Option<&str>,
     what: &str,
     server: &Server,
-    floor: &Floor,
+    floor: &ReadFloor,
     paths: &[String],
 ) -> Result<()> {
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
@@ -224,8 +228,8 @@ pub async fn compare_as(
     }
     let (ours, raw) = (middle(ours), middle(raw));
     println!("{what}, {CONNECTIONS} connections, {TURNS} turns of {} s", TURN.as_secs());
-    tell("raw", format!("{raw:.0} a second"));
-    tell("Muster", format!("{ours:.0} a second"));
+    report("raw", format!("{raw:.0} a second"));
+    report("Muster", format!("{ours:.0} a second"));
     at_least("ratio", ours / raw, TARGET, |ratio| format!("{ratio:.2}"));
     Ok(())
 }
@@ -240,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_ask_meanwhile_is_not_counted() {
+    fn queries_of_other_requests_are_not_counted() {
         let line = |path: &str, sql: &str| {
             json!({"fields": {"sql": sql}, "spans": [{"name": "request", "path": path}]}).to_string()
         };

@@ -1,10 +1,10 @@
-//! Rows as they are, without knowing what they mean.
+//! Rows of any table, copied without interpretation.
 
 use anyhow::{Context as _, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params_from_iter};
 
-/// Arguments of one statement: below SQLite's 32,766, and few enough that its text is read quickly.
+/// The most arguments of one statement: below SQLite's limit of 32,766, and few enough that the text is parsed quickly.
 const ARGUMENTS: usize = 8_000;
 
 /// Some rows of one table.
@@ -25,7 +25,7 @@ impl Rows {
         Ok(Self { table, columns, values })
     }
 
-    /// How many there are.
+    /// The number of rows.
     pub const fn count(&self) -> usize {
         self.values.len()
     }
@@ -40,14 +40,14 @@ impl Rows {
         Ok(rows)
     }
 
-    /// The first `count` of them, and the others.
+    /// Splits the rows after the first `count`.
     pub fn split(mut self, count: usize) -> (Self, Self) {
         let values = self.values.split_off(count.min(self.values.len()));
         let rest = Self { values, ..self.clone() };
         (self, rest)
     }
 
-    /// Inserts them, many a statement.
+    /// Inserts the rows, many in one statement.
     pub fn insert(&self, into: &Connection) -> Result<()> {
         let width = self.columns.len();
         for some in self.values.chunks((ARGUMENTS / width).max(1)) {
@@ -59,7 +59,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes some columns of each of them, by id.
+    /// Updates some columns of each row, by id.
     pub fn update(&self, into: &Connection, columns: &[&str]) -> Result<()> {
         let places = columns.iter().chain(&["id"]).map(|column| self.place(column));
         let places = places.collect::<Result<Vec<_>>>()?;

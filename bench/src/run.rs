@@ -1,12 +1,12 @@
-//! Running a benchmark: bounded in time, and tidy however it ends.
+//! The runtime of a benchmark, with a time limit and clean-up.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-/// Runs `work` for at most `limit`. What it made is removed also if it takes too long or is interrupted.
+/// Runs `work` for at most `limit`. Its values are dropped also after a timeout or an interrupt, so that it leaves nothing.
 pub fn run(limit: Duration, work: impl Future<Output = Result<()>>) -> Result<()> {
-    // One thread: the cores are the server's.
+    // One thread, so that the server has the other cores.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {

@@ -13,19 +13,19 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::process;
 
-/// How long a server may take to come or to go.
+/// The longest time for a server to start or stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often is looked whether it is there: well below what is measured.
+/// The interval between checks of its readiness: far shorter than the measured times.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The clusters that a server of a benchmark may have: more than any benchmark makes.
+/// The quota of clusters: more than any benchmark creates.
 const MOST_CLUSTERS: &str = "1000000";
 
-/// More than any benchmark makes in one cluster.
+/// The quota of nodes: more than any benchmark creates in one cluster.
 const MOST_NODES: &str = "100000";
 
-/// A running server, which ends with this value.
+/// A running server, which is stopped when this value is dropped.
 pub struct Server {
     child: Child,
     address: SocketAddr,
@@ -38,21 +38,28 @@ impl Server {
         Self::start_with(muster, data, &[]).await
     }
 
-    /// The same with variables of its own.
+    /// Starts a server with additional variables.
     pub async fn start_with(muster: &Path, data: &Path, variables: &[(&str, &Path)]) -> Result<Self> {
         let mut command = serve(muster, data, "error");
         command.envs(variables.iter().copied());
         Self::run(muster, data, command).await
     }
 
-    /// The same, over one namespace of a Kubernetes.
+    /// Starts a server for one namespace of a Kubernetes.
     pub async fn start_over(muster: &Path, data: &Path, kubeconfig: &Path, namespace: &str) -> Result<Self> {
         let mut command = serve(muster, data, "error");
         command.arg("--kubeconfig").arg(kubeconfig).args(["--namespace", namespace]);
         Self::run(muster, data, command).await
     }
 
-    /// The same, for the users of a Domino.
+    /// Starts a server with machines of a Kubernetes.
+    pub async fn start_with_machines(muster: &Path, data: &Path, kubeconfig: &Path) -> Result<Self> {
+        let mut command = serve(muster, data, "error");
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--webhook-listen", "127.0.0.1:0"]);
+        Self::run(muster, data, command).await
+    }
+
+    /// Starts a server for the users of a Domino.
     pub async fn start_for_domino(
         muster: &Path,
         data: &Path,
@@ -68,7 +75,7 @@ impl Server {
         Self::run(muster, data, command).await
     }
 
-    /// The same, with every query to its database in a log of JSON lines.
+    /// Starts a server that logs every query to its database as JSON lines.
     pub async fn start_traced(muster: &Path, data: &Path, log: File) -> Result<Self> {
         let mut command = serve(muster, data, "error,muster_store::queries=trace");
         command.args(["--log-format", "json"]).stderr(log);
@@ -95,27 +102,27 @@ impl Server {
         bail!("the server was not ready within {} s", PATIENCE.as_secs())
     }
 
-    /// How long it took from its start to `/readyz`.
+    /// The time from the start of the process to a successful `/readyz`.
     pub const fn took(&self) -> Duration {
         self.took
     }
 
-    /// Where it answers.
+    /// The address of the server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// One more connection.
+    /// Opens a connection.
     pub async fn connect(&self) -> Result<Client> {
         Client::connect(self.address).await
     }
 
-    /// Its process.
+    /// The pid of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its resident memory in bytes, as the kernel counts it.
+    /// The resident memory in bytes, as the kernel counts it.
     pub fn resident(&self) -> Result<u64> {
         process::resident(self.pid())
     }
@@ -124,7 +131,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // One that has ended already is what is wanted.
+        // The process may have ended already.
         let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
@@ -138,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// A command of this program without the settings of whoever runs this, which would be measured otherwise.
+/// A command of this program without the caller's settings, which would affect the figures.
 pub fn muster(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(&name.to_string_lossy())) {
@@ -147,7 +154,7 @@ pub fn muster(program: &Path) -> Command {
     command
 }
 
-/// Whether Muster does something else because of a variable.
+/// Whether a variable changes the behaviour of Muster.
 fn is_setting(variable: &str) -> bool {
     variable.starts_with("MUSTER_") || variable == "VIRTUAL_ENV"
 }
@@ -163,7 +170,7 @@ fn serve(program: &Path, data: &Path, log: &str) -> Command {
     command
 }
 
-/// Where the server says that it is, once it does.
+/// The address that the server announces in its data folder, once it has.
 fn announced(data: &Path) -> Option<SocketAddr> {
     let text = std::fs::read(data.join("server.json")).ok()?;
     let announcement: serde_json::Value = serde_json::from_slice(&text).ok()?;
@@ -175,7 +182,7 @@ async fn is_ready(address: SocketAddr) -> bool {
     client.try_get("/readyz").await.is_ok_and(|(status, _)| status.is_success())
 }
 
-/// The server's program: the one that is given, or this tree's, which is built together with the benchmark.
+/// The program to measure: the given one, or that of this tree, which is built together with the benchmark.
 pub fn program(given: Option<PathBuf>) -> Result<PathBuf> {
     if let Some(program) = given {
         return Ok(program);
@@ -185,7 +192,7 @@ pub fn program(given: Option<PathBuf>) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A folder for a database, which goes with the value. Not in /tmp: that is memory on many machines.
+/// A folder for a database, deleted with the value. Not in /tmp, which is memory on many machines.
 pub fn folder() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(beside()?)?)
 }
@@ -201,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_whoever_measures_are_not_measured() {
+    fn the_callers_settings_do_not_reach_the_server() {
         for name in ["MUSTER_LOG", "MUSTER_PYTHON", "VIRTUAL_ENV"] {
             assert!(is_setting(name), "{name}");
         }

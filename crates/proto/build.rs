@@ -11,7 +11,7 @@ mod rules;
 #[path = "build/write.rs"]
 mod write;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
     "kuberay/cluster.proto",
     "kuberay/config.proto",
     "muster/v1alpha2/action.proto",
@@ -22,7 +22,10 @@ const FILES: [&str; 11] = [
     "muster/v1alpha2/framework.proto",
     "muster/v1alpha2/app.proto",
     "muster/v1alpha2/image_template.proto",
+    "muster/v1alpha2/job.proto",
+    "muster/v1alpha2/machine.proto",
     "muster/v1alpha2/node.proto",
+    "muster/v1alpha2/usage.proto",
 ];
 const PACKAGES: [&str; 2] = [".muster", ".proto"];
 const WELL_KNOWN: (&str, &str) = (".google.protobuf", "crate::wkt");

@@ -10,8 +10,8 @@ use crate::test::folder::Folder;
 use crate::test::supervisor::Supervisor;
 use crate::{layout, step, testbed};
 
-/// Benchmarks that measure on real things; the others need nothing but the server.
-const ON_TESTBED: &[&str] = &["kubernetes", "scaler"];
+/// Benchmarks that need the testbed; the others need only the server.
+const ON_TESTBED: &[&str] = &["kubernetes", "machines", "scaler"];
 
 #[derive(Debug, Parser)]
 pub(crate) struct Bench {
@@ -69,7 +69,7 @@ fn on_testbed(bench: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
 /// Builds them, and beside them what they measure.
 fn build(benchmarks: &[&String]) -> Result<()> {
     let mut cargo = layout::cargo()?;
-    // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
+    // Built for the whole workspace: for one package, libraries would be built again with fewer features.
     cargo.args(["build", "--release", "--locked", "--workspace", "--bin", "muster"]);
     cargo.args(["--features", "muster-cli/jemalloc"]);
     if benchmarks.iter().any(|bench| needs_testbed(bench)) {

@@ -1,4 +1,4 @@
-//! `cargo deny`: licences, banned crates and sources always; advisories where their database can be had.
+//! `cargo deny`: licences, banned crates and sources always; advisories if their database is reachable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 use crate::lock::Lock;
 use crate::{layout, step};
 
-/// The cargo-deny that checks us, built into the cache.
+/// The version of cargo-deny, which is built into the cache.
 const VERSION: &str = "0.20.2";
 
-/// Seconds that the database of advisories may take: without a way to it, git waits for minutes.
+/// Seconds for fetching the database of advisories: without a network, git waits for minutes.
 const PATIENCE: &str = "20";
 
 /// Checks, and says which part could not be checked here.
@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<Option<String>> {
     } else {
         Some("advisories: not checked, their database cannot be reached from this machine".to_owned())
     };
-    // Crates of other platforms are looked at too, and a fresh machine has not downloaded those yet.
+    // Crates of other platforms are checked, too, and a fresh machine has not downloaded them yet.
     step::run("fetching all crates", layout::cargo()?.args(["fetch", "--locked", "--quiet"]))?;
     let mut command = Command::new(&program);
     command.current_dir(layout::root()).args(["--offline", "check", "--hide-inclusion-graph"]).args(&checks);
@@ -41,18 +41,18 @@ fn installed() -> Result<PathBuf> {
     let program = folder.join("bin/cargo-deny");
     std::fs::create_dir_all(&folder)?;
     let _lock = Lock::take(&tools.join("lock"), "building cargo-deny")?;
-    // Its own dependencies are built elsewhere, so that ours are not rebuilt for its features.
+    // A target folder of its own, so that our dependencies are not rebuilt with its features.
     let target = folder.join("target");
     if !program.exists() {
         let mut cargo = layout::cargo()?;
-        // It runs for seconds: building it without optimisation takes less than half of the time.
+        // It runs for seconds, and a build without optimisation takes less than half of the time.
         cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.args(["install", "--debug", "--locked", "--quiet", "--version", VERSION, "--root"]);
         cargo.arg(&folder).arg("cargo-deny");
         let what = format!("building cargo-deny {VERSION} (about 2 minutes, once)");
         step::run_quietly(&what, &mut step::dying_with_us(&cargo), &folder.join("build.log"))?;
     }
-    // Also what a run left that was killed between the two.
+    // Also the leftovers of a run that was killed between the two.
     if target.exists() {
         std::fs::remove_dir_all(target)?;
     }

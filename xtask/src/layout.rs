@@ -1,4 +1,4 @@
-//! Where things are: the tree, and the cache outside it.
+//! The paths of the tree, and of the cache outside of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map_or(manifest.clone(), Path::to_path_buf)
 }
 
-/// The folder that outlives the tree: compiled crates, testbed, tools.
+/// The cache, which outlives the tree: compiled crates, testbed, tools.
 pub(crate) fn cache() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|path| Path::new(path).is_absolute()) {
         Some(path) => PathBuf::from(path),
@@ -53,7 +53,7 @@ pub(crate) fn cargo() -> Result<Command> {
     Ok(command)
 }
 
-/// The commit that this tree stands at.
+/// The commit of this tree.
 fn commit() -> Option<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(root()).output().ok()?;

@@ -1,23 +1,29 @@
-//! The tasks of the house, one name each, the same for a person and for CI.
+//! The tasks of development, `cargo xtask NAME`: test, lint, doc, bench, dist. CI runs the same ones.
+//!
+//! It is no part of the product, and contains no test of it: it builds and runs the tests of the other crates. Begin reading
+//! at [`Args`], then one file per task; `test/` is the test runner, and `testbed/` builds the programs that tests need.
 
 mod bench;
 mod deny;
+mod dist;
 mod doc;
 mod layout;
 mod lint;
 mod lock;
+pub mod rust_tokens;
 mod step;
 mod test;
 mod testbed;
 mod tree;
 mod up;
+mod words;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// The tasks of the house.
+/// Tasks of development
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 pub struct Args {
@@ -35,7 +41,9 @@ enum Task {
     Testbed(testbed::Testbed),
     /// Run the benchmarks, which print ratios against a floor measured in the same run
     Bench(bench::Bench),
-    /// Check format, clippy, licences and sources
+    /// Build a release archive with the binary, completions, manual pages and checksum
+    Dist(dist::Dist),
+    /// Check format, clippy, words, licences and sources
     Lint(lint::Lint),
     /// Build the documentation of every crate, with warnings as errors
     Doc(doc::Doc),
@@ -45,7 +53,8 @@ impl Task {
     fn compiles(&self) -> bool {
         match self {
             Self::Testbed(task) => task.compiles(),
-            Self::Up(_) | Self::Test(_) | Self::Bench(_) | Self::Lint(_) | Self::Doc(_) => true,
+            Self::Lint(task) => task.compiles(),
+            Self::Up(_) | Self::Test(_) | Self::Bench(_) | Self::Dist(_) | Self::Doc(_) => true,
         }
     }
 }
@@ -62,6 +71,7 @@ impl Args {
             Task::Test(task) => task.run(),
             Task::Testbed(task) => task.run(),
             Task::Bench(task) => task.run(),
+            Task::Dist(task) => task.run(),
             Task::Lint(task) => task.run(),
             Task::Doc(task) => task.run(),
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// A held lock. Dropping it frees it, whoever inherited it; a kill does not.
+/// A held lock. Dropping it releases it even if child processes inherited it; a kill does not.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -29,7 +29,7 @@ impl Lock {
         Self::inherited(file)
     }
 
-    /// Takes the lock of a file or folder that is there, unless somebody holds it.
+    /// Takes the lock of a file or folder that is there, unless another process holds it.
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>> {
         let cannot = || format!("cannot lock {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_cannot_be_had_is_no_lock_that_somebody_holds() {
+    fn a_lock_that_cannot_be_had_is_no_lock_that_another_process_holds() {
         let error = Lock::try_take(Path::new("/nowhere/lock")).unwrap_err().to_string();
         assert_eq!(error, "cannot lock /nowhere/lock");
     }

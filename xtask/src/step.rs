@@ -1,4 +1,4 @@
-//! Running one long command: what it is, that it still runs, how long it took, and its last words if it failed.
+//! The execution of a long command, with its progress, duration, and the end of its log if it failed.
 
 mod failure;
 
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 
 pub(crate) use failure::Failure;
 
-/// How often a silent step says that it still runs.
+/// The interval of progress messages of a silent step.
 const HEARTBEAT: Duration = Duration::from_secs(20);
 
 /// Runs `command` with its output on the terminal.
@@ -58,7 +58,7 @@ pub(crate) fn dying_with_us(command: &Command) -> Command {
     wrapped
 }
 
-/// Waits for `work`, saying every now and then that it still goes on.
+/// Waits for `work`, with a progress message at intervals.
 fn heartbeat(
     what: &str,
     started: Instant,

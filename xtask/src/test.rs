@@ -54,7 +54,7 @@ impl Test {
     }
 }
 
-/// The suites that were asked for; a name that is none is an error, not an empty success.
+/// The requested suites; an unknown name is an error, not an empty success.
 fn choose(known: Vec<Suite>, wanted: &[String], filter: Option<&str>) -> Result<Vec<Suite>> {
     for name in wanted {
         let named: Vec<&Suite> = known.iter().filter(|suite| suite.is_named(name)).collect();

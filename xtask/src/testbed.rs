@@ -1,4 +1,4 @@
-//! `cargo xtask testbed`: the real things that tests run against.
+//! `cargo xtask testbed`: the real programs that tests run against.
 //!
 //! Every part is made from pins in `testbed/`, those of Python in `crates/frameworks/pins`, into a folder of the
 //! cache whose name carries their hash: so changed pins make a new folder, and what is there is not made again. A
@@ -100,7 +100,7 @@ impl Start {
     }
 }
 
-/// Makes whatever is missing, and says what there is.
+/// Builds missing parts, and prints the inventory.
 pub(crate) fn provide() -> Result<Inventory> {
     let folder = layout::cache()?.join("testbed");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -118,7 +118,7 @@ pub(crate) fn provide() -> Result<Inventory> {
 
 /// The built program that runs the parts: `crates/testkit` has it, since tests share its code.
 fn runner() -> Result<PathBuf> {
-    // Of the whole workspace, or libraries of others would be built again for the fewer features of one package.
+    // Built for the whole workspace: for one package, libraries would be built again with fewer features.
     let arguments = ["build", "--locked", "--workspace", "--bin", "testbed"];
     step::run("building the testbed's runner", layout::cargo()?.args(arguments))?;
     Ok(layout::target()?.join("debug/testbed"))

@@ -10,7 +10,7 @@ use crate::{layout, step};
 /// The file in the target folder that names the tree it was last used for.
 const TREE: &str = "tree";
 
-/// Has our crates compiled again if the target folder was last used for another tree; libraries of others stay.
+/// Makes cargo compile the workspace again if the target folder was last used for another tree; libraries stay.
 pub(crate) fn claim() -> Result<()> {
     claim_for(&layout::target()?, &layout::root(), || {
         step::run(

@@ -11,6 +11,9 @@ use crate::{layout, step};
 
 #[derive(Debug, Parser)]
 pub(crate) struct Up {
+    /// Build with optimisation, which takes several minutes the first time
+    #[arg(long)]
+    release: bool,
     /// Passed on to `muster serve`
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -18,10 +21,16 @@ pub(crate) struct Up {
 
 impl Up {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let Self { arguments } = self;
+        let Self { release, arguments } = self;
         let mut cargo = layout::cargo()?;
-        step::run("building muster", cargo.args(["build", "--locked", "--workspace", "--bin", "muster"]))?;
-        let muster = layout::target()?.join("debug/muster");
+        cargo.args(["build", "--locked", "--workspace", "--bin", "muster"]);
+        if release {
+            // As `cargo xtask bench` builds it.
+            cargo.args(["--release", "--features", "muster-cli/jemalloc"]);
+        }
+        step::run("building muster", &mut cargo)?;
+        let profile = if release { "release" } else { "debug" };
+        let muster = layout::target()?.join(profile).join("muster");
         print!("{}", hints(&muster));
         let mut serve = Command::new(&muster);
         serve.arg("serve").args(arguments);

@@ -1,4 +1,4 @@
-//! The dependency rule of the house: arrows point down only.
+//! The dependency rule of the workspace: dependencies point down only.
 //!
 //! `docs/architecture.md` draws the layers; this is the same rule as a table, checked against what cargo says.
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Which crates of ours a crate may see.
+/// The crates of the workspace that each crate may depend on.
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("frameworks", &["core"]),
@@ -40,10 +40,10 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["core", "frameworks", "store", "engine", "proto", "testkit-macros"]),
     ("testkit-macros", &[]),
-    ("bench", &["core", "frameworks", "store", "engine", "proto", "testkit"]),
+    ("bench", &["core", "frameworks", "machines", "store", "engine", "proto", "testkit"]),
 ];
 
-/// Which crates of ours a family of libraries (`kube`, `kube-…`) may stand in. Those not listed may be used anywhere.
+/// The crates that may depend on a family of libraries (`kube`, `kube-…`). Unlisted libraries may be used anywhere.
 const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("rusqlite", &["store", "testkit", "bench"]),
@@ -53,7 +53,7 @@ const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
     ("tonic", &["proto", "api", "cli"]),
 ];
 
-/// Libraries that the pure crates do without.
+/// Libraries that pure crates must not depend on.
 const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["core", "frameworks"])];
 
 /// One line of a manifest.

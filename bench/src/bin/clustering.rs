@@ -1,4 +1,4 @@
-//! The clustering API: 200 nodes to ACTIVE beside the core API, and reads beside raw ones.
+//! The clustering API: creates of 200 nodes compared with the core API, and reads compared with their SELECTs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use muster_bench::client::{self, Client};
 use muster_bench::copies;
-use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
-use muster_bench::reads::{self, Floor, ReadFlags};
+use muster_bench::figures::{at_most, median, milliseconds, ratio, report};
+use muster_bench::reads::{self, ReadFlags, ReadFloor};
 use muster_bench::server::{self, Server};
 use serde_json::{Value, json};
 
@@ -21,18 +21,18 @@ struct Args {
 
 const NODES: u32 = 200;
 const ROUNDS: usize = 30;
-/// Rounds that do not count.
+/// The number of rounds for warm-up.
 const WARM_UP: usize = 10;
 
-/// One node each.
+/// The number of clusters, with one node each.
 const CLUSTERS: u32 = 500;
-/// How many different clusters are read.
+/// The number of different clusters that are read.
 const READ: usize = 50;
 
-/// How often is looked whether it is ACTIVE.
+/// The interval between checks of the status.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(5);
 
 const V1: &str = "/clustering/v1";
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// The same cluster through both doors, in turn; both are asked until it is ACTIVE.
+/// Creates the same cluster through both APIs in turn, and polls each until it is ACTIVE.
 async fn creates(muster: &Path) -> Result<()> {
     let folder = server::folder()?;
     let server = Server::start(muster, folder.path()).await?;
@@ -63,8 +63,8 @@ async fn creates(muster: &Path) -> Result<()> {
     }
     let (ours, core) = (median(ours), median(core));
     println!("{NODES} nodes from POST to ACTIVE, {ROUNDS} rounds in turn");
-    tell("through the core API", milliseconds(core));
-    tell("through the clustering API", milliseconds(ours));
+    report("through the core API", milliseconds(core));
+    report("through the clustering API", milliseconds(ours));
     at_most("ratio", ratio(ours, core), 1.2, |ratio| format!("{ratio:.2}"));
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn profile(client: &mut Client) -> Result<String> {
     Ok(made["profile"]["id"].as_str().context("a profile without an id")?.to_owned())
 }
 
-/// Creates a cluster, waits until it is ACTIVE, and gives its id.
+/// Creates a cluster, waits until it is ACTIVE, and returns its id.
 async fn create(client: &mut Client, name: &str, profile: &str, nodes: u32) -> Result<String> {
     let cluster = json!({"name": name, "profile_id": profile, "desired_capacity": nodes});
     let made = post(client, &format!("{V1}/clusters"), &json!({"cluster": cluster})).await?;
@@ -116,7 +116,7 @@ async fn until_active(client: &mut Client, path: &str, status: impl Fn(&Value) -
     }
 }
 
-/// Reads of one cluster, and of all, beside the same SELECTs without us.
+/// Reads one cluster and all clusters, compared with the same SELECTs without Muster.
 async fn reads_of(muster: &Path) -> Result<()> {
     let folder = server::folder()?;
     let server = Server::start(muster, folder.path()).await?;
@@ -133,7 +133,7 @@ async fn reads_of(muster: &Path) -> Result<()> {
     let listed: Value = serde_json::from_slice(&server.connect().await?.get(&all[0]).await?)?;
     let count = listed["clusters"].as_array().map_or(0, Vec::len);
     ensure!(count == usize::try_from(CLUSTERS)?, "{count} clusters are on the list");
-    let floor = Floor::start(folder.path(), &learned).await?;
+    let floor = ReadFloor::start(folder.path(), &learned).await?;
     reads::compare("GET of one cluster", &server, &floor, &ones).await?;
     reads::compare(&format!("list of {CLUSTERS} clusters"), &server, &floor, &all).await
 }

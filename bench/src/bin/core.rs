@@ -1,4 +1,4 @@
-//! Reads of the core API beside the same SELECTs without it.
+//! Reads of the core API compared with the same SELECTs without it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use muster_bench::client;
 use muster_bench::copies;
-use muster_bench::reads::{self, Floor, ReadFlags};
+use muster_bench::reads::{self, ReadFlags, ReadFloor};
 use muster_bench::server::{self, Server};
 use serde_json::Value;
 
@@ -18,14 +18,14 @@ struct Args {
     flags: ReadFlags,
 }
 
-/// One node each.
+/// The number of clusters, with one node each.
 const CLUSTERS: u32 = 1_000;
-/// How many different clusters are read.
+/// The number of different clusters that are read.
 const READ: usize = 50;
-/// The clusters of a page.
+/// The number of clusters on a page.
 const PAGE: usize = 100;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(5);
 
 fn main() -> Result<()> {
@@ -47,7 +47,7 @@ async fn measure(muster: &Path) -> Result<()> {
     let listed: Value = serde_json::from_slice(&server.connect().await?.get(&page[0]).await?)?;
     let count = listed["clusters"].as_array().map_or(0, Vec::len);
     ensure!(count == PAGE, "{count} clusters are on the page");
-    let floor = Floor::start(folder.path(), &learned).await?;
+    let floor = ReadFloor::start(folder.path(), &learned).await?;
     reads::compare("GET of one cluster by name", &server, &floor, &ones).await?;
     reads::compare(&format!("page of {PAGE} of {CLUSTERS} clusters"), &server, &floor, &page).await
 }

@@ -1,4 +1,4 @@
-//! From the request over HTTP to ACTIVE, for 1, 200 and 10,000 simulated nodes.
+//! The time from the HTTP request to ACTIVE for 1, 200 and 10,000 simulated nodes.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Parser;
 use muster_bench::client::Client;
-use muster_bench::figures::{above_floor, at_most, median, milliseconds, ratio, tell};
+use muster_bench::figures::{above_floor, at_most, median, milliseconds, ratio, report};
 use muster_bench::floor::{Created, Floor};
 use muster_bench::server::{self, Server};
 use muster_bench::{database, machine, run};
@@ -17,28 +17,28 @@ struct Args {
     /// Rounds, in percent of the usual number
     #[arg(long, default_value_t = 100)]
     rounds: usize,
-    /// The server to measure, instead of this tree's
+    /// The server to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
 }
 
-/// How many nodes, in how many rounds, and how long a create may take as orientation.
+/// The numbers of nodes and rounds, and a guideline for the duration of a create.
 const SIZES: [(u32, usize, Option<Duration>); 3] =
     [(1, 60, None), (200, 30, Some(Duration::from_millis(300))), (10_000, 7, Some(Duration::from_secs(5)))];
 
-/// As many commits as the server needs.
+/// The number of commits, which is that of the server.
 const COMMITS: usize = 4;
 
-/// Rounds that warm up do not count; more than this are not made.
+/// The most rounds of warm-up, which do not count.
 const WARM_UP: u32 = 200;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(5);
 
 fn main() -> Result<()> {
     let Args { rounds, muster } = Args::parse();
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     run::run(LIMIT, async {
         for (nodes, usual, limit) in SIZES {
             measure(&muster, nodes, (usual * rounds / 100).max(1), limit).await?;
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// A server and a floor of their own for each size, so that both databases grow alike.
+/// Each size has its own server and floor, so that both databases grow equally.
 async fn measure(muster: &std::path::Path, nodes: u32, rounds: usize, limit: Option<Duration>) -> Result<()> {
     let folder = server::folder()?;
     let server = Server::start(muster, folder.path()).await?;
@@ -78,14 +78,14 @@ async fn measure(muster: &std::path::Path, nodes: u32, rounds: usize, limit: Opt
     }
     println!("{nodes} nodes ({rows} rows), {rounds} rounds");
     let (subject, floor) = (median(subjects), median(floors));
-    tell("the same rows raw, in 4 commits", milliseconds(floor));
+    report("the same rows raw, in 4 commits", milliseconds(floor));
     match limit {
         Some(limit) => at_most("request to ACTIVE", subject, limit, milliseconds),
-        None => tell("request to ACTIVE", milliseconds(subject)),
+        None => report("request to ACTIVE", milliseconds(subject)),
     }
     above_floor(ratio(subject, floor), 2.0);
     commits.sort_unstable();
-    // A heartbeat every few seconds commits too, so the middle counts.
+    // Heartbeats commit every few seconds, too, so that the median counts.
     at_most("durable commits", commits[commits.len() / 2], 6, |count| count.to_string());
     Ok(())
 }

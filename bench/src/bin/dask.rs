@@ -1,4 +1,4 @@
-//! A Dask cluster through `muster create`, against the same processes started and awaited by hand.
+//! A Dask cluster through `muster create`, compared with the same processes started without Muster.
 
 use std::time::Duration;
 

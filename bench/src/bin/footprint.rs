@@ -1,4 +1,4 @@
-//! What a server with SQLite costs: its start, its memory, and whether reads stay as fast as the table grows.
+//! The cost of a server with SQLite: its start, its memory, and reads of a growing table.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use muster_bench::client::{self, Client, NAMESPACE};
-use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, tell};
+use muster_bench::figures::{at_most, median, megabytes, milliseconds, ratio, report};
 use muster_bench::server::{self, Server};
 use muster_bench::{copies, machine, run};
 use tempfile::TempDir;
@@ -16,36 +16,36 @@ use tokio::task::JoinSet;
 /// What a server costs
 #[derive(Debug, Parser)]
 struct Args {
-    /// The server to measure, instead of this tree's
+    /// The server to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
 }
 
-/// Starts that are measured.
+/// The number of measured starts.
 const STARTS: usize = 15;
 
-/// How long a server is left alone before its memory counts as idle.
+/// The time without requests before memory is measured as idle.
 const REST: Duration = Duration::from_secs(2);
 
-/// The load: so many connections list so many clusters, so often each.
+/// The load: connections, listed clusters, and requests per connection.
 const CONNECTIONS: usize = 1_000;
 const LISTED: u32 = 200;
 const LISTS: u32 = 10;
 
-/// How long a server is left alone after that.
+/// The time without requests after the load.
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// Clusters to page through.
+/// The number of clusters to page through.
 const PAGED: u32 = 10_000;
 
-/// The two sizes between which reads must not differ.
+/// Two sizes of the database, whose reads must take equally long.
 const FEW: u32 = 1_000;
 const MANY: u32 = 100_000;
 
-/// Reads of each kind and size.
+/// The number of reads of each kind and size.
 const READS: u32 = 300;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(5);
 
 const MEGABYTE: u64 = 1_000_000;
@@ -53,7 +53,7 @@ const MEGABYTE: u64 = 1_000_000;
 fn main() -> Result<()> {
     let Args { muster } = Args::parse();
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     run::run(LIMIT, async {
         starts(&muster).await?;
         memory(&muster).await?;
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// From the start of the process to `/readyz`, on a new folder; the floor is a process that says its version.
+/// The time from the start of the process to `/readyz` on a new folder; the floor is a process that prints its version.
 async fn starts(muster: &Path) -> Result<()> {
     let (mut subjects, mut floors) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
@@ -74,9 +74,9 @@ async fn starts(muster: &Path) -> Result<()> {
     }
     let (subject, floor) = (median(subjects), median(floors));
     println!("{STARTS} starts with a new database");
-    tell("`muster version`", milliseconds(floor));
+    report("`muster version`", milliseconds(floor));
     at_most("start to /readyz", subject, Duration::from_millis(300), milliseconds);
-    tell("ratio", format!("{:.1}", ratio(subject, floor)));
+    report("ratio", format!("{:.1}", ratio(subject, floor)));
     Ok(())
 }
 
@@ -110,7 +110,7 @@ async fn page_through(client: &mut Client) -> Result<u64> {
     }
 }
 
-/// Memory while very many clients list clusters at the same time, and once they are gone.
+/// The memory while very many clients list clusters at the same time, and after they have disconnected.
 async fn memory_under_load(muster: &Path) -> Result<()> {
     let (_folder, server) = with_clusters(muster, LISTED).await?;
     tokio::time::sleep(REST).await;
@@ -137,7 +137,7 @@ async fn memory_under_load(muster: &Path) -> Result<()> {
         }
     }
     println!("{CONNECTIONS} connections list {LISTED} clusters {LISTS} times each");
-    tell("idle before", megabytes(idle));
+    report("idle before", megabytes(idle));
     at_most("peak", peak, 100 * MEGABYTE, megabytes);
     drop(open);
     tokio::time::sleep(RECOVERY).await;
@@ -146,7 +146,7 @@ async fn memory_under_load(muster: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads a page: how many are on it, and where the next one begins.
+/// Reads a page, and returns the number of its items and the token of the next page.
 async fn page(client: &mut Client, size: u32, token: &str) -> Result<(u64, Option<String>)> {
     let body = client.get(&format!("{}?page_size={size}&page_token={token}", client::clusters())).await?;
     let page: serde_json::Value = serde_json::from_slice(&body)?;
@@ -155,7 +155,7 @@ async fn page(client: &mut Client, size: u32, token: &str) -> Result<(u64, Optio
     Ok((clusters, next.map(str::to_owned)))
 }
 
-/// A server whose database holds one cluster and so many copies of it.
+/// A server whose database has one cluster and this many copies of it.
 async fn with_clusters(muster: &Path, count: u32) -> Result<(TempDir, Server)> {
     let folder = server::folder()?;
     let server = Server::start(muster, folder.path()).await?;
@@ -166,7 +166,7 @@ async fn with_clusters(muster: &Path, count: u32) -> Result<(TempDir, Server)> {
     Ok((folder, server))
 }
 
-/// The same reads of a small and a large database, in turn.
+/// Compares reads of a small and a large database, in turn.
 async fn reads(muster: &Path) -> Result<()> {
     let (_few, few) = with_clusters(muster, FEW).await?;
     let (_many, many) = with_clusters(muster, MANY).await?;
@@ -180,15 +180,15 @@ async fn reads(muster: &Path) -> Result<()> {
     compare("first page by name", (&mut few, &by_name), (&mut many, &by_name)).await?;
     let all = "/apis/v1alpha2/clusters?page_size=100".to_owned();
     compare("first page of all", (&mut few, &all), (&mut many, &all)).await?;
-    let middle = (behind_half(&mut few, FEW).await?, behind_half(&mut many, MANY).await?);
+    let middle = (middle_page(&mut few, FEW).await?, middle_page(&mut many, MANY).await?);
     compare("page in the middle", (&mut few, &middle.0), (&mut many, &middle.1)).await
 }
 
-/// The most clusters that a page has.
+/// The largest page.
 const LARGEST_PAGE: u32 = 1_000;
 
-/// The path of the page that begins in the middle.
-async fn behind_half(client: &mut Client, count: u32) -> Result<String> {
+/// The path of the page in the middle of the list.
+async fn middle_page(client: &mut Client, count: u32) -> Result<String> {
     let mut token = String::new();
     let mut left = count / 2;
     while left > 0 {
@@ -207,7 +207,7 @@ async fn compare(what: &str, few: (&mut Client, &str), many: (&mut Client, &str)
         large.push(timed(many.0, many.1).await?);
     }
     let (small, large) = (median(small), median(large));
-    tell(what, format!("{} and {}", milliseconds(small), milliseconds(large)));
+    report(what, format!("{} and {}", milliseconds(small), milliseconds(large)));
     at_most("  ratio", ratio(large, small), 1.3, |ratio| format!("{ratio:.2}"));
     Ok(())
 }

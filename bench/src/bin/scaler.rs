@@ -1,4 +1,4 @@
-//! The scaler API: reads beside the same SELECTs without it, and scaling beside a bare GET and PATCH.
+//! The scaler API: reads compared with the same SELECTs without it, and scaling compared with a plain GET and PATCH.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
-use muster_bench::bed::{Bed, each, written};
+use muster_bench::bed::{Bed, run_each, wait_for_rows};
 use muster_bench::database;
-use muster_bench::figures::{at_most, median, milliseconds, ratio, tell};
-use muster_bench::reads::{self, Floor, ReadFlags};
+use muster_bench::figures::{at_most, median, milliseconds, ratio, report};
+use muster_bench::reads::{self, ReadFlags, ReadFloor};
 use muster_bench::server::{self, Server};
 use muster_testkit::{FakeDomino, Operator};
 use rusqlite::params;
@@ -23,27 +23,27 @@ struct Args {
     flags: ReadFlags,
 }
 
-/// The clusters on the list.
+/// The number of clusters on the list.
 const CLUSTERS: u32 = 200;
 
-/// How many of them are read one by one.
+/// The number of clusters that are read one by one.
 const READ: u32 = 50;
 
-/// How many of them are scaled, and how often each.
+/// The number of clusters that are scaled, and of scalings of each.
 const SCALED: u32 = 50;
 const ROUNDS: u32 = 6;
 
-/// The commits of one scaling: accepted, claimed with its decision, acknowledged.
+/// The commits of one scaling: accept, claim with the decision, acknowledge.
 const COMMITS: u32 = 3;
 
-/// The namespace of the clusters, and that of the bare client, which Muster does not watch.
+/// The namespace of the clusters, and that of the plain client, which Muster does not watch.
 const OURS: &str = "domino-compute";
 const BARE: &str = "bare";
 
-/// The admin of the Domino that is played here.
+/// The admin of the fake Domino.
 const ADMIN: &str = "root-token";
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(8);
 
 fn main() -> Result<()> {
@@ -56,12 +56,12 @@ async fn measure(muster: &Path) -> Result<()> {
     for namespace in [OURS, BARE] {
         bed.add_namespace(namespace).await?;
         let objects = clusters(&bed, namespace);
-        each(CLUSTERS, |number| create(objects.clone(), number)).await?;
+        run_each(CLUSTERS, |number| create(objects.clone(), number)).await?;
     }
     let folder = server::folder()?;
     let kubernetes = Some((bed.kubeconfig(), OURS));
     let server = Server::start_for_domino(muster, folder.path(), kubernetes, &domino.url()).await?;
-    written(folder.path(), CLUSTERS, 0).await?;
+    wait_for_rows(folder.path(), CLUSTERS, 0).await?;
     scale(&bed, &server, folder.path()).await?;
     drop(server);
     read(muster, folder.path(), &domino).await
@@ -95,10 +95,10 @@ async fn create(objects: Api<DynamicObject>, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Scales clusters one after the other through Muster, and others by a bare GET and PATCH, in turn.
+/// Scales clusters one after the other through Muster, and others by a plain GET and PATCH, in turn.
 async fn scale(bed: &Bed, server: &Server, data: &Path) -> Result<()> {
     let bare = clusters(bed, BARE);
-    let mut client = server.connect().await?.knowing(ADMIN);
+    let mut client = server.connect().await?.with_bearer(ADMIN);
     let (mut ours, mut requests) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let replicas = 2 + round % 2;
@@ -123,14 +123,14 @@ async fn scale(bed: &Bed, server: &Server, data: &Path) -> Result<()> {
     let commits = commits(data)?;
     let (ours, requests) = (median(ours), median(requests));
     println!("{SCALED} clusters scaled {ROUNDS} times each, one after the other; etcd waits for the disk");
-    tell("a bare GET and PATCH", milliseconds(requests));
-    tell("three durable commits", milliseconds(commits));
-    tell("through Muster, until Kubernetes has accepted it", milliseconds(ours));
+    report("a bare GET and PATCH", milliseconds(requests));
+    report("three durable commits", milliseconds(commits));
+    report("through Muster, until Kubernetes has accepted it", milliseconds(ours));
     at_most("  ratio to both together", ratio(ours, requests + commits), 1.0, |ratio| format!("{ratio:.2}"));
     Ok(())
 }
 
-/// How long three durable commits take on the same disk.
+/// The duration of three durable commits on the same disk.
 fn commits(data: &Path) -> Result<Duration> {
     let database = database::write(&data.join("commits.db"))?;
     database.execute_batch("CREATE TABLE written (number INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
@@ -147,7 +147,7 @@ fn commits(data: &Path) -> Result<Duration> {
     Ok(median(times))
 }
 
-/// Reads through Muster, with a Domino that has identified the caller, beside the same SELECTs without it.
+/// Compares reads by a caller whom Domino has identified with the same SELECTs without Muster.
 async fn read(muster: &Path, data: &Path, domino: &FakeDomino) -> Result<()> {
     let ones: Vec<String> =
         (0..READ).map(|number| format!("/ddl_cluster_scaler/cluster/rayclusters/{}", name(number))).collect();
@@ -155,9 +155,10 @@ async fn read(muster: &Path, data: &Path, domino: &FakeDomino) -> Result<()> {
     let paths: Vec<String> = ones.iter().chain(&list).cloned().collect();
     let learned = reads::learn(muster, data, &paths).await?;
     let server = Server::start_for_domino(muster, data, None, &domino.url()).await?;
-    let listed: Value = serde_json::from_slice(&server.connect().await?.knowing(ADMIN).get(&list[0]).await?)?;
+    let listed: Value =
+        serde_json::from_slice(&server.connect().await?.with_bearer(ADMIN).get(&list[0]).await?)?;
     ensure!(listed["count"] == CLUSTERS, "{} clusters are on the list", listed["count"]);
-    let floor = Floor::start(data, &learned).await?;
+    let floor = ReadFloor::start(data, &learned).await?;
     reads::compare_as(Some(ADMIN), "GET of one cluster of Domino", &server, &floor, &ones).await?;
     reads::compare_as(Some(ADMIN), &format!("list of {CLUSTERS} clusters of Domino"), &server, &floor, &list)
         .await

@@ -1,4 +1,4 @@
-//! What a shim costs: the memory that every node pays for beside its own.
+//! The cost of a shim: the memory that every local node needs in addition to its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use muster_bench::figures::{at_most, median, megabytes, milliseconds, tell};
+use muster_bench::figures::{at_most, median, megabytes, milliseconds, report};
 use muster_bench::{machine, run, server};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -19,26 +19,26 @@ use tokio::process::Command;
 /// What a shim costs
 #[derive(Debug, Parser)]
 struct Args {
-    /// The program to measure, instead of this tree's
+    /// The program to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
 }
 
-/// Shims at once: one that is alone has the program's code to itself, which is not what a node costs.
+/// The number of shims: a single one would be charged for the program's code, which several share.
 const SHIMS: usize = 5;
 
-/// What a node writes before its shim is measured: buffers count once they were used.
+/// The output of a node before its shim is measured, so that its buffers are in use.
 const OUTPUT: &str = "head -c 3000000 /dev/zero";
 
 const MOST: u64 = 4_000_000;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(1);
 
 fn main() -> Result<()> {
     let Args { muster } = Args::parse();
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     let folder = tempfile::Builder::new().prefix("muster-").tempdir()?;
     run::run(LIMIT, measure(&muster, folder.path()))
 }
@@ -52,20 +52,20 @@ async fn measure(muster: &Path, folder: &Path) -> Result<()> {
     private.sort_unstable();
     let took = median(shims.iter().map(|shim| shim.took).collect());
     println!("{SHIMS} shims, each with a node that wrote 3 MB");
-    tell("start to a running command", milliseconds(took));
-    tell("private memory, the least", megabytes(private[0]));
+    report("start to a running command", milliseconds(took));
+    report("private memory, the least", megabytes(private[0]));
     at_most("private memory, the most", private[SHIMS - 1], MOST, megabytes);
     Ok(())
 }
 
-/// A running shim, which ends with this value.
+/// A running shim, which is stopped when this value is dropped.
 struct Shim {
     pid: Pid,
     took: Duration,
 }
 
 impl Shim {
-    /// Starts one, and returns once its node has written what it writes.
+    /// Starts a shim, and returns once its node has written its output.
     async fn start(muster: &Path, folder: &Path, number: usize) -> Result<Self> {
         let node = format!("00000000-0000-7000-8000-{number:012}");
         let own = folder.join(&node);
@@ -103,7 +103,7 @@ impl Shim {
         Ok(shim)
     }
 
-    /// Its private memory in bytes, as the kernel counts it.
+    /// The private memory in bytes, as the kernel counts it.
     fn private(&self) -> Result<u64> {
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid.as_raw_pid()))?;
         let private = rollup.lines().filter(|line| line.starts_with("Private_"));
@@ -114,7 +114,7 @@ impl Shim {
 
 impl Drop for Shim {
     fn drop(&mut self) {
-        // It ends its node first.
+        // The shim stops its node first.
         let _ = kill_process(self.pid, Signal::TERM);
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
     }

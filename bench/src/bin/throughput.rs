@@ -1,11 +1,11 @@
-//! One-node clusters to ACTIVE, as many as go, over 16 connections.
+//! The largest rate of creates of one-node clusters over 16 connections.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Parser;
-use muster_bench::figures::{at_least, median, milliseconds, ratio, tell};
+use muster_bench::figures::{at_least, median, milliseconds, ratio, report};
 use muster_bench::floor::{Created, Floor};
 use muster_bench::server::{self, Server};
 use muster_bench::{database, machine, run};
@@ -14,27 +14,27 @@ use tokio::task::JoinSet;
 /// One-node clusters per second to ACTIVE
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many clusters altogether
+    /// The number of clusters altogether
     #[arg(long, default_value_t = 2_000)]
     clusters: u32,
-    /// Over how many connections
+    /// The number of connections
     #[arg(long, default_value_t = 16)]
     connections: u32,
-    /// The server to measure, instead of this tree's
+    /// The server to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
 }
 
-/// Batches, each followed by its floor; the first does not count.
+/// The number of batches, each followed by its floor; the first does not count.
 const BATCHES: u32 = 5;
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(3);
 
 fn main() -> Result<()> {
     let Args { clusters, connections, muster } = Args::parse();
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     run::run(LIMIT, measure(&muster, clusters, connections))
 }
 
@@ -63,15 +63,15 @@ async fn measure(muster: &Path, clusters: u32, connections: u32) -> Result<()> {
     println!("{counted} clusters of one node, {connections} connections, in batches of {batch_size}");
     let (subject, floor) = (median(subjects), median(floors));
     let per_second = f64::from(batch_size) / subject.as_secs_f64();
-    tell("a batch raw, in as many commits", milliseconds(floor));
-    tell("a batch to ACTIVE", milliseconds(subject));
-    tell("ratio", format!("{:.2}", ratio(subject, floor)));
-    tell("commits per cluster", format!("{:.2}", f64::from(commits) / f64::from(counted)));
+    report("a batch raw, in as many commits", milliseconds(floor));
+    report("a batch to ACTIVE", milliseconds(subject));
+    report("ratio", format!("{:.2}", ratio(subject, floor)));
+    report("commits per cluster", format!("{:.2}", f64::from(commits) / f64::from(counted)));
     at_least("clusters per second to ACTIVE", per_second, 300.0, |rate| format!("{rate:.0}"));
     Ok(())
 }
 
-/// Creates `each` clusters over each of so many connections, one after the other.
+/// Creates `each` clusters over each connection, one after the other.
 async fn load(server: &Server, connections: u32, each: u32, batch: u32) -> Result<(Vec<String>, Duration)> {
     let mut clients = Vec::new();
     for _ in 0..connections {

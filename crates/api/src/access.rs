@@ -1,6 +1,6 @@
 //! The core API's table of authorization: what each of its methods does, and to what.
 //!
-//! A method without a case cannot be called: [`authorize_method`] finds the case when a request arrives, and leaves
+//! A method without a case cannot be called: [`authorize_method()`] finds the case when a request arrives, and leaves
 //! an [`Access`] in the request by which the handler checks the object.
 
 mod authorize_method;
@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.ClusterService/ListAllClusters", Verb::See, Subject::Clusters),
     case("/muster.v1alpha2.ClusterService/DeleteCluster", Verb::Change, Subject::Cluster),
     case("/muster.v1alpha2.ClusterService/UpdateCluster", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.ClusterService/PreviewUpdate", Verb::Change, Subject::Cluster),
     case("/muster.v1alpha2.ClusterService/ScaleCluster", Verb::Change, Subject::Cluster),
     case("/muster.v1alpha2.ClusterService/RestartHead", Verb::Change, Subject::Cluster),
     case("/muster.v1alpha2.ClusterService/ListNodes", Verb::See, Subject::Cluster),
@@ -34,6 +35,8 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.ActionService/SignalAction", Verb::Change, Subject::Action),
     case("/muster.v1alpha2.FrameworkService/ListFrameworks", Verb::See, Subject::Frameworks),
     case("/muster.v1alpha2.FrameworkService/InstallFramework", Verb::Change, Subject::Frameworks),
+    case("/muster.v1alpha2.FrameworkService/UpgradeFramework", Verb::Change, Subject::Frameworks),
+    case("/muster.v1alpha2.FrameworkService/RemoveFramework", Verb::Change, Subject::Frameworks),
     case("/muster.v1alpha2.ComputeTemplateService/CreateComputeTemplate", Verb::Change, Subject::Namespace),
     case("/muster.v1alpha2.ComputeTemplateService/GetComputeTemplate", Verb::See, Subject::ComputeTemplate),
     case(
@@ -57,12 +60,22 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.ImageTemplateService/ListAllImageTemplates", Verb::See, Subject::ImageTemplates),
     case("/muster.v1alpha2.ImageTemplateService/GetImageBuildLog", Verb::See, Subject::ImageTemplate),
     case("/muster.v1alpha2.ImageTemplateService/DeleteImageTemplate", Verb::Change, Subject::ImageTemplate),
+    case("/muster.v1alpha2.JobService/SubmitJob", Verb::Change, Subject::Namespace),
+    case("/muster.v1alpha2.JobService/GetJob", Verb::See, Subject::Job),
+    case("/muster.v1alpha2.JobService/ListJobs", Verb::See, Subject::Jobs),
+    case("/muster.v1alpha2.JobService/ListAllJobs", Verb::See, Subject::Jobs),
+    case("/muster.v1alpha2.JobService/GetJobLogs", Verb::See, Subject::Job),
+    case("/muster.v1alpha2.JobService/StopJob", Verb::Change, Subject::Job),
     case("/muster.v1alpha2.AppService/ListApps", Verb::See, Subject::Apps),
     case("/muster.v1alpha2.AppService/RegisterApp", Verb::Change, Subject::Namespace),
     case("/muster.v1alpha2.AppService/RenewApp", Verb::Change, Subject::App),
     case("/muster.v1alpha2.AppService/EndApp", Verb::Change, Subject::App),
     case("/muster.v1alpha2.AppService/AttachApp", Verb::Change, Subject::Cluster),
     case("/muster.v1alpha2.AppService/DetachApp", Verb::Change, Subject::Cluster),
+    case("/muster.v1alpha2.MachineService/ListMachineGroups", Verb::See, Subject::Anyone),
+    case("/muster.v1alpha2.UsageService/GetUsage", Verb::See, Subject::Clusters),
+    case("/muster.v1alpha2.UsageService/GetAllUsage", Verb::See, Subject::Clusters),
+    case("/muster.v1alpha2.UsageService/GetNodeUsage", Verb::See, Subject::Cluster),
     case("/muster.v1alpha2.AdminService/Info", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/WhoAmI", Verb::See, Subject::Anyone),
     case("/muster.v1alpha2.AdminService/ListShapes", Verb::See, Subject::Anyone),

@@ -179,20 +179,19 @@ impl Authenticators {
             return Err(unavailable);
         }
         let asked = self.schemes().join(", ");
-        if self.schemes().contains(&DOMINO_SCHEME) && caller.domino_credentials().is_some() {
-            let message = format!(
-                "the credentials in the X-Domino-Api-Key or Authorization header are not known here (asked: {asked})"
-            );
-            return Err(AuthError::Refused(message));
-        }
-        Err(AuthError::Refused(if caller.headers.contains_key(header::AUTHORIZATION) {
-            format!(
-                "the credentials in the Authorization or X-Auth-Token header are not known here (asked: {asked})"
-            )
+        let is_of_domino = self.schemes().contains(&DOMINO_SCHEME);
+        let given = caller.headers.contains_key(header::AUTHORIZATION)
+            || (is_of_domino && caller.domino_credentials().is_some());
+        let accepted = match self.schemes().as_slice() {
+            [DOMINO_SCHEME] => "X-Domino-Api-Key or Authorization",
+            _ if is_of_domino => "X-Domino-Api-Key, Authorization or X-Auth-Token",
+            _ => "Authorization or X-Auth-Token",
+        };
+        Err(AuthError::Refused(if given {
+            format!("the credentials in the {accepted} header are not known here (asked: {asked})")
         } else {
-            format!(
-                "credentials are needed: send a token in the Authorization or X-Auth-Token header (asked: {asked})"
-            )
+            let what = if is_of_domino { "an API key or a token" } else { "a token" };
+            format!("credentials are needed: send {what} in the {accepted} header (asked: {asked})")
         }))
     }
 }

@@ -11,8 +11,10 @@ mod create;
 mod find;
 mod frameworks;
 mod image_templates;
+mod jobs;
 mod limits;
 mod logs;
+mod machines;
 mod mutate;
 mod pages;
 mod pods;
@@ -20,6 +22,7 @@ mod recipe;
 mod shapes;
 mod sizes;
 mod update;
+mod usage;
 mod v1;
 mod watch;
 
@@ -36,6 +39,9 @@ use muster_proto::v1alpha2::cluster_service_server::ClusterServiceServer;
 use muster_proto::v1alpha2::compute_template_service_server::ComputeTemplateServiceServer;
 use muster_proto::v1alpha2::framework_service_server::FrameworkServiceServer;
 use muster_proto::v1alpha2::image_template_service_server::ImageTemplateServiceServer;
+use muster_proto::v1alpha2::job_service_server::JobServiceServer;
+use muster_proto::v1alpha2::machine_service_server::MachineServiceServer;
+use muster_proto::v1alpha2::usage_service_server::UsageServiceServer;
 use muster_service::Service;
 use muster_service::ports::frameworks::Frameworks;
 use tokio_util::sync::CancellationToken;
@@ -96,6 +102,9 @@ impl CoreApi {
             .add_service(ComputeTemplateServiceServer::new(self.clone()))
             .add_service(FrameworkServiceServer::new(self.clone()))
             .add_service(ImageTemplateServiceServer::new(self.clone()))
+            .add_service(JobServiceServer::new(self.clone()))
+            .add_service(MachineServiceServer::new(self.clone()))
+            .add_service(UsageServiceServer::new(self.clone()))
             .add_service(V1ClusterServiceServer::new(self.clone()))
             .add_service(V1ComputeTemplateServiceServer::new(self.clone()))
             .add_service(AdminServiceServer::new(self.clone()))
@@ -110,6 +119,9 @@ impl CoreApi {
         endpoints.extend(rest::v1alpha2::compute_template_service(&service));
         endpoints.extend(rest::v1alpha2::framework_service(&service));
         endpoints.extend(rest::v1alpha2::image_template_service(&service));
+        endpoints.extend(rest::v1alpha2::job_service(&service));
+        endpoints.extend(rest::v1alpha2::machine_service(&service));
+        endpoints.extend(rest::v1alpha2::usage_service(&service));
         endpoints.extend(rest::v1alpha2::admin_service(&service));
         endpoints.extend(rest::v1::cluster_service(&service));
         endpoints.extend(rest::v1::compute_template_service(&service));

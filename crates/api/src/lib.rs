@@ -1,4 +1,10 @@
-//! Wire formats over the use cases: APIs parse a request, call the service layer, and convert its result.
+//! The wire formats of Muster's APIs: each parses a request, calls one function of `muster-service`, and renders its result.
+//!
+//! It contains routes, conversions, errors, authentication and the HTTP server. It contains no rule about clusters: rules
+//! are in `muster-service` and `muster-engine`, so that every API has the same ones.
+//!
+//! Begin reading at [`server`] (ports and routers) and `core_api.rs` (the core API). [`clustering`] and [`scaler`] are the
+//! other two APIs, [`auth`] authenticates callers, and [`access`] lists the permissions of every method.
 
 pub mod access;
 pub mod access_log;

@@ -25,6 +25,7 @@ mod response;
 mod tests;
 
 pub use body::BODY_LIMIT;
+pub(crate) use body::check_type;
 pub use response::ErrorContext;
 pub(crate) use response::{is_grpc, json};
 
@@ -52,11 +53,11 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
     let watches: BTreeMap<&str, &Route> =
         all.iter().filter_map(|route| Some((route.rule.path.strip_suffix(WATCH)?, route))).collect();
     let mut by_path: BTreeMap<String, MethodRouter> = BTreeMap::new();
-    for route in &all {
+    for (route, path) in all.iter().flat_map(|route| paths(route.rule).map(move |path| (route, path))) {
         let Ok(filter) = MethodFilter::try_from(route.rule.verb.clone()) else { continue };
         let watch = watches.get(route.rule.path).filter(|_| filter == MethodFilter::GET);
         let route = Arc::new(Route { watch: watch.map(|watch| Box::new((*watch).clone())), ..route.clone() });
-        let methods = by_path.entry(positional(route.rule)).or_default();
+        let methods = by_path.entry(path).or_default();
         *methods = std::mem::take(methods).on(filter, move |path, request| {
             let route = Arc::clone(&route);
             async move { serve(&route, path, request).await }
@@ -72,7 +73,19 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
 pub(crate) type Templates = BTreeMap<String, &'static str>;
 
 pub(crate) fn templates() -> Templates {
-    METHODS.iter().flat_map(|method| method.rules).map(|rule| (positional(rule), rule.path)).collect()
+    let rules = METHODS.iter().flat_map(|method| method.rules);
+    rules.flat_map(|rule| paths(rule).map(|path| (path, rule.path))).collect()
+}
+
+/// The router's paths of a rule. Existing clients of `/apis/v1` expect an error that names the empty name,
+/// so a path may end before its last parameter there.
+fn paths(rule: &Rule) -> impl Iterator<Item = String> + use<> {
+    let path = positional(rule);
+    let without_name = path
+        .rsplit_once('/')
+        .filter(|(_, last)| response::is_strict(rule.path) && last.starts_with('{'))
+        .map(|(parent, _)| format!("{parent}/"));
+    std::iter::once(path).chain(without_name)
 }
 
 /// The path with numbered parameters: the router requires the same name at the same position of all paths.
@@ -130,9 +143,12 @@ async fn call(
     let path = path.map_err(|_| {
         ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
     })?;
-    // Values and names have the same order.
-    let values = path.iter().map(|(_, value)| value.to_owned());
+    // Values and names have the same order; the last value may be missing.
+    let values = path.iter().map(|(_, value)| value.to_owned()).chain(std::iter::once(String::new()));
     let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();
+    if has_empty_parent(route.rule, &path) {
+        return Err(no_such_path(parts.uri.path()).into());
+    }
     let body = body::read(route.rule.body, &parts.headers, body).await?;
     let request = bind::request(route.endpoint.method, route.rule, &path, query, body)
         .map_err(|error| ApiError::invalid(error.to_string()))?;
@@ -140,8 +156,18 @@ async fn call(
     route.endpoint.call(Call { metadata, extensions: parts.extensions, request }).await
 }
 
+/// Whether a path of `/apis/v1` has an empty segment before its last parameter: the existing server has no such path.
+fn has_empty_parent(rule: &Rule, path: &[(String, String)]) -> bool {
+    let parents = if rule.path.ends_with('}') { &path[..path.len().saturating_sub(1)] } else { path };
+    response::is_strict(rule.path) && parents.iter().any(|(_, value)| value.is_empty())
+}
+
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
+    // The existing server has no path with an empty segment, whatever the method.
+    if response::is_strict(path) && path.contains("//") {
+        return unknown_path(request).await;
+    }
     let message = format!("{method} is not possible on {path}: the Allow header has the methods that are");
     // Existing clients of `/apis/v1` expect the status of their own server.
     let error = if response::is_strict(path) {
@@ -154,7 +180,9 @@ async fn wrong_method(request: Request) -> Response {
 
 /// The response for a path of no API.
 pub async fn unknown_path(request: Request) -> Response {
-    let path = request.uri().path();
-    let error = ApiError::not_found(format!("there is nothing at {path}")).code("PathNotFound");
-    ErrorContext::of(&request).render(&error.into())
+    ErrorContext::of(&request).render(&no_such_path(request.uri().path()).into())
+}
+
+fn no_such_path(path: &str) -> ApiError {
+    ApiError::not_found(format!("there is nothing at {path}")).code("PathNotFound")
 }

@@ -1,4 +1,4 @@
-//! What a server says of itself in its data folder, for commands to find it.
+//! The file `server.json` in the data folder, by which commands find the running server.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::write_private;
 
-/// Where a server is, and which one.
+/// The addresses and identity of a running server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     pub(crate) server_id: String,
@@ -17,13 +17,13 @@ pub(crate) struct Announcement {
     pub(crate) grpc: SocketAddr,
     pub(crate) tls: bool,
     pub(crate) pid: i32,
-    /// A command started it, and may start it again.
+    /// A command started this server; commands restart it if it is killed.
     #[serde(default)]
     pub(crate) detached: bool,
 }
 
 impl Announcement {
-    /// Its file in a data folder.
+    /// The path of the file in a data folder.
     pub(crate) fn file(folder: &Path) -> PathBuf {
         folder.join("server.json")
     }

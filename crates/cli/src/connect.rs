@@ -1,15 +1,14 @@
-//! Finding a server and speaking to it.
+//! Finding or starting a server, and calling it with retries.
 
 mod autostart;
 mod channel;
 mod folder;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_proto::v1alpha2::InfoResponse;
 use muster_proto::v1alpha2::action_service_client::ActionServiceClient;
 use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
 use muster_proto::v1alpha2::app_service_client::AppServiceClient;
@@ -17,97 +16,159 @@ use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
 use muster_proto::v1alpha2::compute_template_service_client::ComputeTemplateServiceClient;
 use muster_proto::v1alpha2::framework_service_client::FrameworkServiceClient;
 use muster_proto::v1alpha2::image_template_service_client::ImageTemplateServiceClient;
+use muster_proto::v1alpha2::job_service_client::JobServiceClient;
+use muster_proto::v1alpha2::machine_service_client::MachineServiceClient;
+use muster_proto::v1alpha2::usage_service_client::UsageServiceClient;
+use muster_proto::v1alpha2::{InfoResponse, WhoAmIRequest};
 use tokio::time::{Instant, sleep};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::failure::{Exit, Failure, connection_lost, is_passing};
-use crate::output::say;
+use crate::commands::DEFAULT_NAMESPACE;
+use crate::contexts::Contexts;
+use crate::failure::{Exit, Failure, connection_lost, is_retryable};
+use crate::output::message;
 use crate::serve::{clusters_folder, default_folder};
 use crate::version;
-use channel::{Credentials, Way};
-use folder::{Folder, Found};
+use channel::{Connection, Credentials};
+use folder::{Folder, FolderState};
 
-/// How long a server that went away in the middle may take to come back.
-const COMING_BACK: Duration = Duration::from_mins(1);
+/// How long a lost server may take to answer again before a command gives up.
+const RECONNECT_LIMIT: Duration = Duration::from_mins(1);
 
-/// Where Kubernetes puts the token of a pod's account.
+/// Where Kubernetes mounts the token of a pod's service account.
 const POD_TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// How often a server is looked for that is not there yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// How often to look for a server that does not answer yet.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// The largest answer that is taken: a page of clusters with long texts is far below.
-const LARGEST_ANSWER: usize = 64 << 20;
+/// Largest response that is accepted: a page of clusters with long texts is far below.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
-/// Which server, and as whom.
+/// Flags that select a server and the caller's token.
 #[derive(Debug, Clone, Parser)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerFlags {
-    /// The server's address, such as `http://127.0.0.1:8888`; otherwise the one of the data folder
+    /// Address of the server, such as `http://127.0.0.1:8888` [default: the current context (muster context), else the
+    /// server of the data folder]
     #[arg(long, env = "MUSTER_SERVER", value_name = "URL")]
     server: Option<String>,
-    /// The token to come in with; otherwise the one of the data folder
+    /// Token to authenticate with [default: the token in the data folder]
     #[arg(long, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// The data folder of a server on this machine
+    /// Data folder of a server on this machine
     #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
-/// Where a server is looked for.
+/// Where commands look for the server.
 #[derive(Debug)]
-enum Place {
-    /// At an address that was given.
+enum ServerLocation {
+    /// At a given address.
     Address(String),
-    /// By what it left in a folder of this machine.
+    /// At the address that it announced in a data folder of this machine.
     Folder(Folder),
 }
 
-/// A server that answers.
+/// A connection to a server, with what is needed to find it again.
 pub(crate) struct Client {
-    place: Place,
+    location: ServerLocation,
     token: Option<String>,
-    way: Way,
-    /// Since when nothing was heard of it, and what was heard last.
+    connection: Connection,
+    /// When the server stopped answering, and the last error.
     lost: Option<(Instant, String)>,
 }
 
 type Service = InterceptedService<Channel, Credentials>;
 
+/// The client stub of the cluster service.
+pub(crate) type Clusters = ClusterServiceClient<Service>;
+
 impl ServerFlags {
-    /// The server, which is started if none runs on this machine and none was named.
+    /// Selects a server by address; an empty token counts as none.
+    pub(crate) fn at_address(address: &str, token: &str) -> Self {
+        Self::from_values(Some(address.to_owned()), Some(token.to_owned()), None)
+    }
+
+    /// Builds the flags from values that were read elsewhere.
+    pub(crate) fn from_values(
+        server: Option<String>,
+        token: Option<String>,
+        data_dir: Option<String>,
+    ) -> Self {
+        Self { server, token, data_dir: data_dir.map(PathBuf::from) }
+    }
+
+    /// Connects to the server; starts one if none was named and none runs on this machine.
     pub(crate) async fn connect(&self) -> Result<Client> {
-        let place = self.place()?;
-        let way = match &place {
-            Place::Address(address) => channel::reach(address, self.token()).await?,
-            Place::Folder(folder) => match folder.settled(self.token()).await? {
-                Some(way) => way,
-                None => autostart::start(folder, self.token()).await?,
+        let (location, token) = self.location()?;
+        let connection = match &location {
+            ServerLocation::Address(address) => channel::open(address, token.as_deref()).await?,
+            ServerLocation::Folder(folder) => match folder.wait_until_settled(token.as_deref()).await? {
+                Some(connection) => connection,
+                None => autostart::start(folder, token.as_deref()).await?,
             },
         };
-        warn_of_another_version(&way);
-        Ok(Client { place, token: self.token().map(str::to_owned), way, lost: None })
+        warn_of_another_version(&connection);
+        Ok(Client { location, token, connection, lost: None })
     }
 
-    /// The server, if one runs.
+    /// Connects to the server if one runs; waits for one that is starting or stopping.
     pub(crate) async fn find(&self) -> Result<Option<Client>> {
-        let place = self.place()?;
-        let way = match &place {
-            Place::Address(address) => Some(channel::reach(address, self.token()).await?),
-            Place::Folder(folder) => folder.settled(self.token()).await?,
+        let (location, token) = self.location()?;
+        let connection = match &location {
+            ServerLocation::Address(address) => Some(channel::open(address, token.as_deref()).await?),
+            ServerLocation::Folder(folder) => folder.wait_until_settled(token.as_deref()).await?,
         };
-        Ok(way.map(|way| Client { place, token: self.token().map(str::to_owned), way, lost: None }))
+        Ok(connection.map(|connection| Client { location, token, connection, lost: None }))
     }
 
-    /// Whether there are clusters on this machine, as far as one sees without a server.
+    /// Connects to the server if one answers at once.
+    pub(crate) async fn find_now(&self) -> Result<Option<Client>> {
+        let (location, token) = self.location()?;
+        let connection = match &location {
+            ServerLocation::Address(address) => Some(channel::open(address, token.as_deref()).await?),
+            ServerLocation::Folder(folder) => match folder.probe(token.as_deref()).await? {
+                FolderState::Answering(connection) => Some(*connection),
+                _ => None,
+            },
+        };
+        Ok(connection.map(|connection| Client { location, token, connection, lost: None }))
+    }
+
+    /// Connects on behalf of a command that needs existing objects. If no server has ever used the data folder it fails
+    /// instead of starting one, so that a mistyped folder is not created.
+    pub(crate) async fn connect_to_existing(&self) -> Result<Client> {
+        match self.find_existing().await? {
+            Some(client) => Ok(client),
+            None => {
+                let what = format!("no cluster exists yet: no server has run with {}", self.location_text());
+                let hint =
+                    "`muster create NAME` creates a cluster; --data-dir or --server selects another server";
+                Err(Failure::new(Exit::NotFound, what).hint(hint).into())
+            }
+        }
+    }
+
+    /// The same; `None` if no server has ever used the data folder.
+    pub(crate) async fn find_existing(&self) -> Result<Option<Client>> {
+        if let (ServerLocation::Folder(folder), _) = self.location()?
+            && !folder.was_used()
+            && autostart::may_start(&folder).is_ok()
+        {
+            return Ok(None);
+        }
+        self.connect().await.map(Some)
+    }
+
+    /// Returns true if the data folder has local clusters; works without a server.
     pub(crate) fn has_clusters(&self) -> bool {
-        let Ok(Place::Folder(folder)) = self.place() else { return false };
+        let Ok((ServerLocation::Folder(folder), _)) = self.location() else { return false };
         clusters_folder(folder.path()).read_dir().is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Whether a server is the one of the data folder, by whichever address it was reached.
+    /// Returns true if a server is the one of the data folder, even if it was reached by address.
     pub(crate) fn owns(&self, client: &Client) -> bool {
         let Ok(folder) = self.folder() else { return false };
         let announced = folder.announced().filter(|_| folder.is_held().unwrap_or(false));
@@ -115,100 +176,164 @@ impl ServerFlags {
         announced.is_some_and(|announced| Some(&announced.server_id) == id)
     }
 
-    /// In a pod its account is the caller, unless a token is given.
+    /// Uses the service account's token of this pod, unless a token is given.
     pub(crate) fn use_pod_token(&mut self) {
         if self.token().is_none() {
             self.token = std::fs::read_to_string(POD_TOKEN_FILE).ok().map(|token| token.trim().to_owned());
         }
     }
 
-    /// A variable that is set to nothing is not set.
+    /// The given token; an empty environment variable counts as not set.
     fn token(&self) -> Option<&str> {
         self.token.as_deref().filter(|token| !token.is_empty())
     }
 
-    /// Where it is looked for, in words.
-    pub(crate) fn described(&self) -> String {
-        match self.place() {
-            Ok(Place::Address(address)) => address,
-            Ok(Place::Folder(folder)) => format!("the data folder {}", folder.path().display()),
+    /// Describes where the server is looked for, for messages.
+    pub(crate) fn location_text(&self) -> String {
+        match self.location() {
+            Ok((ServerLocation::Address(address), _)) => address,
+            Ok((ServerLocation::Folder(folder), _)) => format!("the data folder {}", folder.path().display()),
             Err(_) => "no data folder".to_owned(),
         }
     }
 
-    fn place(&self) -> Result<Place> {
-        // Twice is no error: whoever was first chose ring too.
+    /// Returns where to look for the server, and the token for it. Flags and variables take precedence over the context.
+    fn location(&self) -> Result<(ServerLocation, Option<String>)> {
+        // Fails if a provider is installed already, which is then ring too.
         drop(rustls::crypto::ring::default_provider().install_default());
-        // A variable that is set to nothing is not set.
+        let token = self.token().map(str::to_owned);
+        // An empty environment variable counts as not set.
         if let Some(address) = self.server.as_ref().filter(|address| !address.is_empty()) {
-            return Ok(Place::Address(address.clone()));
+            return Ok((ServerLocation::Address(address.clone()), token));
         }
-        Ok(Place::Folder(self.folder()?))
+        if self.data_dir().is_none()
+            && let Some(context) = Contexts::read()?.current()
+        {
+            let own = Some(context.token.clone()).filter(|token| !token.is_empty());
+            return Ok((ServerLocation::Address(context.server.clone()), token.or(own)));
+        }
+        Ok((ServerLocation::Folder(self.folder()?), token))
+    }
+
+    fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref().filter(|folder| !folder.as_os_str().is_empty())
     }
 
     fn folder(&self) -> Result<Folder> {
-        let given = self.data_dir.clone().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = given.or_else(default_folder);
-        let folder = folder
-            .ok_or_else(|| Failure::new(Exit::Usage, "which server? set --server, --data-dir or HOME"))?;
+        let folder = self.data_dir().map(Path::to_owned).or_else(default_folder);
+        let folder = folder.ok_or_else(|| {
+            Failure::new(Exit::Usage, "no server is configured: set --server, --data-dir or HOME")
+        })?;
         Ok(Folder::new(&folder)?)
     }
 }
 
-fn warn_of_another_version(way: &Way) {
-    let Some(info) = way.info.as_ref().filter(|info| info.version != version::LINE) else { return };
+fn warn_of_another_version(connection: &Connection) {
+    let Some(info) = connection.info.as_ref().filter(|info| info.version != version::LINE) else { return };
     let (theirs, ours) = (&info.version, version::LINE);
-    say!(
-        "warning: the server is version {theirs} and this program {ours}: stop the server (its clusters go on) and \
-         start it again with this program"
+    message!(
+        "warning: the server is version {theirs} and this program {ours}: restart the server with this program; its \
+                 clusters keep running"
     );
 }
 
 impl Client {
-    pub(crate) fn clusters(&self) -> ClusterServiceClient<Service> {
-        ClusterServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
-            .max_decoding_message_size(LARGEST_ANSWER)
+    pub(crate) fn clusters(&self) -> Clusters {
+        ClusterServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn actions(&self) -> ActionServiceClient<Service> {
-        ActionServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
-            .max_decoding_message_size(LARGEST_ANSWER)
+        ActionServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn templates(&self) -> ComputeTemplateServiceClient<Service> {
-        ComputeTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
-            .max_decoding_message_size(LARGEST_ANSWER)
+        ComputeTemplateServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn images(&self) -> ImageTemplateServiceClient<Service> {
-        ImageTemplateServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
-            .max_decoding_message_size(LARGEST_ANSWER)
+        ImageTemplateServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn jobs(&self) -> JobServiceClient<Service> {
+        JobServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn usage(&self) -> UsageServiceClient<Service> {
+        UsageServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn apps(&self) -> AppServiceClient<Service> {
-        AppServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
-            .max_decoding_message_size(LARGEST_ANSWER)
+        AppServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn machines(&self) -> MachineServiceClient<Service> {
+        MachineServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
+        .max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn frameworks(&self) -> FrameworkServiceClient<Service> {
-        FrameworkServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+        FrameworkServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
     }
 
     pub(crate) fn admin(&self) -> AdminServiceClient<Service> {
-        AdminServiceClient::with_interceptor(self.way.channel.clone(), self.way.credentials.clone())
+        AdminServiceClient::with_interceptor(
+            self.connection.channel.clone(),
+            self.connection.credentials.clone(),
+        )
     }
 
-    /// What the server said of itself; nothing if it does not know us.
+    /// The server's description of itself; `None` if it rejected our credentials.
     pub(crate) fn info(&self) -> Option<&InfoResponse> {
-        self.way.info.as_ref()
+        self.connection.info.as_ref()
     }
 
-    /// Whether it runs on this machine, as this user.
-    pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.place, Place::Folder(_))
+    /// Asks the server for the caller's own namespace.
+    pub(crate) async fn own_namespace(&mut self) -> Result<String, Failure> {
+        let answer = self.ask(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?;
+        let namespace = answer.into_inner().namespace;
+        Ok(if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace })
     }
 
-    /// Asks until somebody answers. Only for what may be asked twice: reads, and changes with a request id.
+    /// Returns true if the server was found by a data folder: it runs on this machine as this user.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.location, ServerLocation::Folder(_))
+    }
+
+    /// Calls the server, and retries until it answers. Only for idempotent calls: reads, and changes with a request id.
     pub(crate) async fn ask<T>(
         &mut self,
         call: impl AsyncFn(&Self) -> Result<Response<T>, Status>,
@@ -216,84 +341,85 @@ impl Client {
         loop {
             match call(self).await {
                 Ok(answer) => {
-                    self.heard();
+                    self.mark_answered();
                     return Ok(answer);
                 }
-                Err(status) if is_passing(&status) => {
-                    self.come_back(&status, |text| say!("{text}")).await?;
+                Err(status) if is_retryable(&status) => {
+                    self.reconnect(&status, |text| message!("{text}")).await?;
                 }
                 Err(status) => return Err(status.into()),
             }
         }
     }
 
-    /// It answers: whatever was wrong is over.
-    pub(crate) fn heard(&mut self) {
+    /// Records that the server answers: the next error starts a new time limit.
+    pub(crate) fn mark_answered(&mut self) {
         self.lost = None;
     }
 
-    /// What stands in the way, if something does.
-    pub(crate) fn trouble(&self) -> Option<&str> {
+    /// The error of the current outage, if there is one.
+    pub(crate) fn connection_error(&self) -> Option<&str> {
         self.lost.as_ref().map(|(_, why)| why.as_str())
     }
 
-    /// Waits until a server is there again, in the same place if not at the same address. Only one that a command had
-    /// started and that was killed is started again: whoever stopped it may have meant it. One that is there and does
-    /// not do its work has as long as one that is not.
-    pub(crate) async fn come_back(&mut self, why: &Status, tell: impl Fn(&str)) -> Result<(), Failure> {
+    /// Waits until the server answers again, perhaps at another address. It is started only if a command had
+    /// started it and it was killed; a server that was stopped stays stopped. A server that answers with errors has
+    /// the same time limit as one that does not answer.
+    pub(crate) async fn reconnect(&mut self, why: &Status, print: impl Fn(&str)) -> Result<(), Failure> {
         let first = self.lost.is_none();
         let (since, _) = self.lost.get_or_insert_with(|| (Instant::now(), why.message().to_owned()));
-        let deadline = *since + COMING_BACK;
+        let deadline = *since + RECONNECT_LIMIT;
         if first && !connection_lost(why) {
-            tell(&format!("waiting: {}", why.message()));
+            print(&format!("waiting: {}", why.message()));
         }
-        let mut told = false;
+        let mut printed = false;
         loop {
-            sleep(LOOK_AGAIN).await;
-            let found = match &self.place {
-                Place::Address(address) => channel::reach(address, self.token.as_deref()).await.ok(),
-                Place::Folder(folder) => match folder.look(self.token.as_deref()).await {
-                    Ok(Found::Answers(way)) => Some(*way),
-                    Ok(Found::Nobody) if folder.has_died() => {
+            sleep(POLL_INTERVAL).await;
+            let found = match &self.location {
+                ServerLocation::Address(address) => channel::open(address, self.token.as_deref()).await.ok(),
+                ServerLocation::Folder(folder) => match folder.probe(self.token.as_deref()).await {
+                    Ok(FolderState::Answering(connection)) => Some(*connection),
+                    Ok(FolderState::NoServer) if folder.has_died() => {
                         autostart::start(folder, self.token.as_deref()).await.ok()
                     }
                     _ => None,
                 },
             };
             if Instant::now() > deadline {
-                let seconds = COMING_BACK.as_secs();
-                let what = format!("no server has answered for {seconds} s: {}", why.message());
-                let hint = "what was accepted goes on when a server runs again: `muster actions` shows it";
+                let seconds = RECONNECT_LIMIT.as_secs();
+                let what = format!("the server has not answered for {seconds} s: {}", why.message());
+                let hint = "accepted actions continue when a server runs again: `muster actions` lists them";
                 return Err(Failure::new(Exit::Failed, what).hint(hint));
             }
-            if let Some(way) = found {
-                self.way = way;
+            if let Some(connection) = found {
+                self.connection = connection;
                 return Ok(());
             }
-            if !told {
-                tell("the server went away: waiting for it to come back");
-                told = true;
+            if !printed {
+                print("lost the connection to the server: reconnecting");
+                printed = true;
             }
         }
     }
 
-    /// Waits until the server that was told to stop has.
-    pub(crate) async fn gone(&self) -> Result<(), Failure> {
-        let deadline = Instant::now() + COMING_BACK;
+    /// Waits until a server that was asked to stop has stopped.
+    pub(crate) async fn wait_until_stopped(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + RECONNECT_LIMIT;
         loop {
-            let gone = match &self.place {
-                Place::Address(address) => channel::reach(address, self.token.as_deref()).await.is_err(),
-                Place::Folder(folder) => !folder.is_held()?,
+            let gone = match &self.location {
+                ServerLocation::Address(address) => {
+                    channel::open(address, self.token.as_deref()).await.is_err()
+                }
+                ServerLocation::Folder(folder) => !folder.is_held()?,
             };
             if gone {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let what =
-                    format!("the server was told to stop, and has not within {} s", COMING_BACK.as_secs());
-                return Err(Failure::new(Exit::TimedOut, what).hint("its log says what it does"));
+                let what = format!("the server has not stopped within {} s", RECONNECT_LIMIT.as_secs());
+                return Err(Failure::new(Exit::TimedOut, what).hint("see its log"));
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }

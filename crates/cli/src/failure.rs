@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, and the exit code that says so.
+//! Errors of commands, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,24 +6,24 @@ use std::process::ExitCode;
 use muster_api::error::ERROR_HEADER;
 use tonic::{Code, Status};
 
-/// How a command ended, for scripts.
+/// Exit codes, which scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It failed, or the server could not be reached.
+    /// The command failed, or the server is unreachable.
     Failed = 1,
-    /// Usage and bad values.
+    /// Wrong usage or invalid values.
     Usage = 2,
-    /// A rule refused it.
+    /// A rule refused the request.
     Refused = 3,
-    /// What it is about is not there.
+    /// The object was not found.
     NotFound = 4,
-    /// It took too long.
+    /// The time limit passed.
     TimedOut = 5,
-    /// A command that cannot be run, as shells say it.
+    /// The program cannot be executed (as in shells).
     CannotRun = 126,
-    /// A command that does not exist, as shells say it.
+    /// The program does not exist (as in shells).
     NoSuchCommand = 127,
-    /// Ctrl-C: as shells count signals.
+    /// Ctrl-C: 128 + SIGINT (as in shells).
     Interrupted = 130,
 }
 
@@ -33,13 +33,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What went wrong and why, and what to do about it.
+/// An error with its reason and a hint on what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) what: String,
     hint: String,
-    /// The name of what should be created is taken.
+    /// The name of the object to create is in use already.
     pub(crate) is_taken: bool,
 }
 
@@ -48,17 +48,17 @@ impl Failure {
         Self { exit, what: what.into(), hint: String::new(), is_taken: false }
     }
 
-    /// A value, or a file of values, that cannot be used.
+    /// An invalid value or settings file.
     pub(crate) fn bad_value(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Exit::Usage, format!("{:#}", error.into()))
     }
 
-    /// Refused by a rule: somebody else has it.
+    /// Something that another user or program has already.
     pub(crate) fn in_use(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Exit::Refused, format!("{:#}", error.into()))
     }
 
-    /// The same, with what to do about it.
+    /// Adds what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
@@ -74,28 +74,30 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The stable word of a refusal, if it is one of Muster's.
-pub(crate) fn word(status: &Status) -> Option<&str> {
-    status.metadata().get(ERROR_HEADER).and_then(|word| word.to_str().ok())
+/// Returns the stable error code, if Muster itself answered.
+pub(crate) fn error_code(status: &Status) -> Option<&str> {
+    status.metadata().get(ERROR_HEADER).and_then(|code| code.to_str().ok())
 }
 
-/// Whether it is worth asking again: nobody answered, or a server that is about to stop.
-pub(crate) fn is_passing(status: &Status) -> bool {
-    let unknown_app = word(status) == Some("AppUnknown");
+/// Returns true if a retry may succeed: no answer, or a server that is shutting down.
+pub(crate) fn is_retryable(status: &Status) -> bool {
+    let unknown_app = error_code(status) == Some("AppUnknown");
     connection_lost(status) || (status.code() == Code::Unavailable && !unknown_app)
 }
 
-/// Whether nobody answered, rather than somebody refused.
+/// Returns true if no server answered, as opposed to an answer with an error.
 pub(crate) fn connection_lost(status: &Status) -> bool {
-    let by_nobody =
+    let from_transport =
         matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal);
-    by_nobody && word(status).is_none()
+    from_transport && error_code(status).is_none()
 }
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        let exit = match (word(&status), status.code()) {
-            (Some("ActionFailed" | "InstallFailed"), _) => Exit::Failed,
+        let exit = match (error_code(&status), status.code()) {
+            (Some("ActionFailed" | "InstallFailed" | "FrameworkMissing" | "RequirementMissing"), _) => {
+                Exit::Failed
+            }
             (_, Code::InvalidArgument | Code::OutOfRange) => Exit::Usage,
             (
                 _,
@@ -110,7 +112,7 @@ impl From<Status> for Failure {
             _ => Exit::Failed,
         };
         let what = if connection_lost(&status) {
-            format!("the server does not answer any more: {}", status.message())
+            format!("lost the connection to the server: {}", status.message())
         } else {
             status.message().to_owned()
         };
@@ -120,13 +122,16 @@ impl From<Status> for Failure {
 }
 
 fn hint(status: &Status) -> &'static str {
-    match word(status).unwrap_or_default() {
-        "ClusterNotFound" => "`muster get -A` lists the clusters of all namespaces; -n chooses one",
+    match error_code(status).unwrap_or_default() {
+        "ClusterNotFound" => {
+            "`muster get -A` lists the clusters of all namespaces, -n selects a namespace; `muster events NAME` shows what \
+                         happened to a deleted cluster"
+        }
         "ActionNotFound" => "`muster actions` lists them",
-        "Unauthenticated" => "say who you are with --token or MUSTER_TOKEN",
-        "QuotaExceeded" => "delete what is not needed any more, or ask an admin for more",
-        "Unimplemented" => "the server may be older than this program: `muster whoami` says if so",
-        "ActionFailed" => "`muster events NAME` and `muster actions NAME` say more",
+        "Unauthenticated" => "set --token or MUSTER_TOKEN",
+        "QuotaExceeded" => "delete what you no longer need, or ask an admin for a higher quota",
+        "Unimplemented" => "the server may be older than this program: `muster whoami` warns if so",
+        "ActionFailed" => "`muster events NAME` and `muster actions NAME` show details",
         _ => "",
     }
 }
@@ -164,16 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_is_no_refusal() {
+    fn a_broken_connection_is_retryable_and_fails() {
         let status = Status::unknown("transport error");
-        assert!(connection_lost(&status) && is_passing(&status));
+        assert!(connection_lost(&status) && is_retryable(&status));
         let stopping = Status::from(ApiError::unavailable("the server stops"));
-        assert!(is_passing(&stopping) && !is_passing(&ApiError::internal("a defect").into()));
+        assert!(is_retryable(&stopping) && !is_retryable(&ApiError::internal("a defect").into()));
         assert_eq!(Failure::from(status).exit, Exit::Failed);
     }
 
     #[test]
-    fn what_to_do_stands_below_what_is_wrong() {
+    fn the_hint_is_printed_below_the_error() {
         let missing = Failure::from(Status::from(ApiError::not_found("no 'x'").code("ActionNotFound")));
         assert_eq!(missing.to_string(), "no 'x'\nhint: `muster actions` lists them");
         assert_eq!(Failure::new(Exit::Failed, "no").to_string(), "no");

@@ -1,4 +1,4 @@
-//! Files for their owner only.
+//! Writing files that only their owner can read.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// For the owner only.
+/// File mode: readable and writable by the owner only.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// Writes a file whole or not at all: somebody may be reading it, and the machine may go down.
+/// Writes a file atomically, by rename: readers and a crash of the machine never see half of it.
 pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<()> {
     let draft = file.with_extension("new");
     let written = write_draft(&draft, bytes).and_then(|()| std::fs::rename(&draft, file));
@@ -19,7 +19,7 @@ pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<()> {
 
 fn write_draft(draft: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut opened = OpenOptions::new().create(true).truncate(true).write(true).mode(PRIVATE).open(draft)?;
-    // A draft that was left behind keeps the mode that it was made with.
+    // A draft left by an earlier failure keeps its old mode.
     opened.set_permissions(Permissions::from_mode(PRIVATE))?;
     opened.write_all(bytes)?;
     opened.sync_all()
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_that_was_left_open_to_others_leaves_no_open_file() {
+    fn a_leftover_draft_that_others_can_read_does_not_make_the_file_readable() {
         let folder = tempfile::tempdir().unwrap();
         let (file, draft) = (folder.path().join("tokens.toml"), folder.path().join("tokens.new"));
         std::fs::write(&draft, "half a to").unwrap();

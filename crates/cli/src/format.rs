@@ -1,4 +1,4 @@
-//! How results are printed: tables for people, JSON and YAML of the wire for programs.
+//! Output formats: tables for people, the API's JSON and YAML for programs.
 
 use std::process::ExitCode;
 
@@ -7,52 +7,52 @@ use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{self, say};
+use crate::output::{self, message};
 use crate::table::{self, Listed};
 
-/// How a result is printed.
+/// The value of `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// What matters most, in columns
+    /// The most important columns
     Table,
-    /// A table with everything worth a column
+    /// All columns
     Wide,
     /// The JSON of the API
     Json,
     /// The same as YAML
     Yaml,
-    /// Only names, one a line
+    /// Names only, one per line
     Name,
 }
 
 #[derive(Debug, Parser)]
 pub(crate) struct FormatFlag {
-    /// How to print the result
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
     pub(crate) format: Format,
 }
 
-/// JSON as people read it.
+/// Formats a message as indented JSON.
 pub(crate) fn json(message: &impl Serialize) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(message)?))
 }
 
-/// The same as YAML.
+/// Formats a message as YAML.
 pub(crate) fn yaml(message: &impl Serialize) -> Result<String> {
     Ok(serde_saphyr::to_string(&serde_json::to_value(message)?)?)
 }
 
-/// Shows a list: as JSON and YAML an array.
+/// Prints a list, which is a bare array in JSON and YAML.
 pub(crate) fn array<T: Listed + Serialize>(format: Format, items: &[T], nothing: &str) -> Result<ExitCode> {
     match format {
         Format::Json => Ok(output::print(&json(&items)?)),
         Format::Yaml => Ok(output::print(&yaml(&items)?)),
-        // Neither a key nor a message is shown in the other formats.
+        // The other formats show neither key nor message.
         _ => list(format, items, "", &Value::Null, nothing),
     }
 }
 
-/// Prints a list; `message` is the answer of the wire, which has the items under `key`.
+/// Prints a list; `message` is the API response, which has the items under `key`.
 pub(crate) fn list<T: Listed>(
     format: Format,
     items: &[T],
@@ -60,7 +60,7 @@ pub(crate) fn list<T: Listed>(
     message: &impl Serialize,
     nothing: &str,
 ) -> Result<ExitCode> {
-    // The array is there even if it is empty, as it is over HTTP.
+    // An empty array is printed too, as over HTTP.
     let whole = || -> Result<Value> {
         let mut value = serde_json::to_value(message)?;
         if items.is_empty() {
@@ -73,7 +73,7 @@ pub(crate) fn list<T: Listed>(
         Format::Yaml => yaml(&whole()?)?,
         Format::Name => names(items),
         Format::Table | Format::Wide if items.is_empty() => {
-            say!("{nothing}");
+            message!("{nothing}");
             return Ok(ExitCode::SUCCESS);
         }
         Format::Table | Format::Wide => table::render(items, format == Format::Wide),
@@ -84,7 +84,7 @@ pub(crate) fn names<T: Listed>(items: &[T]) -> String {
     items.iter().flat_map(|item| [item.called(), "\n"]).collect()
 }
 
-/// Prints one thing; `text` is how people read it.
+/// Prints one object; `text` renders it for people.
 pub(crate) fn one<T: Listed + Serialize>(
     format: Format,
     item: &T,

@@ -1,8 +1,9 @@
-//! `muster serve`: wires store, engine, providers and doors, and runs them until told to stop.
+//! `muster serve`: wires store, engine, providers and APIs, and runs them until a signal or an admin stops the server.
 
+mod authentication;
 mod data;
-mod doors;
 mod kubernetes;
+mod listeners;
 mod local;
 mod logs;
 mod machines;
@@ -27,19 +28,21 @@ use muster_core::policy::PolicyRules;
 use muster_egress::{Domino, Egress};
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
+use muster_engine::ports::machines::MachineProvider;
 use muster_engine::ports::provider::Provider;
 use muster_engine::{Config, Engine, LocalCode, Metrics, Parts};
 use muster_kube::Kubernetes;
-use muster_local::{Processes, Simulated};
+use muster_local::{LocalProvider, SimulatedProvider};
 use muster_service::Service;
 use muster_store::{Dialect, Store};
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use authentication::Authentication;
 use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
-use doors::{Announced, Known};
+use listeners::AnnouncementGuard;
 pub(crate) use local::clusters_folder;
 use settings::Settings;
 
@@ -51,10 +54,10 @@ use crate::version;
 pub(crate) struct Serve {
     #[command(flatten)]
     flags: settings::Flags,
-    /// Print the complete configuration file with its defaults, and stop
+    /// Print a complete configuration file with the defaults, and exit
     #[arg(long)]
     print_config: bool,
-    /// Away from the terminal, and on the next free ports: how commands start a server
+    /// Detach from the terminal and use the next free ports; commands start servers with it
     #[arg(long, hide = true)]
     detached: bool,
 }
@@ -76,15 +79,15 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         // A session of its own: what ends the terminal or its command does not end the server.
         rustix::process::setsid().context("cannot leave the terminal")?;
     }
-    // Twice is no error: whoever was first chose ring too.
+    // Fails if a provider is installed already, which is then ring too.
     drop(rustls::crypto::ring::default_provider().install_default());
     logs::start(settings).map_err(Failure::bad_value)?;
     settings.warn_of_dev();
     let folder = DataFolder::open(&settings.data_dir)?;
-    // What can be wrong about the settings is found out before anything begins.
+    // Check all settings before starting anything.
     let domino = domino(settings)?;
-    let Known { authenticators, accounts } =
-        doors::known(settings, &folder, domino.clone()).await.map_err(Failure::bad_value)?;
+    let Authentication { authenticators, accounts } =
+        Authentication::open(settings, &folder, domino.clone()).await.map_err(Failure::bad_value)?;
     let tls = read_tls(settings).await.map_err(Failure::bad_value)?;
     let bind = if detached { ports::bind_free } else { Ports::bind };
     let ports = bind(settings.listen, settings.grpc_listen).map_err(port_refused)?;
@@ -96,7 +99,6 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     let environments = local::environments(folder.path());
     let database = store.database_id().await?;
     let processes = local::processes(settings, folder.path(), environments.clone(), database.clone())?;
-    let kubernetes = kubernetes::connect(settings, folder.path(), database).await?;
     let info = ServerInfo {
         version: version::LINE.to_owned(),
         server_id: Uuid::new_v4().to_string(),
@@ -104,14 +106,13 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         dev: settings.dev,
         auth_schemes: authenticators.schemes().into_iter().map(str::to_owned).collect(),
     };
+    let machines = machines::start(settings, info.server_id.clone(), &mut server_metrics).await?;
+    let provider = machines.clone().map(|machines| machines as Arc<dyn MachineProvider>);
+    let kubernetes = kubernetes::connect(settings, folder.path(), database, provider.clone()).await?;
     let config = engine_config(settings, &info);
     let engine = start_engine(settings, config, processes, kubernetes, store, &mut server_metrics).await?;
     let shutdown = CancellationToken::new();
-    let machines = machines::start(settings, info.server_id.clone(), &mut server_metrics).await?;
-    let mut service = Service::new(engine.clone()).with_shapes(settings.shape.clone());
-    if let Some(machines) = machines.clone() {
-        service = service.with_machines(machines);
-    }
+    let service = Service::new(engine.clone()).with_shapes(settings.shape.clone()).with_machines(provider);
     let server = Server {
         api: CoreApi::new(service.clone(), info.clone(), shutdown.clone())
             .with_frameworks(Arc::new(environments)),
@@ -125,21 +126,21 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         proto_numbering: settings.grpc_proto_numbering.into(),
         tls,
     };
-    // Before the announcement: its readers may end the server at once.
-    let stop = doors::stop_requested(shutdown)?;
-    let announced = Announced::new(&folder, &info, &ports, server.tls.is_some(), detached)?;
+    // Handle signals before the announcement: a reader may stop the server at once.
+    let stop = listeners::stop_requested(shutdown)?;
+    let announced = AnnouncementGuard::write(&folder, &info, &ports, server.tls.is_some(), detached)?;
     let served = server.run(ports, stop).await;
     drop(announced);
     if let Some(machines) = machines {
         machines.stop().await;
     }
-    // Doors are closed: what runs is handed over, and nothing new comes.
+    // The ports are closed, so nothing new arrives: hand running actions over.
     engine.stop().await;
     engine.store().close().await;
-    served.map(|()| ExitCode::SUCCESS).context("a door failed")
+    served.map(|()| ExitCode::SUCCESS).context("the server failed")
 }
 
-/// The Domino deployment that is configured.
+/// Returns the client of the configured Domino deployment.
 fn domino(settings: &Settings) -> Result<Option<Arc<Domino>>> {
     let Some(url) = settings.domino() else { return Ok(None) };
     Ok(Some(Arc::new(Domino::new(&url, Arc::new(SystemClock))?)))
@@ -179,7 +180,7 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
     }
 }
 
-/// Health policies may look every second only where nothing is at stake.
+/// Returns the limits of policies; health checks every second are for development only.
 fn policy_rules(settings: &Settings) -> PolicyRules {
     if settings.dev { PolicyRules { health_check_interval_min: 1 } } else { PolicyRules::default() }
 }
@@ -188,7 +189,7 @@ fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
     let own_user_only = info.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
     let local_code = if settings.dev || own_user_only { LocalCode::EveryCaller } else { LocalCode::Admins };
     Config {
-        max_nodes_per_cluster: settings.most_nodes(),
+        max_nodes_per_cluster: settings.max_nodes(),
         max_clusters_per_project: settings.max_clusters_per_project,
         parallel_actions: settings.parallel_actions,
         retention: settings.retention(),
@@ -202,8 +203,8 @@ fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
     }
 }
 
-/// The hosts that no webhook may reach, since they trust this server; with `--dev` there are none.
-fn own_servers(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<String> {
+/// Returns the hosts that webhooks must not reach because they trust this server; none with `--dev`.
+fn trusted_hosts(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<String> {
     if settings.dev {
         return Vec::new();
     }
@@ -216,13 +217,13 @@ fn own_servers(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<Stri
 async fn start_engine(
     settings: &Settings,
     config: Config,
-    processes: Processes,
+    processes: LocalProvider,
     kubernetes: Option<Kubernetes>,
     store: Store,
     server_metrics: &mut ServerMetrics,
 ) -> Result<Engine> {
     let mut rule = settings.egress();
-    for host in own_servers(settings, kubernetes.as_ref()) {
+    for host in trusted_hosts(settings, kubernetes.as_ref()) {
         rule.close(muster_egress::addresses(&host).await);
     }
     let mut providers: Vec<Arc<dyn Provider>> = vec![Arc::new(processes)];
@@ -231,7 +232,7 @@ async fn start_engine(
     }
     if settings.dev {
         let database = store.database_id().await?;
-        providers.push(Arc::new(Simulated::new(&database, SystemClock)));
+        providers.push(Arc::new(SimulatedProvider::new(&database, SystemClock)));
     }
     let metrics = Metrics::default();
     metrics.register(&mut server_metrics.registry);
@@ -270,6 +271,6 @@ mod tests {
         #[case] hosts: &[&str],
     ) {
         let settings = Settings { database_url: url.map(str::to_owned), dev, ..Settings::default() };
-        assert_eq!(own_servers(&settings, None), hosts);
+        assert_eq!(trusted_hosts(&settings, None), hosts);
     }
 }

@@ -1,8 +1,9 @@
-//! Tables: coloured and fitted on a terminal, the same without colour in a pipe.
+//! Tables: coloured and fitted to the width of a terminal, plain in a pipe.
 
+mod requested;
 mod rows;
 
-pub(crate) use rows::{ephemeral, workers};
+pub(crate) use rows::{InNamespace, JobWithNamespace, ephemeral, last_use, workers};
 
 use std::io::IsTerminal as _;
 
@@ -13,25 +14,25 @@ use muster_proto::wkt;
 
 use crate::output::harmless;
 
-/// The room between two columns.
+/// Width of the gap between two columns.
 const GAP: u16 = 2;
 
-/// The least room for sentences: in less they are better broken by the terminal.
-const LEAST_LAST: u16 = 20;
+/// Least width of the last column; below it the terminal wraps lines better than we do.
+const MIN_LAST_WIDTH: u16 = 20;
 
-/// Something that a line of a table tells of.
+/// An object that is shown as one line of a table.
 pub(crate) trait Listed {
-    /// The titles of its columns.
+    /// Titles of the columns.
     fn titles(wide: bool) -> Vec<&'static str>;
-    /// Its line, a text a column.
+    /// The cells of the line, one per column.
     fn line(&self, wide: bool, now: Timestamp) -> Vec<String>;
-    /// What it is called.
+    /// The name that `-o name` prints.
     fn called(&self) -> &str;
-    /// How it is, in the word that stands in one of the columns.
+    /// The state, which is coloured where it is a cell.
     fn state(&self) -> &str;
 }
 
-/// A table with its titles.
+/// Renders a table with its titles.
 pub(crate) fn render<T: Listed>(items: &[T], wide: bool) -> String {
     let mut table = bare();
     table.set_header(T::titles(wide));
@@ -39,20 +40,20 @@ pub(crate) fn render<T: Listed>(items: &[T], wide: bool) -> String {
     finish(table)
 }
 
-/// Lines that come one after the other, in columns that widen with what they hold.
+/// A table whose lines are printed one by one; columns widen with their content.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct StreamedTable {
     widths: Vec<usize>,
 }
 
-impl Lines {
-    /// The titles.
+impl StreamedTable {
+    /// Renders the titles.
     pub(crate) fn titles<T: Listed>(&mut self, wide: bool) -> String {
         self.line(&T::titles(wide))
     }
 
-    /// The line of one thing.
-    pub(crate) fn of<T: Listed>(&mut self, item: &T, wide: bool) -> String {
+    /// Renders the line of one object.
+    pub(crate) fn row<T: Listed>(&mut self, item: &T, wide: bool) -> String {
         self.line(&item.line(wide, SystemClock.now()))
     }
 
@@ -68,7 +69,7 @@ impl Lines {
     }
 }
 
-/// Names and values, for one thing with many of them; what is empty is left out.
+/// Renders names and values of one object; empty values are left out.
 pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     let mut table = bare();
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
@@ -110,12 +111,12 @@ fn finish(mut table: Table) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// Wraps the last column, the one with sentences, where the terminal leaves it room; the others stay whole.
+/// Wraps the last column, which has the sentences, if the terminal leaves room; the others are not wrapped.
 fn fit(table: &mut Table) {
     let widths = table.column_max_content_widths();
     let Some((_, others)) = widths.split_last() else { return };
     let taken = others.iter().map(|width| width + GAP).sum::<u16>();
-    if table.width().is_some_and(|width| width >= taken.saturating_add(LEAST_LAST + GAP)) {
+    if table.width().is_some_and(|width| width >= taken.saturating_add(MIN_LAST_WIDTH + GAP)) {
         table.set_constraints(others.iter().map(|_| ColumnConstraint::ContentWidth));
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
@@ -131,19 +132,19 @@ fn colour(state: &str) -> Option<Color> {
     })
 }
 
-/// How long ago, in one unit: as precise as it matters.
+/// Formats how long ago a time was, in one unit.
 pub(crate) fn age(at: Option<wkt::Timestamp>, now: Timestamp) -> String {
     let Some(at) = at else { return String::new() };
     in_one_unit(now.since(Timestamp::from_micros(at.micros())).secs())
 }
 
-/// How long until then, in one unit; nothing once it is past.
+/// Formats how long until a time, in one unit; `None` if it is past.
 pub(crate) fn left(at: wkt::Timestamp, now: Timestamp) -> Option<String> {
     let left = Timestamp::from_micros(at.micros()).since(now);
     (left.micros() > 0).then(|| in_one_unit(left.secs()))
 }
 
-/// A moment as the API's JSON writes it.
+/// Formats a time as the API's JSON does.
 pub(crate) fn moment(at: wkt::Timestamp) -> String {
     serde_json::to_value(at).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_stand_in_columns_without_what_is_empty() {
+    fn empty_pairs_are_left_out() {
         let shown =
             pairs(&[("id", "1".to_owned()), ("reason", String::new()), ("status", "READY".to_owned())]);
         assert_eq!(shown, "id      1\nstatus  READY\n");

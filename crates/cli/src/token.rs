@@ -1,4 +1,4 @@
-//! `muster token create`: a token for a server that knows callers by a tokens file.
+//! `muster token create`: creates a token in a tokens file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::files::write_private;
 use crate::output;
 
-/// Make tokens for servers with `--auth tokens:FILE`
+/// Create tokens for servers with `--auth tokens:FILE`
 #[derive(Debug, Parser)]
 pub(crate) struct Token {
     #[command(subcommand)]
@@ -22,21 +22,21 @@ pub(crate) struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token, add its hash to the file, and print it once
+    /// Create a token, add its hash to the file, and print the token once
     Create(Create),
 }
 
 #[derive(Debug, Parser)]
 struct Create {
-    /// Whose it is
+    /// Name of the user
     name: String,
-    /// The tokens file; made if it is not there
+    /// The tokens file; created if missing
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// The tenant that it acts in
+    /// The user's project
     #[arg(long, default_value = "default")]
     project: String,
-    /// What it may do there: reader, member or admin; may be given several times
+    /// The user's role there: reader, member or admin; may be repeated
     #[arg(long = "role", value_name = "ROLE", default_value = "member")]
     roles: Vec<Role>,
 }
@@ -53,15 +53,15 @@ impl Create {
         let Self { name, file, project, roles } = self;
         let mut tokens = read(&file)?;
         if tokens.token.iter().any(|token| token.name == name) {
-            let sentence = format!(
-                "{} has a token named '{name}' already: choose another name, or remove that one",
+            let message = format!(
+                "{} already has a token named '{name}': choose another name, or remove that token",
                 file.display()
             );
-            return Err(Failure::in_use(anyhow!(sentence)).into());
+            return Err(Failure::in_use(anyhow!(message)).into());
         }
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(Failure::bad_value(anyhow!(
-                "a name of visible characters is expected, not {name:?}"
+                "name is {name:?}: must not be empty or have control characters"
             ))
             .into());
         }

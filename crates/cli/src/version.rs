@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::output;
 
-/// Version and commit, as `muster --version` shows them too.
+/// Version and commit, as `muster --version` prints them.
 pub(crate) const LINE: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_COMMIT"), ")");
 
 #[derive(Debug, Parser)]

@@ -1,4 +1,4 @@
-//! Waiting for an action: what is being waited for is shown, and the wait outlives the connection.
+//! Waiting for an action, with its progress; a wait survives lost connections and restarts of the server.
 
 mod progress;
 
@@ -10,71 +10,75 @@ use muster_api::error::ACTION_HEADER;
 use muster_core::action::ActionKind;
 use muster_core::event::Level;
 use muster_proto::v1alpha2::{
-    Action, Cluster, Event, GetActionRequest, ListEventsRequest, WatchClustersRequest, WatchClustersResponse,
+    Action, Cluster, Event, GetActionRequest, ListEventsRequest, ListNodesRequest, Node,
+    WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tonic::{Response, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 use crate::connect::Client;
-use crate::failure::{Exit, Failure, is_passing};
-use crate::output::say;
+use crate::failure::{Exit, Failure, is_retryable};
+use crate::output::message;
 use progress::Progress;
 
-/// How often an action is looked at of which nothing was heard: a safety net, changes are told.
-const SAFETY_NET: Duration = Duration::from_secs(2);
+/// How often to poll the action in case a change was missed; normally the watch reports changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The actions by which clusters come and go.
+/// Nodes of larger clusters are not listed while waiting; the cluster has their number.
+const MAX_NODES: i32 = 200;
+
+/// The actions that create and delete clusters.
 const CREATE: &str = ActionKind::ClusterCreate.as_str();
 const DELETE: &str = ActionKind::ClusterDelete.as_str();
 
-/// Whether to wait, and how long.
+/// Flags for whether and how long to wait.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct WaitFlags {
-    /// Do not wait until it is done, only until it is accepted
+    /// Return when the server has accepted the change, without waiting for its end
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// How long to wait at most, such as 30s, 5m or 1h
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    /// Wait at most this long, such as 30s, 5m or 1h
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let given = wkt::Duration::from_str(text).map_err(|error| error.to_string())?;
-    Duration::try_from(given).map_err(|_| format!("'{text}' is less than nothing: write it as 30s or 5m"))
+    Duration::try_from(given).map_err(|_| format!("'{text}' is negative: write 30s or 5m"))
 }
 
 impl WaitFlags {
-    /// To wait, however long it takes.
-    pub(crate) fn patient() -> Self {
+    /// Waits without a time limit.
+    pub(crate) fn without_limit() -> Self {
         Self { no_wait: false, timeout: None }
     }
 
-    /// The moment at which patience ends.
+    /// Starts the time limit.
     pub(crate) fn deadline(&self) -> Deadline {
-        Deadline { at: self.timeout.map(|patience| (Instant::now() + patience, patience)) }
+        Deadline { at: self.timeout.map(|limit| (Instant::now() + limit, limit)) }
     }
 }
 
-/// When patience ends, if it does.
+/// The end of a time limit, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Option<(Instant, Duration)>,
 }
 
 impl Deadline {
-    async fn passed(self) {
+    async fn wait(self) {
         match self.at {
             Some((at, _)) => sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
 
-    fn words(self) -> String {
-        self.at.map_or_else(String::new, |(_, patience)| format!("{} s", patience.as_secs_f64()))
+    fn limit_text(self) -> String {
+        self.at.map_or_else(String::new, |(_, limit)| format!("{} s", limit.as_secs_f64()))
     }
 
-    /// Asks for a change, which is done once however often it is sent, until it is accepted.
+    /// Submits a change until the server accepts it. The change needs a request id, since it may be sent several times.
     pub(crate) async fn submit<T>(
         self,
         client: &mut Client,
@@ -82,10 +86,11 @@ impl Deadline {
     ) -> Result<(T, String), Failure> {
         let answer = match self.at {
             Some((at, _)) => timeout_at(at, client.ask(call)).await.map_err(|_| {
-                let why = client.trouble().map_or_else(String::new, |why| format!(": {why}"));
+                let why = client.connection_error().map_or_else(String::new, |why| format!(": {why}"));
                 let what =
-                    format!("the server has not said within {} whether it does this{why}", self.words());
-                Failure::new(Exit::TimedOut, what).hint("`muster get` and `muster actions` show if it does")
+                    format!("the server has not answered the request within {}{why}", self.limit_text());
+                Failure::new(Exit::TimedOut, what)
+                    .hint("`muster get` and `muster actions` show if it was accepted")
             })?,
             None => client.ask(call).await,
         }?;
@@ -95,7 +100,7 @@ impl Deadline {
     }
 }
 
-/// What is waited for.
+/// An action of a cluster that a command waits for.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) namespace: String,
@@ -114,14 +119,14 @@ impl Subject {
         }
     }
 
-    /// Says that it was accepted, to whoever does not wait.
-    pub(crate) fn tell_accepted(&self) {
+    /// Prints the action's id, for commands that do not wait.
+    pub(crate) fn print_accepted(&self) {
         let Self { name, action_id: id, .. } = self;
-        say!("{name}: accepted as action {id}; `muster action show {id}` says how far it is");
+        message!("{name}: accepted as action {id}; `muster action show {id}` shows its progress");
     }
 
-    /// How the cluster is named in a command.
-    pub(crate) fn typed(&self) -> String {
+    /// Formats the cluster as arguments of a command.
+    pub(crate) fn as_argument(&self) -> String {
         if self.namespace == "default" {
             self.name.clone()
         } else {
@@ -129,32 +134,44 @@ impl Subject {
         }
     }
 
-    /// Waits until the action has done what it was asked for.
-    pub(crate) async fn reached(&self, client: &mut Client, deadline: Deadline) -> Result<(), Failure> {
+    /// Waits until the action has succeeded, showing progress; Ctrl-C stops waiting.
+    pub(crate) async fn wait_until_reached(
+        &self,
+        client: &mut Client,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
         let mut progress = Progress::new(&self.name);
-        let ended = tokio::select! {
-            ended = self.ended(client, &mut progress) => Some(ended?),
-            () = deadline.passed() => None,
-            _ = tokio::signal::ctrl_c() => return Err(self.interrupted()),
+        let waited = tokio::select! {
+            ended = self.wait_until_ended(client, &mut progress) => WaitEnd::Ended(Box::new(ended?)),
+            () = deadline.wait() => WaitEnd::TimedOut,
+            _ = tokio::signal::ctrl_c() => WaitEnd::Interrupted,
         };
-        let Some(action) = ended else { return Err(self.timed_out(deadline, &progress)) };
+        let action = match waited {
+            WaitEnd::Ended(action) => action,
+            WaitEnd::TimedOut => return Err(self.timed_out(deadline, &progress)),
+            WaitEnd::Interrupted => return Err(self.interrupted(progress.kind())),
+        };
         if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
-    /// The same without showing how far it is, and without an end by Ctrl-C: its caller has its own.
-    pub(crate) async fn reached_quietly(&self, client: &mut Client) -> Result<(), Failure> {
+    /// The same without progress and without handling Ctrl-C, which the caller does.
+    pub(crate) async fn wait_silently(&self, client: &mut Client) -> Result<(), Failure> {
         let mut progress = Progress::hidden(&self.name);
-        let action = self.ended(client, &mut progress).await?;
+        let action = self.wait_until_ended(client, &mut progress).await?;
         if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
-    /// Follows the action to its end, through as many connections as it takes.
-    async fn ended(&self, client: &mut Client, progress: &mut Progress) -> Result<Action, Failure> {
+    /// Follows the action to its end, and reconnects as often as necessary.
+    async fn wait_until_ended(
+        &self,
+        client: &mut Client,
+        progress: &mut Progress,
+    ) -> Result<Action, Failure> {
         loop {
-            match self.follow(client, progress).await {
+            match Box::pin(self.follow(client, progress)).await {
                 Ok(action) => return Ok(action),
-                Err(status) if is_passing(&status) => {
-                    client.come_back(&status, |text| progress.note(text)).await?;
+                Err(status) if is_retryable(&status) => {
+                    client.reconnect(&status, |text| progress.print_line(text)).await?;
                 }
                 Err(status) => return Err(status.into()),
             }
@@ -167,37 +184,58 @@ impl Subject {
             name_prefix: self.name.clone(),
             ..WatchClustersRequest::default()
         };
-        // Before the first look, so that nothing between the two is missed.
+        // Watch before the first read, so that no change between the two is missed.
         let mut watch = client.clusters().watch_clusters(request).await?.into_inner();
+        let mut latest: Option<(Cluster, String)> = None;
         loop {
             let request = GetActionRequest { id: self.action_id.clone() };
             let action = client.actions().get_action(request).await?.into_inner();
-            client.heard();
+            client.mark_answered();
             if action.ended_at.is_some() {
                 return Ok(action);
             }
-            progress.of(&action);
-            // Nothing heard is no news: it is looked at all the same.
-            if let Ok(heard) = timeout(SAFETY_NET, self.heard(&mut watch)).await {
-                let cluster = heard?;
-                let event = self.latest_event(client).await?;
-                progress.show(&cluster, &event);
+            progress.set_action(&action);
+            // Without a change, the action is polled all the same.
+            if let Ok(changed) = timeout(POLL_INTERVAL, self.next_change(&mut watch)).await {
+                let cluster = changed?;
+                latest = Some((cluster, self.latest_event(client).await?));
+            }
+            if let Some((cluster, event)) = &latest {
+                let nodes = self.nodes(client, cluster).await?;
+                progress.show(cluster, &nodes, event);
             }
         }
     }
 
-    /// The next news of our cluster.
-    async fn heard(&self, watch: &mut Streaming<WatchClustersResponse>) -> Result<Cluster, Status> {
+    /// Lists the nodes, from which progress derives the current step; empty for large clusters.
+    async fn nodes(&self, client: &Client, cluster: &Cluster) -> Result<Vec<Node>, Status> {
+        if cluster.desired_workers > MAX_NODES {
+            return Ok(Vec::new());
+        }
+        let request = ListNodesRequest {
+            id: self.cluster_id.clone(),
+            page_size: MAX_NODES,
+            ..ListNodesRequest::default()
+        };
+        match client.clusters().list_nodes(request).await {
+            Ok(answer) => Ok(answer.into_inner().nodes),
+            Err(status) if status.code() == Code::NotFound => Ok(Vec::new()),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Waits for the next change of the cluster.
+    async fn next_change(&self, watch: &mut Streaming<WatchClustersResponse>) -> Result<Cluster, Status> {
         while let Some(message) = watch.message().await? {
             if let Some(cluster) = message.cluster.filter(|cluster| cluster.id == self.cluster_id) {
                 return Ok(cluster);
             }
         }
-        // The end of a watch is the end of its server.
+        // A watch ends only when its server stops.
         Err(Status::unavailable("the server ended the watch"))
     }
 
-    /// The latest event, if it warns: only then it is a reason for waiting.
+    /// Returns the message of the latest event if it is a warning, which may explain the wait.
     async fn latest_event(&self, client: &Client) -> Result<String, Status> {
         let request = ListEventsRequest {
             id: self.cluster_id.clone(),
@@ -206,52 +244,68 @@ impl Subject {
             ..ListEventsRequest::default()
         };
         let events = client.clusters().list_events(request).await?.into_inner().events;
-        Ok(events.into_iter().next().filter(warns).map(|event| event.message).unwrap_or_default())
+        Ok(events.into_iter().next().filter(is_warning).map(|event| event.message).unwrap_or_default())
     }
 
     fn failed(&self, action: &Action) -> Failure {
         let how = if action.status == "CANCELLED" { "was cancelled" } else { "failed" };
-        let why = if action.status_reason.is_empty() { "no reason is known" } else { &action.status_reason };
+        let why = if action.status_reason.is_empty() { "unknown reason" } else { &action.status_reason };
         let what = format!("{} of '{}' {how}: {why}", action.action, self.name);
-        let (cluster, id) = (self.typed(), &action.id);
+        let (cluster, id) = (self.as_argument(), &action.id);
         let remove = self.how_to_remove(&action.action);
-        Failure::new(Exit::Failed, what)
-            .hint(format!("look with `muster events {cluster}` or `muster action show {id}`{remove}"))
+        Failure::new(Exit::Failed, what).hint(format!(
+            "see `muster events {cluster}`, `muster logs {cluster}` or `muster action show {id}`{remove}"
+        ))
     }
 
     fn timed_out(&self, deadline: Deadline, progress: &Progress) -> Failure {
         let (last, kind) = (progress.last(), progress.kind());
         let how = if last.is_empty() { String::new() } else { format!(" ({last})") };
         let still = match kind {
-            CREATE => "is not there yet",
-            DELETE => "is not gone yet",
-            _ => "is not as it should be yet",
+            CREATE => "is not created yet",
+            DELETE => "is not deleted yet",
+            _ => "is not changed yet",
         };
-        let (name, id, patience) = (&self.name, &self.action_id, deadline.words());
-        let what = format!("'{name}' {still} after {patience}{how}; action {id} goes on");
-        let (cluster, remove) = (self.typed(), self.how_to_remove(kind));
+        let (name, id, limit) = (&self.name, &self.action_id, deadline.limit_text());
+        let what = format!("'{name}' {still} after {limit}{how}; action {id} continues");
+        let (cluster, remove) = (self.as_argument(), self.how_to_remove(kind));
         Failure::new(Exit::TimedOut, what)
-            .hint(format!("look with `muster get {cluster}` or `muster events {cluster}`{remove}"))
+            .hint(format!("see `muster get {cluster}` or `muster events {cluster}`{remove}"))
     }
 
-    /// What may be done with a cluster that did not come to be; one that was there before is somebody's.
+    /// Hints at `muster delete` for a cluster whose creation failed; one that existed before may be in use.
     fn how_to_remove(&self, kind: &str) -> String {
         if kind == CREATE {
-            format!("; remove it with `muster delete {}`", self.typed())
+            format!("; remove it with `muster delete {}`", self.as_argument())
         } else {
             String::new()
         }
     }
 
-    fn interrupted(&self) -> Failure {
-        let what = format!("stopped waiting; action {} of '{}' goes on", self.action_id, self.name);
-        let hint = format!("cancel it with `muster action cancel {}`", self.action_id);
+    fn interrupted(&self, kind: &str) -> Failure {
+        let what = format!("stopped waiting; action {} of '{}' continues", self.action_id, self.name);
+        // Cancelling a creation would leave a broken cluster.
+        let hint = if kind == CREATE {
+            format!("remove it with `muster delete {}`", self.as_argument())
+        } else {
+            format!("cancel it with `muster action cancel {}`", self.action_id)
+        };
         Failure::new(Exit::Interrupted, what).hint(hint)
     }
 }
 
-/// Whether an event says that something is wrong.
-fn warns(event: &Event) -> bool {
+/// How a wait ended.
+enum WaitEnd {
+    /// The action has ended.
+    Ended(Box<Action>),
+    /// The time limit passed.
+    TimedOut,
+    /// Ctrl-C was pressed.
+    Interrupted,
+}
+
+/// Returns true for warnings and errors.
+fn is_warning(event: &Event) -> bool {
     event.level.parse::<Level>().is_ok_and(|level| level >= Level::Warn)
 }
 
@@ -268,17 +322,17 @@ mod tests {
     #[case("ERROR", true)]
     #[case("CRITICAL", true)]
     #[case("later", false)]
-    fn only_a_warning_is_a_reason(#[case] level: &str, #[case] is_reason: bool) {
-        assert_eq!(warns(&Event { level: level.to_owned(), ..Event::default() }), is_reason);
+    fn only_warnings_explain_a_wait(#[case] level: &str, #[case] is_reason: bool) {
+        assert_eq!(is_warning(&Event { level: level.to_owned(), ..Event::default() }), is_reason);
     }
 
     #[rstest]
-    #[case::create(CREATE, "'fred' is not there yet after 2 s; action 7 goes on", true)]
-    #[case::delete(DELETE, "'fred' is not gone yet after 2 s; action 7 goes on", false)]
-    #[case::resize("CLUSTER_RESIZE", "'fred' is not as it should be yet after 2 s; action 7 goes on", false)]
-    fn whoever_waited_too_long_is_told_for_what(
+    #[case::create(CREATE, "'fred' is not created yet after 2 s; action 7 continues", true)]
+    #[case::delete(DELETE, "'fred' is not deleted yet after 2 s; action 7 continues", false)]
+    #[case::resize("CLUSTER_RESIZE", "'fred' is not changed yet after 2 s; action 7 continues", false)]
+    fn a_timed_out_wait_names_what_is_missing(
         #[case] kind: &str,
-        #[case] words: &str,
+        #[case] expected: &str,
         #[case] removable: bool,
     ) {
         let subject = Subject {
@@ -288,10 +342,10 @@ mod tests {
             action_id: "7".to_owned(),
         };
         let mut progress = Progress::new("fred");
-        progress.of(&Action { action: kind.to_owned(), ..Action::default() });
-        let patience = WaitFlags { no_wait: false, timeout: Some(Duration::from_secs(2)) };
-        let said = format!("{:?}", subject.timed_out(patience.deadline(), &progress));
-        assert!(said.contains(words), "{said}");
-        assert_eq!(said.contains("remove it with `muster delete fred`"), removable, "{said}");
+        progress.set_action(&Action { action: kind.to_owned(), ..Action::default() });
+        let flags = WaitFlags { no_wait: false, timeout: Some(Duration::from_secs(2)) };
+        let message = format!("{:?}", subject.timed_out(flags.deadline(), &progress));
+        assert!(message.contains(expected), "{message}");
+        assert_eq!(message.contains("remove it with `muster delete fred`"), removable, "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `muster version` says.
+//! `muster version`.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ fn muster(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn version_names_the_release_and_the_commit_it_was_built_from() {
+fn version_names_the_release_and_its_commit() {
     let output = muster(&["version"]);
     let head = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().expect("git runs");
     let head = String::from_utf8(head.stdout).expect("a commit is text");
@@ -24,7 +24,7 @@ fn an_unknown_command_is_a_usage_error() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_panic() {
+fn a_closed_pipe_causes_no_panic() {
     let status = Command::new("sh")
         .args(["-c", r#""$1" version 2>&1 >&- | grep -c panicked; test "$?" -eq 1"#, "sh"])
         .arg(env!("CARGO_BIN_EXE_muster"))

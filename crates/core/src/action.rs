@@ -10,7 +10,7 @@ use crate::string_enum::{UnknownValue, string_enum};
 use crate::time::{TimeSpan, Timestamp};
 
 string_enum! {
-    /// What an action does.
+    /// The kind of an action.
     stored ActionKind, "action" {
         /// Creates a cluster and its nodes.
         ClusterCreate = "CLUSTER_CREATE",
@@ -124,7 +124,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// Why an action exists.
+    /// The cause of an action.
     stored Cause, "cause" {
         /// A user requested it.
         Request = "RPC Request",
@@ -150,7 +150,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What to do when another action holds the target.
+    /// The conflict rule while another action holds the target.
     OnConflict, "conflict rule" {
         /// Refuse while a user's action holds it.
         Reject = "reject",
@@ -223,7 +223,7 @@ pub struct Fence(pub i64);
 pub struct Action {
     /// Its id.
     pub id: ActionId,
-    /// What it does.
+    /// The kind of the action.
     pub kind: ActionKind,
     /// The version of its inputs; an engine claims only those it knows.
     pub version: u32,
@@ -235,7 +235,7 @@ pub struct Action {
     pub instance: InstanceId,
     /// The parent action.
     pub parent: Option<ActionId>,
-    /// Why it exists.
+    /// The cause of the action.
     pub cause: Cause,
     /// The API that it came through.
     pub door: Door,
@@ -259,23 +259,23 @@ pub struct Action {
     pub owner: Option<EngineId>,
     /// The fence of that engine's claim.
     pub fence: Fence,
-    /// How often it was requeued after a failure.
+    /// The number of times that it was requeued after a failure.
     pub tries: u32,
     /// The earliest time of the next claim.
     pub not_before: Option<Timestamp>,
-    /// How long it may run, suspensions not counted.
+    /// The longest time that it may run, suspensions not counted.
     pub timeout: TimeSpan,
-    /// How long it was suspended so far.
+    /// The total time of its suspensions.
     pub suspended_for: TimeSpan,
-    /// When it was accepted.
+    /// The time of acceptance.
     pub created_at: Timestamp,
-    /// When an engine first claimed it.
+    /// The time when an engine first claimed it.
     pub started_at: Option<Timestamp>,
-    /// When its intent was committed.
+    /// The time when its intent was committed.
     pub applied_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time of its end.
     pub ended_at: Option<Timestamp>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
 }
 

@@ -84,7 +84,7 @@ impl std::str::FromStr for GivenApp {
 const LONGEST_NAME: usize = 253;
 
 string_enum! {
-    /// What was last observed of an app.
+    /// The last observation of an app.
     stored AppState, "state of an app" {
         /// It exists and wants to run.
         Running = "running",
@@ -100,7 +100,7 @@ string_enum! {
 pub struct Process {
     /// Its id.
     pub pid: u32,
-    /// When it was started, in clock ticks after the boot.
+    /// The time when it was started, in clock ticks after the boot.
     pub start_time: u64,
     /// The id of the host's boot.
     pub boot_id: String,
@@ -114,7 +114,7 @@ pub struct Process {
 pub struct App {
     /// Its id.
     pub id: AppId,
-    /// Where it runs.
+    /// The provider instance.
     pub instance: InstanceId,
     /// Its namespace.
     pub namespace: String,
@@ -126,21 +126,21 @@ pub struct App {
     pub uid: String,
     /// The tenant.
     pub project: String,
-    /// Who registered it.
+    /// The user who registered it.
     pub owner: Owner,
     /// The process, of a command on the host of its server.
     pub process: Option<Process>,
-    /// When its lease lapses, of a command on another host.
+    /// The time when its lease lapses, of a command on another host.
     pub lease_until: Option<Timestamp>,
     /// The name of the cluster that its drivers use, recorded before that cluster is created.
     pub cluster_name: String,
     /// That cluster, once it was created.
     pub cluster_id: Option<ClusterId>,
-    /// What was last observed.
+    /// The last observation.
     pub state: AppState,
-    /// When it was registered.
+    /// The time when it was registered.
     pub created_at: Timestamp,
-    /// When it was observed to be gone.
+    /// The time when it was observed to be gone.
     pub ended_at: Option<Timestamp>,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Display for AppIdentity {
 }
 
 impl App {
-    /// What it is known by.
+    /// The identity.
     pub fn identity(&self) -> AppIdentity {
         AppIdentity {
             namespace: self.namespace.clone(),
@@ -251,12 +251,12 @@ impl fmt::Display for EphemeralMark {
     }
 }
 
-/// How long apps may be gone, and how long the lease of a command on another host is.
+/// The grace period of apps that are gone, and the lease of a command on another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppTimes {
-    /// How long an app has to be gone before its clusters are deleted.
+    /// The time after the end of an app until its clusters are deleted.
     pub grace: TimeSpan,
-    /// How long a lease is.
+    /// The duration of a lease.
     pub lease: TimeSpan,
 }
 

@@ -1,4 +1,4 @@
-//! Which workers are removed first when a cluster shrinks.
+//! The choice of workers to remove when a cluster shrinks.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// How to choose among workers of equal health.
+    /// The choice among workers of equal health.
     Criterion, "deletion criterion" {
         /// The oldest first.
         OldestFirst = "OLDEST_FIRST",
@@ -28,9 +28,9 @@ pub struct Candidate {
     pub id: NodeId,
     /// In ERROR or WARNING, or tainted.
     pub unhealthy: bool,
-    /// When it first worked.
+    /// The time when it first worked.
     pub created_at: Option<Timestamp>,
-    /// When its profile was created.
+    /// The time when its profile was created.
     pub profile_created_at: Timestamp,
 }
 

@@ -23,7 +23,7 @@ pub struct Capacity {
 pub struct Demand {
     /// One of them in messages: `the head`, `a worker`.
     pub subject: String,
-    /// How many there should be.
+    /// The desired number.
     pub count: u32,
     /// What each requests; absent amounts are left to the provider.
     pub shape: Shape,
@@ -42,7 +42,7 @@ pub fn demands(cluster: &Cluster, recipe: &ClusterRecipe) -> Vec<Demand> {
 }
 
 impl Capacity {
-    /// Why one node does not fit the machine; none if it fits.
+    /// The reason why one node does not fit the machine; none if it fits.
     pub fn refusal(&self, Demand { subject, shape, .. }: &Demand) -> Option<String> {
         let mut requested_amounts = Vec::new();
         let mut available_amounts = Vec::new();
@@ -62,7 +62,8 @@ impl Capacity {
         })
     }
 
-    /// Why all of them together exceed what other clusters leave of the machine, with the arithmetic; none if they fit.
+    /// The reason why all of them together exceed what other clusters leave of the machine, with the arithmetic; none
+    /// if they fit.
     pub fn exceeded(&self, demands: &[Demand], others: &[Demand]) -> Option<String> {
         let excess = |resource: &Resource| {
             let (sum, taken) = (resource.sum(demands), resource.sum(others));

@@ -16,7 +16,7 @@ use crate::ids::NodeId;
 
 pub use cluster::{AddNodes, Check, PolicyChange, RemoveNodes, ReplaceNodes, ResizeGroup, Scale};
 pub use node::{NewMember, NodeUpdate, OperateNodes, Recovery};
-pub use update::{ClusterUpdate, GroupChange, MapChange, NodeChange};
+pub use update::{ClusterUpdate, GroupChange, MapChange, NodeChange, RestartScope};
 
 /// A change of a cluster or node.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,6 +13,7 @@ use crate::principal::Owner;
 use crate::profile::{Profile, ProfileType};
 use crate::recipe::{GivenRecipe, NodeRecipe};
 use crate::shape::Shape;
+use crate::software::SoftwareVersions;
 use crate::string_enum::string_enum;
 use crate::time::{TimeSpan, Timestamp};
 use crate::unknown_fields::UnknownFields;
@@ -127,7 +128,7 @@ impl ClusterStatus {
 pub struct WorkerGroup {
     /// Its name, unique in the cluster.
     pub name: String,
-    /// How many there should be.
+    /// The desired number.
     pub desired: u32,
     /// Fewer are an error.
     pub min: u32,
@@ -157,11 +158,11 @@ pub struct Cluster {
     pub name: String,
     /// Its DNS-safe name, for objects.
     pub object_name: String,
-    /// Where on Kubernetes, or a label locally.
+    /// The namespace on Kubernetes, or a label for local clusters.
     pub namespace: String,
     /// The tenant.
     pub project: String,
-    /// Where its nodes run.
+    /// The provider instance of its nodes.
     pub instance: InstanceId,
     /// Its owner.
     pub owner: Owner,
@@ -181,9 +182,9 @@ pub struct Cluster {
     pub groups: Vec<WorkerGroup>,
     /// Its status.
     pub status: ClusterStatus,
-    /// Why.
+    /// The reason.
     pub status_reason: String,
-    /// How long its actions may run.
+    /// The longest time that its actions may run.
     pub timeout: TimeSpan,
     /// Its idle timeout and lifetime.
     pub limits: Limits,
@@ -213,13 +214,13 @@ pub struct Cluster {
     pub next_index: u32,
     /// The summary of the last observation.
     pub observed: ObservedSummary,
-    /// When it was stored.
+    /// The time when the row was created.
     pub init_at: Timestamp,
-    /// When its creation succeeded.
+    /// The time when its creation succeeded.
     pub created_at: Option<Timestamp>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
-    /// When it was deleted.
+    /// The time when it was deleted.
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -288,7 +289,7 @@ impl Cluster {
             && self.groups.iter().all(same)
     }
 
-    /// How many workers there should be.
+    /// The desired number of workers.
     pub fn desired(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))
     }
@@ -354,10 +355,16 @@ pub struct ObservedSummary {
     /// The templates of its groups' workers, as last observed on that object.
     #[serde(rename = "made", skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, WorkerTemplate>,
+    /// The names of the nodes that run with an older recipe until they are restarted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outdated: Vec<String>,
     /// The version of the last external event that was imported.
     #[serde(rename = "heard", skip_serializing_if = "is_zero")]
     pub last_external_event: u64,
-    /// When it was observed.
+    /// The versions of what its head runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions: Option<Box<SoftwareVersions>>,
+    /// The time when it was observed.
     pub at: Option<Timestamp>,
     /// Fields of a newer version.
     #[serde(flatten)]

@@ -31,7 +31,7 @@ pub struct ComputeTemplate {
     pub uid: String,
     /// Its amounts.
     pub spec: TemplateSpec,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ pub struct TemplateSpec {
     pub unknown: UnknownFields,
 }
 
-/// Why a template was refused.
+/// The reason why a template was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTemplate {
     /// No name.
@@ -84,7 +84,7 @@ pub enum InvalidTemplate {
     MemoryUnit {
         /// Amount and unit.
         given: String,
-        /// What is wrong with them.
+        /// The problem.
         why: InvalidQuantity,
     },
     /// Anything else.

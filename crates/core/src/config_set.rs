@@ -22,23 +22,23 @@ const LONGEST_NAME: usize = 253;
 /// Values of a cluster, of one set or of one request. An absent value is taken from below.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigValues {
-    /// What runs on it.
+    /// The framework.
     pub framework: Option<Framework>,
-    /// How many masters, or heads, there are.
+    /// The number of masters or heads.
     pub masters: Option<i64>,
-    /// How many workers there are.
+    /// The number of workers.
     pub workers: Option<i64>,
     /// The image of its nodes; an empty one takes that of the sets below away.
     pub image: Option<String>,
     /// The image, if it is a Spark cluster. It goes before `image` of the same set.
     pub spark_image: Option<String>,
-    /// What each worker is given.
+    /// The resources of each worker.
     pub shape: Option<ConfiguredShape>,
     /// What only clusters of Spark have; an empty name takes that of the sets below away.
     pub spark: SparkRecipe,
 }
 
-/// What each worker is given.
+/// The resources of each worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfiguredShape {
     /// The name of a shape.
@@ -47,7 +47,7 @@ pub enum ConfiguredShape {
     Amounts(Box<Shape>),
 }
 
-/// Why a cluster cannot be configured.
+/// The reason why a cluster cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid cluster configuration, error: {0}")]
 pub struct InvalidConfig(#[from] pub ConfigFault);
@@ -78,7 +78,7 @@ pub enum ConfigFault {
     WorkerCount,
 }
 
-/// Why an explicit value is refused, in messages that existing scripts compare.
+/// The reason why an explicit value is refused, in messages that existing scripts compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what is expected")]
 pub enum InvalidFlag {

@@ -5,7 +5,7 @@
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How an app ended, as its driver says.
+    /// The end of an app, as its driver reports it.
     AppStatus, "app-status" {
         /// The command came to its end.
         Completed = "completed",
@@ -14,16 +14,16 @@ string_enum! {
     }
 }
 
-/// What a deletion on behalf of an app says.
+/// The request to delete a cluster on behalf of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverEnd {
-    /// How the driver ended.
+    /// The end of the driver.
     pub status: AppStatus,
     /// The exit status of its command, which matters to Jobs; absent is unknown.
     pub exit_code: Option<i32>,
 }
 
-/// What is known of the mark of a cluster.
+/// The state of a cluster's ephemeral mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkState {
     /// It has none: the cluster is shared.
@@ -54,9 +54,9 @@ pub enum AppStanding {
 /// The progress of a Job that has neither completed nor failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobProgress {
-    /// How many of its pods have to succeed; absent is one.
+    /// The number of its pods have to succeed; absent is one.
     pub completions: Option<u32>,
-    /// How many have.
+    /// The number that have succeeded.
     pub succeeded: u32,
 }
 
@@ -93,7 +93,7 @@ impl LeaveRule {
     }
 }
 
-/// What becomes of the cluster.
+/// The decision about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is deleted.

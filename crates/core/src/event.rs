@@ -9,7 +9,7 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// How much an event matters.
+    /// The level of an event.
     stored Level, "event level" {
         /// Details.
         Debug = "DEBUG",
@@ -25,7 +25,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What kind of object an event is about.
+    /// The kind of an event's object.
     stored ObjectKind, "object kind" {
         /// A cluster.
         Cluster = "CLUSTER",
@@ -41,9 +41,9 @@ string_enum! {
 pub struct Event {
     /// Its id.
     pub id: EventId,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// How much it matters.
+    /// The level.
     pub level: Level,
     /// The kind of object.
     pub object_kind: ObjectKind,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is not an id: a UUID such as 0190f3a2-7b1c-7d4e-8f00-1234567890ab is expected")]
 pub struct InvalidId {
-    /// What was given.
+    /// The given value.
     pub given: String,
 }
 
@@ -85,6 +85,8 @@ typed_id! {
     ImageTemplateId,
     /// A workload that uses clusters.
     AppId,
+    /// A command that runs beside a cluster.
+    JobId,
 }
 
 /// The provider whose nodes are processes of the server's user.

@@ -51,7 +51,7 @@ pub struct ImageTemplate {
     pub image: String,
     /// The build.
     pub task: Task,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -90,7 +90,7 @@ pub struct ImageSpec {
     pub unknown: UnknownFields,
 }
 
-/// Why an image template is refused.
+/// The reason why an image template is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidImageTemplate {
     /// No name.

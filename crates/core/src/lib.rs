@@ -1,6 +1,10 @@
-//! Muster's types and pure rules.
+//! The types of the domain and the rules that need nothing else: ids, quantities, clusters, nodes, actions, policies.
 //!
-//! Nothing here does I/O, reads a clock or is async: the same inputs give the same answer.
+//! Nothing here does I/O, reads a clock or is async: the same inputs give the same result. What a cluster looks like after
+//! a change is decided in `muster-engine`, and what a caller may do in `muster-service`.
+//!
+//! Begin reading at [`cluster`] and [`node`] (intent and observation), [`change`] (what a caller can request) and
+//! [`action`] (the recorded execution of a change).
 
 pub mod action;
 pub mod app;
@@ -16,7 +20,9 @@ pub mod ephemeral;
 pub mod event;
 pub mod ids;
 pub mod image_template;
+pub mod job;
 pub mod limits;
+pub mod machine;
 pub mod membership;
 pub mod node;
 pub mod placement;
@@ -33,6 +39,7 @@ pub mod restart;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod shape;
+pub mod software;
 pub mod spec;
 pub mod status;
 pub mod string_enum;
@@ -40,3 +47,4 @@ pub mod task;
 pub mod tier;
 pub mod time;
 pub mod unknown_fields;
+pub mod usage;

@@ -9,10 +9,10 @@ use crate::time::{TimeSpan, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// How long it may be idle.
+    /// The longest time that it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<TimeSpan>,
-    /// How long it may exist.
+    /// The longest time that it may exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<TimeSpan>,
 }
@@ -21,10 +21,10 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsChange {
-    /// How long the cluster may be unused; null lifts the limit.
+    /// The longest time that the cluster may be unused; null lifts the limit.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub idle_timeout: Option<Option<TimeSpan>>,
-    /// How long the cluster may exist; null lifts the limit.
+    /// The longest time that the cluster may exist; null lifts the limit.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub max_lifetime: Option<Option<TimeSpan>>,
 }
@@ -53,9 +53,9 @@ impl LimitsChange {
 pub struct ExpiryState {
     /// Since when it reports to be idle; absent while something runs, or while this is unknown.
     pub idle_since: Option<Timestamp>,
-    /// When its users were last warned of the idle timeout.
+    /// The time when its users were last warned of the idle timeout.
     pub idle_warned_at: Option<Timestamp>,
-    /// When its users were last warned of the end of its lifetime.
+    /// The time when its users were last warned of the end of its lifetime.
     pub lifetime_warned_at: Option<Timestamp>,
 }
 
@@ -94,7 +94,7 @@ pub fn notice(limit: TimeSpan) -> TimeSpan {
 }
 
 impl Cluster {
-    /// When its lifetime ends. It counts from the end of the creation; if that failed, from the request.
+    /// The time when its lifetime ends. It counts from the end of the creation; if that failed, from the request.
     pub fn lifetime_ends_at(&self) -> Option<Timestamp> {
         if self.created_at.is_none() && self.status.is_transitional() {
             return None;
@@ -114,7 +114,7 @@ impl Cluster {
         settled.then(|| idle.max(begun).max(self.updated_at.unwrap_or(begun)))
     }
 
-    /// When its idle timeout is reached, if it stays unused.
+    /// The time when its idle timeout is reached, if it stays unused.
     pub fn idle_ends_at(&self) -> Option<Timestamp> {
         Some(self.unused_since()?.after(self.limits.idle_timeout?))
     }

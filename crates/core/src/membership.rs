@@ -6,10 +6,10 @@ use crate::node::{Node, NodeStatus};
 use crate::profile::ProfileType;
 use crate::spec::listed;
 
-/// Why a head cannot be removed alone.
+/// The reason why a head cannot be removed alone.
 pub const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
 
-/// Why workers of a type cannot become orphans.
+/// The reason why workers of a type cannot become orphans.
 pub fn cannot_leave(kind: &ProfileType) -> String {
     format!("workers of {kind} cannot leave; pass destroy_after_deletion")
 }
@@ -26,7 +26,7 @@ pub struct RequestedNode<'a> {
     pub node: Option<(&'a Node, &'a ProfileType)>,
 }
 
-/// Why these cannot be added to a cluster: all reasons, a line each; none if they can.
+/// The reason why these cannot be added to a cluster: all reasons, a line each; none if they can.
 pub fn cannot_add(cluster: &Cluster, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let kind = &cluster.profile_type;
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(nodes, wrong);
@@ -40,7 +40,7 @@ pub fn cannot_add(cluster: &Cluster, nodes: &[RequestedNode<'_>]) -> Option<Stri
     all(lines)
 }
 
-/// Why these cannot be removed from a cluster: all reasons, a line each; none if they can.
+/// The reason why these cannot be removed from a cluster: all reasons, a line each; none if they can.
 pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let strangers = ids(nodes, &|node, _| node.cluster_id != Some(cluster));
     all([
@@ -51,7 +51,7 @@ pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<
     ])
 }
 
-/// Why members cannot be replaced by these: all reasons, a line each; none if they can.
+/// The reason why members cannot be replaced by these: all reasons, a line each; none if they can.
 pub fn cannot_replace(
     cluster: &Cluster,
     old: &[RequestedNode<'_>],

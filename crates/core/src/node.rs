@@ -56,7 +56,7 @@ pub struct Node {
     pub id: NodeId,
     /// The cluster it is a member of.
     pub cluster_id: Option<ClusterId>,
-    /// Where it runs.
+    /// The provider instance.
     pub instance: InstanceId,
     /// The group it is in; the head and orphans are in none.
     pub group: Option<String>,
@@ -78,7 +78,7 @@ pub struct Node {
     pub user: String,
     /// Its status.
     pub status: NodeStatus,
-    /// Why.
+    /// The reason.
     pub status_reason: String,
     /// Removed before others.
     pub tainted: bool,
@@ -92,11 +92,11 @@ pub struct Node {
     pub incarnation: i64,
     /// Its recent starts, within the window of the budget.
     pub starts: Vec<Timestamp>,
-    /// When it was stored.
+    /// The time when the row was created.
     pub init_at: Timestamp,
-    /// When it first worked.
+    /// The time when it first worked.
     pub created_at: Option<Timestamp>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
 }
 
@@ -105,6 +105,9 @@ pub const START_BUDGET: usize = 3;
 
 /// The key in a node's data that records a loss for which nothing was done yet.
 const HEALING_DUE: &str = "healing_due";
+
+/// The key in a node's data that records an older recipe than its cluster's.
+const OUTDATED: &str = "outdated";
 
 /// The key in a node's data that has the identity of the member that an operator created.
 pub const MEMBER: &str = "member";
@@ -165,13 +168,27 @@ impl Node {
         }
     }
 
+    /// Whether it runs with an older recipe than its cluster's, until it is restarted.
+    pub fn is_outdated(&self) -> bool {
+        self.data.contains_key(OUTDATED)
+    }
+
+    /// Records whether it runs with an older recipe than its cluster's.
+    pub fn set_outdated(&mut self, outdated: bool) {
+        if outdated {
+            self.data.insert(OUTDATED.to_owned(), Value::Bool(true));
+        } else {
+            self.data.remove(OUTDATED);
+        }
+    }
+
     /// Identifies its pod or process: another one in its place has another UID.
     pub fn member_uid(&self) -> Option<String> {
         let uid = self.data.get(MEMBER).and_then(|member| member.get("uid")?.as_str());
         uid.map(str::to_owned).or_else(|| self.physical_id.clone())
     }
 
-    /// When its pod or process was created, if known.
+    /// The time when its pod or process was created, if known.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.data.get(STARTED_AT).and_then(Value::as_i64).map(Timestamp::from_micros)
     }
@@ -186,7 +203,7 @@ impl Node {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
     }
 
-    /// When it may be started once more, if it may not now.
+    /// The time when it may be started once more, if it may not now.
     pub fn next_start(&self, now: Timestamp) -> Timestamp {
         let counted = self.starts.iter().filter(|start| now.since(**start) < START_WINDOW);
         let mut counted: Vec<Timestamp> = counted.copied().collect();
@@ -195,8 +212,9 @@ impl Node {
         last_in_the_way.map_or(now, |start| start.after(START_WINDOW))
     }
 
-    /// Records a start, and drops those outside the window.
+    /// Records a start, from its cluster's present recipe, and drops those outside the window.
     pub fn record_start(&mut self, now: Timestamp) {
+        self.set_outdated(false);
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
         self.set_started_at(now);
@@ -234,7 +252,7 @@ pub enum Observation {
     },
     /// It has exited.
     Exited {
-        /// How it exited.
+        /// The exit.
         reason: String,
     },
     /// It ended with its machine, which was restarted: it is recovered only on request.
@@ -243,7 +261,7 @@ pub enum Observation {
     Absent,
     /// Unknown now; changes nothing.
     Unknown {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

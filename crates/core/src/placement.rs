@@ -40,7 +40,7 @@ pub struct ServerGroup {
     /// Whether they do.
     #[serde(deserialize_with = "deserialize_stored")]
     pub policy: Affinity,
-    /// Which group it is.
+    /// The name of the group.
     pub id: String,
 }
 
@@ -54,7 +54,7 @@ string_enum! {
     }
 }
 
-/// What nodes are spread over.
+/// The domains over which nodes are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// Regions.
@@ -117,7 +117,7 @@ impl Axis {
         *slot = Some(name.to_owned());
     }
 
-    /// How many are in each of the shares.
+    /// The number that are in each of the shares.
     pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Placement>) -> Counts {
         let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
         for name in places.into_iter().filter_map(|place| self.of(place)) {

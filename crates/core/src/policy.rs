@@ -48,9 +48,9 @@ pub struct Policy {
     pub spec: Map<String, Value>,
     /// Data of its type.
     pub data: Map<String, Value>,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
 }
 
@@ -69,7 +69,7 @@ pub struct Binding {
     pub priority: i32,
     /// Data of its type.
     pub data: Map<String, Value>,
-    /// When it last acted.
+    /// The time when it last acted.
     pub last_op: Option<Timestamp>,
 }
 

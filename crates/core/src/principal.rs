@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::string_enum::{deserialize_stored_set, string_enum};
 
 string_enum! {
-    /// What a principal may do in its project.
+    /// The role of a principal in its project.
     stored Role, "role" {
         /// May read.
         Reader = "reader",
@@ -47,7 +47,7 @@ pub struct Principal {
     pub name: String,
     /// The tenant it acts in.
     pub project: String,
-    /// What it may do there.
+    /// The role there.
     #[serde(deserialize_with = "deserialize_stored_set")]
     pub roles: BTreeSet<Role>,
 }

@@ -23,7 +23,7 @@ pub struct ProfileType {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is not a type and its version, such as dask.cluster-1.0")]
 pub struct InvalidProfileType {
-    /// What was given.
+    /// The given value.
     pub given: String,
 }
 
@@ -87,9 +87,9 @@ pub struct Profile {
     pub metadata: Map<String, Value>,
     /// Created for one cluster, and deleted with it.
     pub implicit: bool,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
 }
 

@@ -10,13 +10,15 @@ pub struct TypeInfo {
     pub name: &'static str,
     /// `1.0`.
     pub version: &'static str,
-    /// What its properties may be.
+    /// The schema of its properties.
     pub schema: Schema,
 }
 
 /// The recipe of a head or of workers.
 pub(crate) const NODE: Schema = Schema(&[
     ("shape", Property::string("The name of a shape.")),
+    ("machine_group", Property::string("The machine group of Kubernetes whose slots it takes.")),
+    ("machine_type", Property::string("The machine type of that group, in place of a shape.")),
     ("cpu", Property::string("Processors, such as 2 or 500m.")),
     ("memory", Property::string("Memory, such as 4Gi.")),
     ("gpu", Property::integer("Whole accelerators.")),
@@ -140,10 +142,15 @@ pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("version", Property::string("The version of the framework.")),
     ("image", Property::string("The image, or the Python environment of local processes.").updatable()),
     ("image_template", Property::string("The image template to be used instead.").updatable()),
+    ("working_dir", Property::string("The folder in which local processes run.")),
     ("head", Property::map("How the head is made.", NODE).updatable()),
     ("worker", Property::map("How workers are made.", NODE).updatable()),
     ("autoscaler", Property::map("The autoscaler in the cluster, on Kubernetes.", AUTOSCALER)),
     ("ingress", Property::boolean("Whether an Ingress leads to the head, on Kubernetes.")),
+    (
+        "token",
+        Property::boolean("Whether Ray asks for a token, on Kubernetes; otherwise wherever its version can."),
+    ),
     ("service_annotations", Property::free_map("Annotations of the head's Service, on Kubernetes.")),
     ("spark", Property::map("What only clusters of Spark have.", SPARK)),
     ("idle_timeout", Property::integer("Seconds without use after which it is stopped.").updatable()),

@@ -16,15 +16,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use self::read::{Measure, read};
 
-/// Why a quantity was refused.
+/// The reason why a quantity was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuantity {
     /// Neither a number nor a number with a known suffix.
     #[error("'{given}' is not an amount of {of}: {expected} is expected")]
     Malformed {
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What it should measure.
+        /// The measured resource.
         of: &'static str,
         /// Examples of what is accepted.
         expected: &'static str,
@@ -32,9 +32,9 @@ pub enum InvalidQuantity {
     /// A number that does not fit.
     #[error("'{given}' is too large an amount of {of}")]
     TooLarge {
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What it should measure.
+        /// The measured resource.
         of: &'static str,
     },
 }

@@ -10,7 +10,7 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// How a receiver is triggered.
+    /// The trigger of a receiver.
     stored ReceiverKind, "receiver type" {
         /// By a request to its address.
         Webhook = "webhook",
@@ -26,7 +26,7 @@ pub struct Receiver {
     pub id: ReceiverId,
     /// Its name.
     pub name: String,
-    /// How it is triggered.
+    /// The trigger.
     pub kind: ReceiverKind,
     /// The tenant.
     pub project: String,
@@ -40,8 +40,8 @@ pub struct Receiver {
     pub actor: Map<String, Value>,
     /// The action's inputs, unless the trigger gives others.
     pub params: Map<String, Value>,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
 }

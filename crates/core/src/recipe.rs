@@ -6,6 +6,7 @@ mod pod;
 mod spark;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,7 +43,7 @@ pub struct ClusterRecipe {
     /// The flavor of its objects on Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
-    /// Where on Kubernetes.
+    /// The namespace on Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The framework's version.
@@ -54,6 +55,9 @@ pub struct ClusterRecipe {
     /// The image template to be used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_template: Option<String>,
+    /// The folder in which its nodes run, on the local provider; otherwise each has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
     /// The head.
     #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
     pub head: NodeRecipe,
@@ -66,10 +70,13 @@ pub struct ClusterRecipe {
     /// Whether an Ingress leads to the head, on Kubernetes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ingress: bool,
+    /// Whether Ray asks its clients for a token, on Kubernetes; otherwise wherever its version can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<bool>,
     /// Annotations of the Service of the head, on Kubernetes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub service_annotations: BTreeMap<String, String>,
-    /// What only clusters of Spark have.
+    /// The settings of Spark clusters.
     #[serde(skip_serializing_if = "SparkRecipe::is_empty")]
     pub spark: SparkRecipe,
     /// Seconds without use after which it is stopped.
@@ -90,6 +97,12 @@ pub struct NodeRecipe {
     /// The name of a shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
+    /// The machine group whose slots it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_group: Option<String>,
+    /// The machine type of that group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_type: Option<String>,
     /// Cpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
@@ -99,7 +112,7 @@ pub struct NodeRecipe {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
-    /// What it may use at most.
+    /// The limits.
     #[serde(skip_serializing_if = "UpperLimits::is_empty")]
     pub limits: UpperLimits,
     /// The resource that accelerators are requested by.
@@ -120,10 +133,10 @@ pub struct NodeRecipe {
     /// The image template to be used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_template: Option<String>,
-    /// What is added to the environment.
+    /// Additional environment variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What is added to the start command.
+    /// Additional arguments of the start command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Additions to its pod on Kubernetes.
@@ -222,6 +235,8 @@ impl NodeRecipe {
             if has_image { (self.image, self.image_template) } else { (other.image, other.image_template) };
         let completed = Self {
             shape: self.shape.or(other.shape),
+            machine_group: self.machine_group.or(other.machine_group),
+            machine_type: self.machine_type.or(other.machine_type),
             image,
             image_template,
             env,
@@ -290,7 +305,13 @@ impl ClusterRecipe {
         for node in [recipe.head(), recipe.workers(None)] {
             node.shape().check().map_err(|error| error.to_string())?;
         }
-        Ok(recipe)
+        let is_possible = |folder: &String| Path::new(folder).is_absolute() && !folder.contains('\0');
+        match recipe.working_dir.as_ref().filter(|folder| !is_possible(folder)) {
+            Some(folder) => {
+                Err(format!("working_dir {folder:?} is not possible: an absolute path is expected"))
+            }
+            None => Ok(recipe),
+        }
     }
 
     fn read(properties: Map<String, Value>) -> Result<Self, String> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// What the number of a resize means.
+    /// The meaning of the number of a resize.
     AdjustmentType, "adjustment type" {
         /// The size itself.
         ExactCapacity = "EXACT_CAPACITY",
@@ -21,7 +21,7 @@ string_enum! {
 /// A number and what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Adjustment {
-    /// What the number means.
+    /// The meaning of the number.
     #[serde(rename = "adjustment_type")]
     pub kind: AdjustmentType,
     /// The number.
@@ -156,7 +156,7 @@ pub struct Sizes {
     pub max: Option<u32>,
 }
 
-/// Why a size is refused, in messages that existing clients compare.
+/// The reason why a size is refused, in messages that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum ResizeError {

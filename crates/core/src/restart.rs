@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::Action;
 use crate::time::Timestamp;
 
-/// How long a head may take to end when it is restarted, in seconds.
+/// The longest time that a head may take to end when it is restarted, in seconds.
 pub const HEAD_GRACE: u32 = 20;
 
 /// The head that a restart replaces.

@@ -5,11 +5,13 @@ use uuid::Uuid;
 
 use crate::action::{Action, ActionKind, Target};
 use crate::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
-use crate::ids::{ActionId, ClusterId, InstanceId, NodeId, ProfileId};
+use crate::ids::{ActionId, ClusterId, InstanceId, JobId, NodeId, ProfileId, TaskId};
+use crate::job::{Job, JobSpec};
 use crate::node::Node;
 use crate::principal::{Door, Principal, Role};
 use crate::profile::{Profile, ProfileType};
 use crate::shape::Shape;
+use crate::task::{Task, TaskKind};
 use crate::time::Timestamp;
 
 /// A member of the project `demo`.
@@ -23,9 +25,30 @@ pub fn principal() -> Principal {
     }
 }
 
-/// Where sample nodes run.
+/// The provider instance of sample nodes.
 pub fn instance() -> InstanceId {
     InstanceId::new("simulated", "sample")
+}
+
+/// A job that was submitted on the cluster.
+pub fn job() -> Job {
+    let cluster = cluster(1, 0, None);
+    let id = Uuid::from_u128(0x10b);
+    Job {
+        id: JobId::from_uuid(id),
+        namespace: "demo".to_owned(),
+        name: "job-1".to_owned(),
+        project: cluster.project,
+        owner: principal().as_owner(),
+        instance: instance(),
+        cluster_id: cluster.id,
+        cluster_name: cluster.name,
+        owns_cluster: false,
+        spec: JobSpec::default(),
+        stopped_by: None,
+        task: Task::new(TaskId::from_uuid(id), TaskKind::Job, instance(), "demo", Timestamp::default()),
+        created_at: Timestamp::default(),
+    }
 }
 
 /// A cluster of one group without a head.

@@ -114,7 +114,7 @@ const MOST_ENTRIES: usize = 100;
 const OPERATORS: &[&str] = &["", "Equal", "Exists"];
 const EFFECTS: &[&str] = &["", "NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Why a shape was refused.
+/// The reason why a shape was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShape {
     /// One of its amounts is invalid.
@@ -139,7 +139,7 @@ pub enum InvalidShape {
         resource: &'static str,
         /// The limit.
         limit: String,
-        /// What a node is given.
+        /// The resources of a node.
         amount: String,
     },
     /// A name that no resource can have.
@@ -152,7 +152,7 @@ pub enum InvalidShape {
     Toleration {
         /// The key of the taint.
         key: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// A text that no log or list can show.
@@ -168,7 +168,7 @@ pub enum InvalidShape {
     TooMany {
         /// Of what.
         what: &'static str,
-        /// How many.
+        /// The number.
         count: usize,
     },
 }

@@ -63,7 +63,7 @@ enum Literal {
     EmptyMap,
 }
 
-/// Why a specification is refused, in messages that existing clients compare.
+/// The reason why a specification is refused, in messages that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum SpecError {

@@ -43,7 +43,7 @@ macro_rules! string_enum {
     };
 }
 
-/// What both forms of [`string_enum`] have.
+/// The common part of both forms of [`string_enum`].
 macro_rules! string_enum_impls {
     ($name:ident, $what:literal { $($value:ident = $text:literal),+ } { $($unknown:pat => $unknown_text:expr)? }) => {
         impl $name {
@@ -105,9 +105,9 @@ pub(crate) use {string_enum, string_enum_impls};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is no {what}: one of {known} is expected")]
 pub struct UnknownVariant {
-    /// What was given.
+    /// The given value.
     pub given: String,
-    /// What it should have been.
+    /// The accepted values.
     pub what: &'static str,
     /// The strings that are known.
     pub known: String,

@@ -12,6 +12,8 @@ string_enum! {
     TaskKind, "task kind" {
         /// An image is built from its template.
         ImageBuild = "IMAGE_BUILD",
+        /// The command of a job runs.
+        Job = "JOB",
     }
 }
 
@@ -45,29 +47,29 @@ pub struct Task {
     pub id: TaskId,
     /// Its work.
     pub kind: TaskKind,
-    /// Where the work is done.
+    /// The provider instance that does the work.
     pub instance: InstanceId,
     /// The tenant.
     pub project: String,
-    /// What the work is done with.
+    /// The inputs.
     pub inputs: Value,
-    /// What came out.
+    /// The outputs.
     pub outputs: Value,
     /// Its status.
     pub status: TaskStatus,
-    /// Why.
+    /// The reason.
     pub status_reason: String,
     /// The engine that runs it.
     pub owner: Option<EngineId>,
     /// Drawn when that engine took it; nothing is written with an older one.
     pub fence: Fence,
-    /// How often it was tried.
+    /// The number of attempts.
     pub tries: u32,
-    /// When it was created.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it was first begun.
+    /// The time when it was first begun.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time of its end.
     pub ended_at: Option<Timestamp>,
 }
 

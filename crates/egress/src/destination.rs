@@ -1,4 +1,4 @@
-//! The host of a URL, and whether the server may connect to it.
+//! The check of URLs and resolved addresses against the rule.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -6,52 +6,52 @@ use std::sync::Arc;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::rule::Rule;
+use crate::rule::EgressRule;
 
-/// Why nothing is sent to a URL.
+/// The reason why no request is sent to a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
-    /// It cannot be called at all.
+pub(crate) enum EgressRefused {
+    /// The text is no URL that can be requested.
     #[error(
         "'{0}' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
     )]
     NoUrl(String),
-    /// The rule forbids it.
+    /// The rule forbids the address.
     #[error("this server does not connect to {host} ({address}): an admin can allow that by 'egress_allow'")]
     Closed { host: String, address: IpAddr },
 }
 
 /// The URL, if it can be called and does not name a forbidden address; a host name is checked when it is resolved.
-pub(crate) fn admit(rule: &Rule, text: &str) -> Result<Url, Refused> {
+pub(crate) fn admit(rule: &EgressRule, text: &str) -> Result<Url, EgressRefused> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let no_url = || Refused::NoUrl(without_secrets(text));
+    let no_url = || EgressRefused::NoUrl(without_secrets(text));
     let url = url.ok_or_else(no_url)?;
     let host = url.host_str().ok_or_else(no_url)?;
     match host.trim_start_matches('[').trim_end_matches(']').parse() {
-        Ok(address) if !rule.allows(address) => Err(Refused::Closed { host: host.to_owned(), address }),
+        Ok(address) if !rule.allows(address) => Err(EgressRefused::Closed { host: host.to_owned(), address }),
         _ => Ok(url),
     }
 }
 
 /// The origin of a URL, for messages: its path may be secret.
-pub(crate) fn place(url: &Url) -> String {
+pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
 /// The part of a text that is no URL which messages may show.
 fn without_secrets(text: &str) -> String {
     const SHOWN: usize = 40;
-    let behind = text.rsplit('@').next().unwrap_or_default();
-    behind.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN).collect()
+    let host = text.rsplit('@').next().unwrap_or_default();
+    host.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN).collect()
 }
 
 /// Resolves names, and returns only addresses that the rule allows. The client connects to just these: the name is not
 /// resolved a second time.
-pub(crate) struct Guard {
-    pub(crate) rule: Arc<Rule>,
+pub(crate) struct GuardedResolver {
+    pub(crate) rule: Arc<EgressRule>,
 }
 
-impl Resolve for Guard {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let rule = Arc::clone(&self.rule);
         Box::pin(async move {
@@ -60,7 +60,7 @@ impl Resolve for Guard {
             let (open, closed): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|address| rule.allows(address.ip()));
             match closed.first().filter(|_| open.is_empty()) {
-                Some(address) => Err(Refused::Closed { host, address: address.ip() }.into()),
+                Some(address) => Err(EgressRefused::Closed { host, address: address.ip() }.into()),
                 None => Ok(Box::new(open.into_iter()) as Addrs),
             }
         })
@@ -81,10 +81,10 @@ mod tests {
     #[case("https://[::1]/")]
     #[case("http://[::ffff:127.0.0.1]:80/")]
     #[case("http://user:secret@169.254.169.254/latest/meta-data")]
-    fn an_address_is_known_however_it_is_written(#[case] url: &str) {
-        let refused = admit(&Rule::new(&[], &[], false), url).unwrap_err();
-        assert!(matches!(refused, Refused::Closed { .. }), "{refused}");
-        assert!(admit(&Rule::new(&[], &[], true), url).is_ok());
+    fn an_address_is_recognized_in_every_notation(#[case] url: &str) {
+        let refused = admit(&EgressRule::new(&[], &[], false), url).unwrap_err();
+        assert!(matches!(refused, EgressRefused::Closed { .. }), "{refused}");
+        assert!(admit(&EgressRule::new(&[], &[], true), url).is_ok());
         assert!(!refused.to_string().contains("secret"), "{refused}");
     }
 
@@ -95,26 +95,26 @@ mod tests {
     #[case("example.org")]
     #[case("http://")]
     #[case("")]
-    fn only_the_web_is_called(#[case] url: &str) {
-        let refused = admit(&Rule::new(&[], &[], true), url).unwrap_err();
-        assert_eq!(refused, Refused::NoUrl(url.to_owned()));
+    fn only_http_urls_are_requested(#[case] url: &str) {
+        let refused = admit(&EgressRule::new(&[], &[], true), url).unwrap_err();
+        assert_eq!(refused, EgressRefused::NoUrl(url.to_owned()));
     }
 
     #[test]
-    fn what_is_told_of_a_url_holds_no_secrets() {
+    fn messages_about_urls_hold_no_secrets() {
         let url = Url::parse("https://ann:secret@example.org/secret?token=secret").unwrap();
-        assert_eq!(place(&url), "https://example.org");
+        assert_eq!(origin(&url), "https://example.org");
         assert_eq!(without_secrets("ann:secret@example.org?token=secret"), "example.org");
     }
 
     #[tokio::test]
-    async fn a_name_is_worth_what_its_addresses_are() {
-        let look_up = async |dev: bool| {
-            let guard = Guard { rule: Arc::new(Rule::new(&[], &[], dev)) };
+    async fn a_name_is_refused_if_its_addresses_are() {
+        let resolve = async |dev: bool| {
+            let guard = GuardedResolver { rule: Arc::new(EgressRule::new(&[], &[], dev)) };
             guard.resolve("localhost".parse().expect("a name")).await.map(Iterator::count)
         };
-        let refused = look_up(false).await.unwrap_err();
-        assert!(refused.downcast_ref::<Refused>().is_some(), "{refused}");
-        assert!(look_up(true).await.unwrap() > 0);
+        let refused = resolve(false).await.unwrap_err();
+        assert!(refused.downcast_ref::<EgressRefused>().is_some(), "{refused}");
+        assert!(resolve(true).await.unwrap() > 0);
     }
 }

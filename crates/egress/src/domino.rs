@@ -1,4 +1,4 @@
-//! Requests to Domino: who is calling, and which hardware tiers exist.
+//! Requests to Domino: the user behind credentials, and the hardware tiers.
 
 #[cfg(test)]
 mod tests;
@@ -24,14 +24,14 @@ use crate::{ClientError, client, read, reason};
 /// The header that API keys are sent in.
 const API_KEY: &str = "X-Domino-Api-Key";
 
-/// The longest time for an answer, with all attempts: the caller is answered within 5 s.
+/// The longest time for a request with all attempts: the caller has a response within 5 s.
 const WITHIN: Duration = Duration::from_millis(4_500);
 
 /// The longest time for one attempt.
 const ATTEMPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Requests that run at once.
-const AT_A_TIME: usize = 32;
+/// The number of requests that run at the same time.
+const CONCURRENT_REQUESTS: usize = 32;
 
 /// The pauses between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(300)];
@@ -44,17 +44,17 @@ const LARGEST_TIERS: usize = 16 << 20;
 pub struct Domino {
     base: String,
     client: Client,
-    turns: Semaphore,
+    permits: Semaphore,
     users: AnswerCache<Option<DominoUser>>,
     tiers: AnswerCache<Arc<[HardwareTier]>>,
 }
 
-/// What Domino answers to credentials.
-enum Answer {
-    /// It knows them.
+/// The response of Domino to credentials.
+enum DominoResponse {
+    /// The credentials are valid, and this is the body.
     Body(Value),
-    /// It does not know them.
-    Unknown,
+    /// The credentials are not valid.
+    InvalidCredentials,
 }
 
 impl Domino {
@@ -64,7 +64,7 @@ impl Domino {
         let client = client(|builder| builder.redirect(Policy::none()).timeout(ATTEMPT_WITHIN))?;
         let (users, tiers) = (AnswerCache::new(Arc::clone(&clock)), AnswerCache::new(clock));
         let base = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { base, client, turns: Semaphore::new(AT_A_TIME), users, tiers })
+        Ok(Self { base, client, permits: Semaphore::new(CONCURRENT_REQUESTS), users, tiers })
     }
 
     async fn get(
@@ -72,10 +72,10 @@ impl Domino {
         path: &str,
         credentials: &DominoCredentials,
         largest: usize,
-    ) -> Result<Answer, DominoUnavailable> {
+    ) -> Result<DominoResponse, DominoUnavailable> {
         let deadline = Instant::now() + WITHIN;
-        let Ok(Ok(_turn)) = timeout_at(deadline, self.turns.acquire()).await else {
-            return Err(DominoUnavailable("too many callers wait for Domino".to_owned()));
+        let Ok(Ok(_permit)) = timeout_at(deadline, self.permits.acquire()).await else {
+            return Err(DominoUnavailable("too many requests wait for Domino".to_owned()));
         };
         let mut pauses = PAUSES.into_iter();
         loop {
@@ -83,13 +83,13 @@ impl Domino {
             let (why, may_recover) = match attempt {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(failed)) => failed,
-                Err(_) => ("it took too long".to_owned(), false),
+                Err(_) => ("it did not respond in time".to_owned(), false),
             };
             match pauses.next().filter(|_| may_recover) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => {
-                    tracing::warn!(path, why, "Domino cannot be asked");
-                    return Err(DominoUnavailable(format!("Domino cannot be asked: {why}")));
+                    tracing::warn!(path, why, "a request to Domino failed");
+                    return Err(DominoUnavailable(format!("Domino is unavailable: {why}")));
                 }
             }
         }
@@ -101,7 +101,7 @@ impl Domino {
         path: &str,
         credentials: &DominoCredentials,
         largest: usize,
-    ) -> Result<Answer, (String, bool)> {
+    ) -> Result<DominoResponse, (String, bool)> {
         let (name, value) = match credentials {
             DominoCredentials::ApiKey(key) => (API_KEY, key),
             DominoCredentials::Authorization(value) => (header::AUTHORIZATION.as_str(), value),
@@ -110,15 +110,17 @@ impl Domino {
         let response: Response = request.send().await.map_err(|error| (reason(&error), true))?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Ok(Answer::Unknown),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                return Ok(DominoResponse::InvalidCredentials);
+            }
             status => {
                 let may_recover = matches!(status.as_u16(), 502..=504);
-                return Err((format!("it answered {status}"), may_recover));
+                return Err((format!("it responded with status {status}"), may_recover));
             }
         }
-        let body = read::at_most(response, largest).await.map_err(|error| (reason(&error), true))?;
+        let body = read::read_at_most(response, largest).await.map_err(|error| (reason(&error), true))?;
         let body = serde_json::from_slice(&body);
-        body.map(Answer::Body).map_err(|_| ("its answer is no JSON".to_owned(), false))
+        body.map(DominoResponse::Body).map_err(|_| ("its response is not JSON".to_owned(), false))
     }
 }
 
@@ -130,10 +132,11 @@ fn cache_key(credentials: &DominoCredentials) -> String {
     }
 }
 
-/// The user that a principal of Domino is; none for an anonymous one.
-fn user(principal: &Value) -> Result<Option<DominoUser>, DominoUnavailable> {
-    let garbage = |what: &str| DominoUnavailable(format!("Domino cannot be asked: its answer has no {what}"));
-    let principal = principal.as_object().ok_or_else(|| garbage("principal"))?;
+/// The user of a Domino principal; none for an anonymous one.
+fn parse_user(principal: &Value) -> Result<Option<DominoUser>, DominoUnavailable> {
+    let incomplete =
+        |what: &str| DominoUnavailable(format!("Domino is unavailable: its response has no {what}"));
+    let principal = principal.as_object().ok_or_else(|| incomplete("principal"))?;
     let flag = |key: &str| principal.get(key).and_then(Value::as_bool);
     let text = |key: &str| principal.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_anonymous = match principal.get("isAnonymous") {
@@ -145,7 +148,7 @@ fn user(principal: &Value) -> Result<Option<DominoUser>, DominoUnavailable> {
     }
     let (id, name) = (text("canonicalId"), text("canonicalName"));
     if id.is_empty() {
-        return Err(garbage("canonicalId"));
+        return Err(incomplete("canonicalId"));
     }
     let name = if name.is_empty() { id.clone() } else { name };
     Ok(Some(DominoUser { id, name, is_admin: flag("isAdmin") == Some(true) }))
@@ -162,8 +165,8 @@ impl DominoIdentity for Domino {
             return Ok(known);
         }
         let user = match self.get("/v4/auth/principal", credentials, LARGEST_PRINCIPAL).await? {
-            Answer::Body(principal) => user(&principal)?,
-            Answer::Unknown => None,
+            DominoResponse::Body(principal) => parse_user(&principal)?,
+            DominoResponse::InvalidCredentials => None,
         };
         self.users.put(&key, user.clone());
         Ok(user)
@@ -178,14 +181,14 @@ impl DominoTiers for Domino {
             return Ok(known);
         }
         let tiers = match self.get("/v4/hardwareTier", credentials, LARGEST_TIERS).await? {
-            Answer::Body(body) => body,
-            Answer::Unknown => {
+            DominoResponse::Body(body) => body,
+            DominoResponse::InvalidCredentials => {
                 let why = "Domino does not show its hardware tiers to this caller";
                 return Err(DominoUnavailable(why.to_owned()));
             }
         };
         let listed = tiers["hardwareTiers"].as_array().ok_or_else(|| {
-            DominoUnavailable("Domino cannot be asked: its answer has no hardwareTiers".to_owned())
+            DominoUnavailable("Domino is unavailable: its response has no hardwareTiers".to_owned())
         })?;
         let tiers: Arc<[HardwareTier]> = listed.iter().filter_map(HardwareTier::from_domino).collect();
         self.tiers.put(&key, Arc::clone(&tiers));

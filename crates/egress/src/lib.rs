@@ -3,6 +3,9 @@
 //! Users name the URLs of webhooks and polls, while the server may be behind a firewall, or beside services that trust
 //! every program of their machine. So these requests obey one rule about the addresses that they may reach. The address of
 //! Domino is in the configuration, and the rule does not apply to it.
+//!
+//! Requests to the heads of clusters are not here but in `muster-framework-client`, and those to Kubernetes in `muster-kube`.
+//! Begin reading at [`Egress`] (webhooks and polls), [`EgressRule`] (the addresses) and [`Domino`].
 
 mod destination;
 mod domino;
@@ -20,9 +23,9 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, ClientBuilder};
 
 pub use domino::Domino;
-pub use rule::{Network, Rule};
+pub use rule::{EgressRule, Network};
 
-use destination::{Guard, Refused, admit};
+use destination::{EgressRefused, GuardedResolver, admit};
 
 /// The most redirects that are followed.
 const REDIRECTS: usize = 5;
@@ -30,18 +33,18 @@ const REDIRECTS: usize = 5;
 /// The longest time for a connection to be established.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Idle connections to one host, and how long they are kept.
+/// The number of idle connections to one host, and the time after which they are closed.
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why no client can be made.
+/// The HTTP client could not be created.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make an HTTP client: {0}")]
+#[error("cannot create an HTTP client: {0}")]
 pub struct ClientError(String);
 
 /// Sends webhooks and polls URLs.
 pub struct Egress {
-    rule: Arc<Rule>,
+    rule: Arc<EgressRule>,
     /// For webhooks, which follow no redirects.
     webhooks: Client,
     /// For polls, which follow redirects.
@@ -51,8 +54,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Requests that obey this rule.
-    pub fn new(rule: Rule) -> Result<Self, ClientError> {
+    /// Clients that obey this rule.
+    pub fn new(rule: EgressRule) -> Result<Self, ClientError> {
         let rule = Arc::new(rule);
         let redirects = || {
             let rule = Arc::clone(&rule);
@@ -81,9 +84,12 @@ pub async fn addresses(host: &str) -> Vec<IpAddr> {
 }
 
 /// A client that connects only to addresses that the rule allows.
-fn guarded(rule: &Arc<Rule>, more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, ClientError> {
+fn guarded(
+    rule: &Arc<EgressRule>,
+    more: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, ClientError> {
     client(|builder| {
-        let guard = Guard { rule: Arc::clone(rule) };
+        let guard = GuardedResolver { rule: Arc::clone(rule) };
         // A proxy would connect instead of this client, and does not know the rule.
         more(builder).no_proxy().dns_resolver(Arc::new(guard))
     })
@@ -100,18 +106,18 @@ fn client(more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, Clien
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")));
         more(builder)
     };
-    let made = builder().build().or_else(|error| {
+    let client = builder().build().or_else(|error| {
         let why = reason(&error);
-        tracing::warn!(why, "this machine has no certificates of authorities: no https URL is trusted");
+        tracing::warn!(why, "no certificates of authorities are installed: requests to https URLs will fail");
         builder().tls_certs_only([]).build()
     });
-    made.map_err(|error| ClientError(reason(&error)))
+    client.map_err(|error| ClientError(reason(&error)))
 }
 
 /// Checks every redirect like the first URL.
-fn follow(rule: &Rule, attempt: Attempt<'_>) -> reqwest::redirect::Action {
+fn follow(rule: &EgressRule, attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if attempt.previous().len() > REDIRECTS {
-        return attempt.error(format!("it was redirected more than {REDIRECTS} times"));
+        return attempt.error(format!("more than {REDIRECTS} redirects"));
     }
     match admit(rule, attempt.url().as_str()) {
         Ok(_) => attempt.follow(),
@@ -120,14 +126,14 @@ fn follow(rule: &Rule, attempt: Attempt<'_>) -> reqwest::redirect::Action {
 }
 
 /// The refusal of the rule that caused an error, if one did.
-fn refusal(error: &reqwest::Error) -> Option<&Refused> {
-    causes(error).find_map(|cause| cause.downcast_ref::<Refused>())
+fn refusal(error: &reqwest::Error) -> Option<&EgressRefused> {
+    causes(error).find_map(|cause| cause.downcast_ref::<EgressRefused>())
 }
 
 /// The last cause of an error; those before it only name the step that failed, with the URL and its secrets.
 fn reason(error: &reqwest::Error) -> String {
     let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
-    if error.is_timeout() { "it took too long".to_owned() } else { last }
+    if error.is_timeout() { "it did not respond in time".to_owned() } else { last }
 }
 
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {

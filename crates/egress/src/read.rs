@@ -3,7 +3,7 @@
 use reqwest::Response;
 
 /// The first bytes of a body, at most `limit` of them.
-pub(crate) async fn at_most(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
+pub(crate) async fn read_at_most(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
     let mut all = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         let room = limit.saturating_sub(all.len());

@@ -17,7 +17,7 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, String> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         network.map(|network: IpNet| Self(network.trunc())).map_err(|_| {
-            format!("'{text}' is no network: an address, or one with the length of its prefix such as 10.0.0.0/8, is expected")
+            format!("'{text}' is no network: must be an address, or an address with a prefix length such as 10.0.0.0/8")
         })
     }
 }
@@ -30,7 +30,7 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// Closed unless the configuration allows them: this machine, the local network segment, addresses at which clouds give out
+/// Networks that are closed unless the configuration allows them: this machine, the local network segment, addresses at which clouds give out
 /// credentials, and the unspecified, multicast and broadcast addresses.
 const CLOSED: [&str; 12] = [
     "0.0.0.0/8",
@@ -47,31 +47,31 @@ const CLOSED: [&str; 12] = [
     "ff00::/8",
 ];
 
-/// The narrowest network that an address is in decides; of two as narrow, the one that was configured, and the one
-/// that closes.
+/// The rule about addresses. The narrowest network that contains an address decides; of two equally narrow ones, a configured
+/// one before a default, and then the one that denies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct EgressRule {
     allowed: Vec<Network>,
     denied: Vec<Network>,
     closed: Vec<Network>,
 }
 
-impl Rule {
-    /// The configured networks, above those that are closed by default; with `dev` none is.
+impl EgressRule {
+    /// A rule with these configured networks, and with the default ones unless `dev` is set.
     pub fn new(allowed: &[Network], denied: &[Network], dev: bool) -> Self {
         let closed =
             if dev { Vec::new() } else { CLOSED.iter().filter_map(|text| text.parse().ok()).collect() };
         Self { allowed: allowed.to_vec(), denied: denied.to_vec(), closed }
     }
 
-    /// Closes these addresses too.
+    /// Closes more addresses.
     pub fn close(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.closed.extend(addresses.into_iter().map(|address| Network(meant(address).into())));
+        self.closed.extend(addresses.into_iter().map(|address| Network(embedded_ipv4(address).into())));
     }
 
     /// Whether the server may connect to an address.
     pub(crate) fn allows(&self, address: IpAddr) -> bool {
-        let address = meant(address);
+        let address = embedded_ipv4(address);
         let narrowest = |networks: &[Network]| {
             let around = networks.iter().filter(|network| network.0.contains(&address));
             around.map(|network| network.0.prefix_len()).max()
@@ -84,8 +84,8 @@ impl Rule {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for, if it does.
-fn meant(address: IpAddr) -> IpAddr {
+/// The IPv4 address that an IPv6 address contains, if any, and else the address itself.
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
     /// The prefix by which networks without IPv4 reach it (RFC 6052).
     const TRANSLATED: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
     match address.to_canonical() {
@@ -110,7 +110,8 @@ mod tests {
     }
 
     fn allows(allowed: &str, denied: &str, dev: bool, address: &str) -> bool {
-        Rule::new(&networks(allowed), &networks(denied), dev).allows(address.parse().expect("an address"))
+        EgressRule::new(&networks(allowed), &networks(denied), dev)
+            .allows(address.parse().expect("an address"))
     }
 
     #[rstest]
@@ -130,10 +131,10 @@ mod tests {
     #[case("::ffff:127.0.0.1")]
     #[case("::ffff:169.254.169.254")]
     #[case("64:ff9b::a9fe:a9fe")]
-    fn what_is_near_is_closed_except_for_development(#[case] address: &str) {
+    fn addresses_of_this_machine_and_segment_are_closed_except_for_development(#[case] address: &str) {
         assert!(!allows("", "", false, address));
         assert!(allows("", "", true, address));
-        assert!(!allows("0.0.0.0/0 ::/0", "", false, address), "all of the world is not this machine");
+        assert!(!allows("0.0.0.0/0 ::/0", "", false, address), "a wider network does not open them");
     }
 
     #[rstest]
@@ -141,7 +142,7 @@ mod tests {
     #[case("10.0.0.1")]
     #[case("2001:db8::1")]
     #[case("fd00::1")]
-    fn what_is_far_is_open(#[case] address: &str) {
+    fn other_addresses_are_open(#[case] address: &str) {
         assert!(allows("", "", false, address));
     }
 
@@ -172,23 +173,23 @@ mod tests {
     #[case("", "10.0.0.8", true)]
     #[case("10.0.0.0/8", "10.0.0.7", false)]
     #[case("10.0.0.7", "10.0.0.7", true)]
-    fn an_address_that_is_closed_needs_to_be_allowed_by_itself(
+    fn a_closed_address_must_be_allowed_by_itself(
         #[case] allowed: &str,
         #[case] address: &str,
         #[case] open: bool,
     ) {
-        let mut rule = Rule::new(&networks(allowed), &[], false);
+        let mut rule = EgressRule::new(&networks(allowed), &[], false);
         rule.close(["::ffff:10.0.0.7".parse().expect("an address")]);
         assert_eq!(rule.allows(address.parse().expect("an address")), open);
     }
 
     #[test]
-    fn development_keeps_what_is_denied_closed() {
+    fn denied_addresses_stay_closed_in_development() {
         assert!(!allows("", "127.0.0.0/8", true, "127.0.0.1"));
     }
 
     #[test]
-    fn what_is_no_network_is_refused_by_name() {
+    fn an_invalid_network_is_refused_by_name() {
         let refused = "10.0.0.0/33".parse::<Network>().unwrap_err();
         assert!(refused.starts_with("'10.0.0.0/33' is no network"), "{refused}");
     }

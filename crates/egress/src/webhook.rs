@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use muster_engine::ports::webhook::Webhooks;
 use serde_json::Value;
 
-use crate::destination::{admit, place};
+use crate::destination::{admit, origin};
 use crate::{Egress, reason, refusal};
 
 /// The longest time for one message; it is retried later.
@@ -20,15 +20,17 @@ impl Webhooks for Egress {
 
     async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
         let url = admit(&self.rule, url).map_err(|refused| refused.to_string())?;
-        let place = place(&url);
+        let origin = origin(&url);
         // Only the status counts; the body is not read.
-        let answered = self.webhooks.post(url).json(message).timeout(WITHIN).send().await;
-        match answered {
+        let response = self.webhooks.post(url).json(message).timeout(WITHIN).send().await;
+        match response {
             Ok(answer) if answer.status().is_success() => Ok(()),
-            Ok(answer) => Err(format!("{place} answered {}: a status of 2xx is expected", answer.status())),
+            Ok(answer) => {
+                Err(format!("{origin} responded with {}: a status of 2xx is expected", answer.status()))
+            }
             Err(error) => Err(match refusal(&error) {
                 Some(refused) => refused.to_string(),
-                None => format!("{place} cannot be reached: {}", reason(&error)),
+                None => format!("{origin} cannot be reached: {}", reason(&error)),
             }),
         }
     }

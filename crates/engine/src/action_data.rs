@@ -234,6 +234,9 @@ pub struct DelegatedDecision {
     pub victims: Vec<NodeId>,
     /// Members that have to be replaced.
     pub old: HashSet<MemberId>,
+    /// Workers that are replaced one after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<MemberId>,
     /// Members that existed before their recipe changed.
     pub before: HashSet<MemberId>,
     /// The fence of the first write.

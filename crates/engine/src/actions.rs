@@ -24,6 +24,7 @@ use crate::action_data::ActionData;
 use crate::events::reason;
 use crate::reconcile::delegated;
 use crate::reconcile::individual::{self, Goal};
+use crate::reconcile::reasons::restart_needed;
 use crate::run::{ActionRun, Stop, Subject};
 
 /// The kinds that this engine claims, with the newest version of their inputs that it can read.
@@ -54,7 +55,7 @@ const fn version(kind: ActionKind) -> Option<u32> {
         | ActionKind::NodeCheck
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation => Some(1),
-        ActionKind::ClusterUpdate => Some(4),
+        ActionKind::ClusterUpdate => Some(5),
         // Child actions, which their parent executes, and kinds of a newer version.
         ActionKind::NodeJoin | ActionKind::NodeLeave | ActionKind::Unknown(_) => None,
     }
@@ -98,7 +99,9 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
     }
     let message = success_message(&run.change);
     // What the change asked for is recorded, and is not there yet.
-    Ok(run.subject.outdated.iter().fold(message, |message, outdated| format!("{message} {outdated}")))
+    let names_recipe = matches!(&run.change, Change::UpdateCluster(update) if update.names_recipe());
+    let outdated = restart_needed(&run.subject.nodes.outdated_names()).filter(|_| names_recipe);
+    Ok(outdated.iter().fold(message, |message, outdated| format!("{message} {outdated}")))
 }
 
 async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {

@@ -17,4 +17,4 @@ pub(crate) mod submit;
 
 pub use conflict::Conflict;
 pub use nodes::NewNode;
-pub use request::{Caller, ChangeRequest, NodeChangeRequest, Recipe, SubmitError};
+pub use request::{Caller, ChangeRequest, NewClusterUser, NodeChangeRequest, Recipe, SubmitError};

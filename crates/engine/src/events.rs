@@ -4,6 +4,7 @@ use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::EventId;
+use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::principal::Door;
 use muster_core::time::Timestamp;
@@ -53,6 +54,16 @@ pub(crate) mod reason {
     pub(crate) const APP_GONE: &str = "AppGone";
     /// A cluster is deleted because its app is gone.
     pub(crate) const DELETED_WITH_APP: &str = "DeletedWithApp";
+    /// The command of a job was started.
+    pub(crate) const JOB_STARTED: &str = "JobStarted";
+    /// The command of a job ended with exit status 0.
+    pub(crate) const JOB_SUCCEEDED: &str = "JobSucceeded";
+    /// The command of a job failed, or could not be run.
+    pub(crate) const JOB_FAILED: &str = "JobFailed";
+    /// A job was stopped on request.
+    pub(crate) const JOB_STOPPED: &str = "JobStopped";
+    /// A cluster is deleted because the job that it was created for has ended.
+    pub(crate) const DELETED_WITH_JOB: &str = "DeletedWithJob";
     /// The nodes of a cluster together request more than their machine has.
     pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
     /// The database is older than what it describes, and has raised its fences.
@@ -145,6 +156,18 @@ pub(crate) fn of_image(
         object_id: format!("{namespace}/{name}"),
         object_name: name.to_owned(),
         project: project.to_owned(),
+        ..new_event(None, level, reason, message, at)
+    }
+}
+
+/// An event about a job, among those of its cluster.
+pub(crate) fn of_job(job: &Job, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
+    Event {
+        object_kind: ObjectKind::Other,
+        object_id: job.id.to_string(),
+        object_name: job.name.clone(),
+        cluster_id: Some(job.cluster_id),
+        project: job.project.clone(),
         ..new_event(None, level, reason, message, at)
     }
 }

@@ -46,10 +46,12 @@ mod watchers;
 
 mod start;
 
-pub use admission::{Caller, ChangeRequest, Conflict, NewNode, NodeChangeRequest, Recipe, SubmitError};
+pub use admission::{
+    Caller, ChangeRequest, Conflict, NewClusterUser, NewNode, NodeChangeRequest, Recipe, SubmitError,
+};
 pub use config::{Config, LocalCode};
 pub use context::Engine;
 pub use ids::new_id;
 pub use metrics::Metrics;
-pub use queries::{LogLines, QueryError};
+pub use queries::{QueryError, UpdatePreview};
 pub use start::Parts;

@@ -17,6 +17,10 @@ pub(crate) enum Topic {
     Progress(ActionId),
     /// The provider reported a change of a cluster.
     World(ClusterId),
+    /// The row of a cluster changed.
+    Cluster(ClusterId),
+    /// A task was stored, was asked to end, or has reached something.
+    Tasks,
 }
 
 /// Wakes subscribers of actions and clusters, and the dispatcher.
@@ -67,13 +71,17 @@ impl Listener for Notifier {
         for touched in touched {
             match touched {
                 Touched::Work => self.work.notify_one(),
-                Touched::Tasks => self.tasks.notify_one(),
+                Touched::Tasks => {
+                    self.tasks.notify_one();
+                    self.notify(Topic::Tasks);
+                }
                 Touched::Action(id) => {
                     self.notify(Topic::Action(*id));
                     self.notify(Topic::Progress(*id));
                 }
                 Touched::Progress(id) => self.notify(Topic::Progress(*id)),
-                Touched::Cluster(_) | Touched::Apps => {}
+                Touched::Cluster(id) => self.notify(Topic::Cluster(*id)),
+                Touched::Apps => {}
                 Touched::Everything => self.notify_all(),
             }
         }

@@ -1,23 +1,26 @@
 //! Reads that only a provider can answer.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
+use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_store::StoreError;
 use serde_json::{Map, Value};
 
 use crate::context::Engine;
-use crate::intent::orphan;
-use crate::ports::provider::{ClusterTarget, LogQuery, ProviderError};
-
-/// The purpose of the address that programs connect to.
-const ADDRESS: &str = "address";
+use crate::intent::recipe::{RecipeChange, Replacement};
+use crate::intent::{orphan, properties_after};
+use crate::ports::jobs::JobLog;
+use crate::ports::node_meter::NodeUsage;
+use crate::ports::provider::environment::client_environment;
+use crate::ports::provider::{ClusterTarget, LogLines, LogQuery, Provider, ProviderError, StoredLog};
 
 /// Concurrent requests to the provider.
 const MAX_CONCURRENT: usize = 16;
@@ -36,8 +39,16 @@ pub enum QueryError {
     Provider(#[from] ProviderError),
 }
 
-/// Lines of a log, as they come.
-pub type LogLines = BoxStream<'static, Result<String, ProviderError>>;
+/// What an update would do with the nodes of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpdatePreview {
+    /// The names of the nodes that are replaced.
+    pub replaced: Vec<String>,
+    /// The head is among them.
+    pub replaces_head: bool,
+    /// The names of the nodes that run with an older recipe afterwards.
+    pub outdated: Vec<String>,
+}
 
 /// Details of a node.
 type Details = Result<Map<String, Value>, ProviderError>;
@@ -55,16 +66,77 @@ impl Engine {
         Ok(provider.logs(target, node, query).await?)
     }
 
+    /// Which nodes of a cluster an update would replace, by the rows as they are.
+    pub async fn preview_update(
+        &self,
+        cluster: &Cluster,
+        update: ClusterUpdate,
+    ) -> Result<UpdatePreview, QueryError> {
+        let (provider, profile) = match self.provider_and_profile(cluster).await {
+            Ok(found) => found,
+            // What another server would do is not known here, and is no reason to refuse the update.
+            Err(QueryError::NotServed(_)) => return Ok(UpdatePreview::default()),
+            Err(error) => return Err(error),
+        };
+        let flavor = cluster.flavor.as_deref();
+        let Some(capabilities) = provider.capabilities(&profile.kind, flavor) else {
+            return Ok(UpdatePreview::default());
+        };
+        let nodes = self.store().members(cluster.id).await?;
+        let restart = update.restart;
+        let after = properties_after(cluster, &Change::UpdateCluster(Box::new(update)));
+        // What can never be applied replaces none.
+        let after = after.unwrap_or_else(|_| cluster.clone());
+        let change = RecipeChange::between((cluster, &profile), (&after, &profile));
+        let decided = Replacement::decide(&change, &nodes, restart, &capabilities);
+        let names = |ids: &[NodeId]| {
+            nodes.iter().filter(|node| ids.contains(&node.id)).map(|node| node.name.clone()).collect()
+        };
+        Ok(UpdatePreview {
+            replaced: names(&decided.replaced),
+            replaces_head: decided.head,
+            outdated: names(&decided.outdated),
+        })
+    }
+
+    /// The logs that are stored of a deleted cluster.
+    pub async fn stored_logs(
+        &self,
+        cluster: &Cluster,
+        query: LogQuery,
+    ) -> Result<Vec<StoredLog>, QueryError> {
+        let not_served = || QueryError::NotServed(cluster.instance.to_string());
+        let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
+        Ok(provider.stored_logs(cluster, query).await?)
+    }
+
     /// The environment variables of programs that use a cluster.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, QueryError> {
         let (provider, profile) = self.provider_and_profile(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
-        let mut variables = provider.environment(target).await?;
-        variables.insert("MUSTER_CLUSTER".to_owned(), cluster.name.clone());
-        if let Some(address) = cluster.observed.endpoints.get(ADDRESS) {
-            variables.insert("MUSTER_ADDRESS".to_owned(), address.clone());
-        }
-        Ok(variables)
+        Ok(client_environment(provider.as_ref(), target).await?)
+    }
+
+    /// What nodes of a cluster use now.
+    pub async fn node_usage(
+        &self,
+        cluster: &Cluster,
+        nodes: &[Node],
+    ) -> Result<HashMap<NodeId, NodeUsage>, QueryError> {
+        let (provider, profile) = self.provider_and_profile(cluster).await?;
+        let unmeasured = || {
+            let message = format!("what nodes of type {} use is not measured", profile.kind);
+            ProviderError::permanent("NodeUsageUnavailable", message)
+        };
+        let meter = Arc::clone(&provider).node_meter().ok_or_else(unmeasured)?;
+        Ok(meter.measure(ClusterTarget { cluster, profile: &profile }, nodes).await?)
+    }
+
+    /// The log of a job.
+    pub async fn job_logs(&self, job: &Job, query: LogQuery) -> Result<JobLog, QueryError> {
+        let not_served = || QueryError::NotServed(job.instance.to_string());
+        let runner = self.provider(&job.instance).and_then(Provider::job_runner).ok_or_else(not_served)?;
+        Ok(runner.logs(job, query).await?)
     }
 
     /// Details of a node, as its provider reports them.
@@ -120,7 +192,7 @@ impl Engine {
     async fn provider_and_profile(
         &self,
         cluster: &Cluster,
-    ) -> Result<(std::sync::Arc<dyn crate::ports::provider::Provider>, Profile), QueryError> {
+    ) -> Result<(Arc<dyn Provider>, Profile), QueryError> {
         let not_served = || QueryError::NotServed(cluster.instance.to_string());
         let provider = self.provider(&cluster.instance).ok_or_else(not_served)?;
         let missing = || StoreError::NotFound { kind: "profile", given: cluster.profile_id.to_string() };

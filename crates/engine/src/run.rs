@@ -10,6 +10,7 @@ mod journal;
 mod load;
 mod members;
 mod provider;
+mod requested;
 #[cfg(test)]
 pub(crate) mod sample;
 mod slot;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use muster_core::action::Action;
 use muster_core::change::Change;
 use muster_core::time::Timestamp;
+use muster_core::usage::RequestedAmounts;
 use muster_store::reads;
 
 use crate::action_data::ActionData;
@@ -50,6 +52,8 @@ pub(crate) struct ActionRun {
     pub(crate) data: ActionData,
     /// The cluster and its members, with pending changes of their rows.
     pub(crate) subject: Subject,
+    /// What its cluster requested before it, as far as that is known.
+    pub(crate) requested_before: Option<RequestedAmounts>,
     /// Its child actions by node, with pending ends.
     pub(crate) children: Children,
     /// Pending events and changes of bindings.
@@ -85,6 +89,7 @@ impl ActionRun {
             context: Arc::clone(context),
             data: ActionData::read(&action.data),
             change,
+            requested_before: requested::before(&action, &subject),
             subject,
             journal: Journal::new(Arc::clone(&action)),
             action,

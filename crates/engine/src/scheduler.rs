@@ -3,6 +3,7 @@
 pub(crate) mod dispatcher;
 mod finish;
 pub(crate) mod heartbeat;
+pub(crate) mod jobs;
 mod requeue;
 mod runner;
 mod supervised;

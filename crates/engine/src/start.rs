@@ -17,6 +17,7 @@ use crate::ports::provider::Provider;
 use crate::ports::webhook::Webhooks;
 use crate::scheduler::dispatcher::Dispatcher;
 use crate::scheduler::heartbeat;
+use crate::scheduler::jobs;
 use crate::scheduler::tasks;
 use crate::supervise::keep_running;
 use crate::watchers::{apps, compute_templates, expiry, health, leftover_nodes, observer, retention};
@@ -74,6 +75,8 @@ impl Engine {
         keep(&context, "dispatcher", move || Arc::clone(&dispatcher).run());
         let shared = Arc::clone(&context);
         keep(&context, "tasks", move || tasks::run(Arc::clone(&shared)));
+        let shared = Arc::clone(&context);
+        keep(&context, "jobs", move || jobs::run(Arc::clone(&shared)));
         let shared = Arc::clone(&context);
         keep(&context, "retention", move || retention::run(Arc::clone(&shared)));
         for provider in context.providers.values() {

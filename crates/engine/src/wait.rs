@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use muster_core::action::{Action, Milestone};
-use muster_core::ids::ActionId;
+use muster_core::ids::{ActionId, JobId};
+use muster_core::job::Job;
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 
@@ -45,6 +46,31 @@ impl Engine {
                 () = follow.changed_since(version) => {}
                 () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
                 () = &mut deadline => return Ok(action),
+            }
+        }
+    }
+
+    /// Waits until a condition holds for a job or it has ended, or the time is over; returns it as it then is.
+    pub async fn wait_for_job(
+        &self,
+        id: JobId,
+        is_met: impl Fn(&Job) -> bool,
+        at_most: TimeSpan,
+    ) -> Result<Job, StoreError> {
+        let follow = self.context.notifier.subscribe(Topic::Tasks);
+        let deadline = tokio::time::sleep(at_most.into());
+        tokio::pin!(deadline);
+        loop {
+            let version = follow.version();
+            let missing = || StoreError::NotFound { kind: "job", given: id.to_string() };
+            let job = self.context.store.job(id).await?.ok_or_else(missing)?;
+            if job.task.status.is_ended() || is_met(&job) {
+                return Ok(job);
+            }
+            tokio::select! {
+                () = follow.changed_since(version) => {}
+                () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
+                () = &mut deadline => return Ok(job),
             }
         }
     }

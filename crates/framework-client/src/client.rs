@@ -1,4 +1,4 @@
-//! The client.
+//! The HTTP client for heads of clusters.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::limits::Activity;
-use muster_frameworks::{Ask, Contact, LiveWorker, LocalFramework, Method};
+use muster_frameworks::{FrameworkRequest, HeadAccess, LiveWorker, LocalFramework, RequestMethod};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response, header};
 use rustls::crypto::ring;
@@ -15,10 +15,10 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::error::FrameworkRequestError;
 use crate::resolver::Resolver;
 
-/// How long a whole exchange may take: a scheduler that is busy with a large graph may need seconds.
+/// The time-out of a whole exchange: a scheduler with a large graph may need seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection attempt may take, also for requests that are given minutes.
+/// The time-out of a connection attempt, also for requests with a time-out of minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The largest body that is read, in bytes: thousands of workers fit.
@@ -55,21 +55,21 @@ impl FrameworkClient {
     pub async fn fetch_workers(
         &self,
         framework: &dyn LocalFramework,
-        head: &Contact,
+        head: &HeadAccess,
     ) -> Result<Vec<LiveWorker>, FrameworkRequestError> {
-        let body = self.fetch(&framework.ask_workers(head)).await?;
-        Ok(framework.workers(&body)?)
+        let body = self.fetch(&framework.workers_request(head)).await?;
+        Ok(framework.read_workers(&body)?)
     }
 
-    /// Fetches how much each worker of a head has to do, by their addresses; those that are idle are not named.
+    /// Fetches how much each worker of a head has to do, by their addresses; idle workers are left out.
     pub async fn fetch_load(
         &self,
         framework: &dyn LocalFramework,
-        head: &Contact,
+        head: &HeadAccess,
     ) -> Result<HashMap<String, u64>, FrameworkRequestError> {
         let mut sums: HashMap<String, u64> = HashMap::new();
-        for ask in framework.ask_load(head) {
-            for (address, load) in framework.load(&self.fetch(&ask).await?)? {
+        for request in framework.load_requests(head) {
+            for (address, load) in framework.read_load(&self.fetch(&request).await?)? {
                 *sums.entry(address).or_default() += load;
             }
         }
@@ -80,13 +80,13 @@ impl FrameworkClient {
     pub async fn fetch_activity(
         &self,
         framework: &dyn LocalFramework,
-        head: &Contact,
+        head: &HeadAccess,
     ) -> Result<Activity, FrameworkRequestError> {
-        let activity = framework.activity(&self.fetch(&framework.ask_activity(head)).await?);
-        let (Activity::IdleSince(_), Some(ask)) = (activity, framework.ask_unattended(head)) else {
+        let activity = framework.read_activity(&self.fetch(&framework.activity_request(head)).await?);
+        let (Activity::IdleSince(_), Some(request)) = (activity, framework.unattended_request(head)) else {
             return Ok(activity);
         };
-        Ok(match framework.unattended(&self.fetch(&ask).await?) {
+        Ok(match framework.read_unattended(&self.fetch(&request).await?) {
             Ok(true) => Activity::Busy,
             Ok(false) => activity,
             Err(_) => Activity::Unknown,
@@ -94,33 +94,41 @@ impl FrameworkClient {
     }
 
     /// Sends a request and reads the body of its response, if the status is a 2xx.
-    pub async fn fetch(&self, ask: &Ask) -> Result<Vec<u8>, FrameworkRequestError> {
-        self.fetch_within(ask, REQUEST_TIMEOUT).await
+    pub async fn fetch(&self, request: &FrameworkRequest) -> Result<Vec<u8>, FrameworkRequestError> {
+        self.fetch_within(request, REQUEST_TIMEOUT).await
     }
 
-    /// The same as [`fetch`](Self::fetch) with a time-out of the caller's.
-    pub async fn fetch_within(&self, ask: &Ask, timeout: Duration) -> Result<Vec<u8>, FrameworkRequestError> {
-        let failed = |error: reqwest::Error| FrameworkRequestError::from_reqwest(&ask.url, timeout, &error);
-        let response = self.request(ask).timeout(timeout).send().await.map_err(failed)?;
+    /// The same as [`fetch`](Self::fetch) with another time-out.
+    pub async fn fetch_within(
+        &self,
+        request: &FrameworkRequest,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, FrameworkRequestError> {
+        let failed =
+            |error: reqwest::Error| FrameworkRequestError::from_reqwest(&request.url, timeout, &error);
+        let response = self.builder(request).timeout(timeout).send().await.map_err(failed)?;
         let status = response.status();
         if !status.is_success() {
-            return Err(FrameworkRequestError::Status { url: ask.url.clone(), status });
+            return Err(FrameworkRequestError::Status { url: request.url.clone(), status });
         }
         let body = read_limited(response).await.map_err(failed)?;
-        body.ok_or_else(|| FrameworkRequestError::TooLarge { url: ask.url.clone(), limit: RESPONSE_LIMIT })
+        body.ok_or_else(|| FrameworkRequestError::TooLarge {
+            url: request.url.clone(),
+            limit: RESPONSE_LIMIT,
+        })
     }
 
-    fn request(&self, ask: &Ask) -> RequestBuilder {
-        let method = match ask.method {
-            Method::Get => reqwest::Method::GET,
-            Method::Post => reqwest::Method::POST,
+    fn builder(&self, request: &FrameworkRequest) -> RequestBuilder {
+        let method = match request.method {
+            RequestMethod::Get => reqwest::Method::GET,
+            RequestMethod::Post => reqwest::Method::POST,
         };
-        let mut request =
-            self.client.request(method, &ask.url).header(header::CONTENT_TYPE, "application/json");
-        if let Some(secret) = &ask.bearer {
-            request = request.bearer_auth(secret.reveal());
+        let mut builder =
+            self.client.request(method, &request.url).header(header::CONTENT_TYPE, "application/json");
+        if let Some(secret) = &request.bearer {
+            builder = builder.bearer_auth(secret.reveal());
         }
-        request
+        builder
     }
 }
 

@@ -1,12 +1,12 @@
-//! Failed requests.
+//! Errors of requests to frameworks.
 
 use std::error::Error;
 use std::time::Duration;
 
-use muster_frameworks::Unreadable;
+use muster_frameworks::UnreadableResponse;
 use reqwest::StatusCode;
 
-/// Why a request to a framework has no usable response.
+/// The reason why a request to a framework has no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameworkRequestError {
     /// The response was not complete in time.
@@ -41,9 +41,9 @@ pub enum FrameworkRequestError {
         /// The largest body that is read.
         limit: usize,
     },
-    /// The body is not what the framework is known to send.
+    /// The body has another format than expected.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] UnreadableResponse),
 }
 
 impl FrameworkRequestError {

@@ -1,4 +1,4 @@
-//! Dask: a scheduler and its workers.
+//! Dask as local processes: a scheduler and its workers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,42 +7,42 @@ use muster_core::node::NodeRole;
 use muster_core::shape::Shape;
 use serde::Deserialize;
 
-use crate::ask::{Ask, Unreadable, json as read};
-use crate::contact::Contact;
 use crate::endpoints::Endpoints;
+use crate::head_access::HeadAccess;
 use crate::local::{
-    Activity, Launch, Leaving, LiveWorker, LocalFramework, Package, Ports, Retirement, Seat, Signal, Stop,
-    Tell, Whereabouts,
+    Activity, AfterRetirement, EndpointDiscovery, GracefulShutdown, HeadCommand, HeadPorts, LaunchContext,
+    LiveWorker, LocalFramework, ProcessSpec, PythonPackage, ShutdownSignal, WorkerRetirement,
 };
+use crate::request::{FrameworkRequest, UnreadableResponse, parse_json};
 
-/// Dask's distributed scheduler.
+/// The framework Dask, with its distributed scheduler.
 pub(crate) struct Dask;
 
-/// Everything that the scheduler serves by default, and `scheduler.api`, by which workers are listed.
+/// The default HTTP routes of the scheduler, and `scheduler.api`, which lists workers.
 pub(crate) const ROUTES: &str = r#"["distributed.http.scheduler.prometheus","distributed.http.scheduler.info","distributed.http.scheduler.json","distributed.http.health","distributed.http.proxy","distributed.http.statics","distributed.http.scheduler.api"]"#;
 
-/// The setting that says what the scheduler serves.
+/// The setting with the HTTP routes of the scheduler.
 pub(crate) const ROUTES_VARIABLE: &str = "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES";
 
-/// Where the scheduler tells its addresses.
+/// The file into which the scheduler writes its addresses.
 const SCHEDULER_FILE: &str = "scheduler.json";
 
 /// The port that clients and workers connect to.
 const SCHEDULER: &str = "scheduler";
 
-/// The port of the dashboard, and of everything that is asked by HTTP.
+/// The port of the dashboard and of all other HTTP requests.
 const DASHBOARD: &str = "dashboard";
 
-/// Where scratch space goes: otherwise every process leaves a folder in the machine's temporary one.
+/// The variable with the scratch folder: without it every process leaves one behind in the machine's temporary folder.
 const SCRATCH: &str = "DASK_TEMPORARY_DIRECTORY";
 
-/// The states of tasks that a worker has yet to finish.
+/// The states of tasks that a worker has not finished.
 const PENDING: [&str; 5] = ["executing", "long-running", "ready", "constrained", "waiting"];
 
-/// Drains workers.
+/// The Python program that drains workers.
 const DRAIN: &str = concat!(include_str!("end_with_caller.py"), include_str!("dask/drain.py"));
 
-/// Seconds after which a worker that finds no scheduler gives up.
+/// Seconds after which a worker that cannot connect to its scheduler exits.
 const DEATH_TIMEOUT: &str = "60";
 
 impl LocalFramework for Dask {
@@ -50,21 +50,21 @@ impl LocalFramework for Dask {
         Framework::Dask
     }
 
-    fn package(&self) -> Package {
-        Package { module: "distributed", pins: include_str!("../pins/dask.txt") }
+    fn package(&self) -> PythonPackage {
+        PythonPackage { module: "distributed", pins: include_str!("../pins/dask.txt") }
     }
 
     fn workers_outlive_head(&self) -> bool {
-        // The graph is lost with the scheduler, and a worker that loses its connection ends.
+        // The task graph is lost with the scheduler, and workers exit when they lose the connection.
         false
     }
 
-    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
+    fn head_process(&self, context: LaunchContext<'_>, ports: &HeadPorts) -> ProcessSpec {
         let port = |name: &str| ports.get(name).copied().unwrap_or(0);
         let (scheduler, dashboard) = (port(SCHEDULER).to_string(), format!("127.0.0.1:{}", port(DASHBOARD)));
-        let file = format!("{}/{SCHEDULER_FILE}", seat.folder);
+        let file = format!("{}/{SCHEDULER_FILE}", context.node_folder);
         let command = [
-            seat.python,
+            context.python,
             "-m",
             "dask",
             "scheduler",
@@ -78,22 +78,23 @@ impl LocalFramework for Dask {
             &file,
         ];
         let routes = (ROUTES_VARIABLE, ROUTES);
-        Launch::of(&command, &[routes, (SCRATCH, seat.folder)])
+        ProcessSpec::new(&command, &[routes, (SCRATCH, context.node_folder)])
     }
 
-    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch {
-        let threads = threads(seat.shape).to_string();
-        let memory = seat.shape.memory.map_or_else(|| "auto".to_owned(), |memory| memory.bytes().to_string());
+    fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec {
+        let threads = threads(context.shape).to_string();
+        let memory =
+            context.shape.memory.map_or_else(|| "auto".to_owned(), |memory| memory.bytes().to_string());
         let command = [
-            seat.python,
+            context.python,
             "-m",
             "dask",
             "worker",
-            head.of(Endpoints::ADDRESS),
+            head.address(Endpoints::ADDRESS),
             "--host",
             "127.0.0.1",
             "--name",
-            seat.name,
+            context.name,
             "--nworkers",
             "1",
             "--nthreads",
@@ -102,47 +103,47 @@ impl LocalFramework for Dask {
             &memory,
             "--no-nanny",
             "--no-dashboard",
-            // It listens all the same, and on every address if it is not told where.
+            // The worker has an HTTP server even without a dashboard, on every address unless one is given.
             "--dashboard-address",
             "127.0.0.1:0",
             "--death-timeout",
             DEATH_TIMEOUT,
             "--local-directory",
-            seat.folder,
+            context.node_folder,
         ];
-        let mut launch = Launch::of(&command, &[(SCRATCH, seat.folder)]);
-        if let Some(gpus) = seat.shape.gpu.filter(|gpus| *gpus > 0) {
+        let mut launch = ProcessSpec::new(&command, &[(SCRATCH, context.node_folder)]);
+        if let Some(gpus) = context.shape.gpu.filter(|gpus| *gpus > 0) {
             launch.command.extend(["--resources".to_owned(), format!("GPU={gpus}")]);
         }
         launch
     }
 
-    fn whereabouts(&self) -> Whereabouts {
-        Whereabouts::Told { file: SCHEDULER_FILE, read: endpoints }
+    fn endpoint_discovery(&self) -> EndpointDiscovery {
+        EndpointDiscovery::File { file: SCHEDULER_FILE, read: endpoints }
     }
 
-    fn ports(&self, endpoints: &Endpoints) -> Ports {
+    fn reusable_ports(&self, endpoints: &Endpoints) -> HeadPorts {
         let known = [(SCHEDULER, Endpoints::ADDRESS), (DASHBOARD, Endpoints::DASHBOARD)];
         let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), endpoints.port(purpose)?));
         known.into_iter().filter_map(port).collect()
     }
 
-    fn ask_workers(&self, head: &Contact) -> Ask {
-        Ask::get(http(head, "/api/v1/get_workers"))
+    fn workers_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        FrameworkRequest::get(scheduler_url(head, "/api/v1/get_workers"))
     }
 
-    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
+    fn read_workers(&self, response: &[u8]) -> Result<Vec<LiveWorker>, UnreadableResponse> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             workers: Vec<Worker>,
         }
         #[derive(Deserialize)]
         struct Worker {
-            /// A text if we named it; a worker that somebody added by hand may have a number.
+            /// A text, or a number for workers that a user started without a name.
             name: serde_json::Value,
             address: String,
         }
-        let Answer { workers } = read("the scheduler's list of workers", answer)?;
+        let Response { workers } = parse_json("the scheduler's list of workers", response)?;
         let alive = |Worker { name, address }| LiveWorker {
             name: name.as_str().map_or_else(|| name.to_string(), str::to_owned),
             address,
@@ -150,13 +151,13 @@ impl LocalFramework for Dask {
         Ok(workers.into_iter().map(alive).collect())
     }
 
-    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
-        vec![Ask::get(http(head, "/json/identity.json"))]
+    fn load_requests(&self, head: &HeadAccess) -> Vec<FrameworkRequest> {
+        vec![FrameworkRequest::get(scheduler_url(head, "/json/identity.json"))]
     }
 
-    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+    fn read_load(&self, response: &[u8]) -> Result<HashMap<String, u64>, UnreadableResponse> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             workers: HashMap<String, Worker>,
         }
         #[derive(Deserialize)]
@@ -164,13 +165,13 @@ impl LocalFramework for Dask {
             #[serde(default)]
             metrics: Metrics,
         }
-        /// What a worker said last, half a second ago at most where there are few.
+        /// The worker's last report; few workers report every half second.
         #[derive(Deserialize, Default)]
         struct Metrics {
             #[serde(default)]
             task_counts: HashMap<String, u64>,
         }
-        let Answer { workers } = read("the scheduler's account of its workers", answer)?;
+        let Response { workers } = parse_json("the scheduler's list of workers with metrics", response)?;
         let tasks = |Worker { metrics }: Worker| -> u64 {
             let pending = metrics.task_counts.iter().filter(|(state, _)| PENDING.contains(&state.as_str()));
             pending.map(|(_, count)| count).sum()
@@ -179,60 +180,65 @@ impl LocalFramework for Dask {
         Ok(loads.filter(|(_, load)| *load > 0).collect())
     }
 
-    fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {
+    fn retire_workers(
+        &self,
+        WorkerRetirement { head, workers, python, within }: WorkerRetirement<'_>,
+    ) -> HeadCommand {
         let within = within.to_string();
-        // Isolated, so that no folder called distributed is taken for Dask's.
-        let mut command = vec![python, "-I", "-c", DRAIN, head.of(Endpoints::ADDRESS), &within];
+        // Isolated mode, because a folder `distributed` in the working directory would shadow Dask's package.
+        let mut command = vec![python, "-I", "-c", DRAIN, head.address(Endpoints::ADDRESS), &within];
         command.extend(workers.iter().map(|worker| worker.address.as_str()));
-        Tell::Run(Launch::of(&command, &[]))
+        HeadCommand::Program(ProcessSpec::new(&command, &[]))
     }
 
-    fn retired(&self, _: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
-        read("the list of workers that were drained", answer)
+    fn read_retired(&self, _: &[LiveWorker], response: &[u8]) -> Result<HashSet<String>, UnreadableResponse> {
+        parse_json("the list of workers that were drained", response)
     }
 
-    fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
-        // What it held is elsewhere by the time of the answer, and the scheduler has closed it.
-        Leaving::Ends(5)
+    fn after_retirement(&self, _: &LiveWorker, _: u32) -> AfterRetirement {
+        // The scheduler answers after the worker's data was moved, and has asked the worker to exit.
+        AfterRetirement::ExitsWithin(5)
     }
 
-    fn ask_activity(&self, head: &Contact) -> Ask {
-        Ask::get(http(head, "/api/v1/check_idle"))
+    fn activity_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        FrameworkRequest::get(scheduler_url(head, "/api/v1/check_idle"))
     }
 
-    fn activity(&self, answer: &[u8]) -> Activity {
+    fn read_activity(&self, response: &[u8]) -> Activity {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             idle_since: Option<f64>,
         }
-        match read("the scheduler's idleness", answer) {
-            Ok(Answer { idle_since: None }) => Activity::Busy,
-            Ok(Answer { idle_since: Some(seconds) }) => Activity::idle_since_seconds(seconds),
+        match parse_json("the scheduler's idleness", response) {
+            Ok(Response { idle_since: None }) => Activity::Busy,
+            Ok(Response { idle_since: Some(seconds) }) => Activity::idle_since_seconds(seconds),
             Err(_) => Activity::Unknown,
         }
     }
 
-    fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
+    fn client_environment(&self, head: &HeadAccess, _: &str) -> BTreeMap<String, String> {
         environment(&head.endpoints)
     }
 
-    fn stop(&self, role: NodeRole) -> Stop {
+    fn graceful_shutdown(&self, role: NodeRole) -> GracefulShutdown {
         match role {
-            // An interrupted scheduler closes in order; a terminated worker says good-bye to it.
-            NodeRole::Head => Stop { signal: Signal::Interrupt, grace: 5 },
-            NodeRole::Worker | NodeRole::Unknown(_) => Stop { signal: Signal::Terminate, grace: 10 },
+            // A scheduler shuts down in order when it is interrupted; a worker unregisters when it is terminated.
+            NodeRole::Head => GracefulShutdown { signal: ShutdownSignal::Interrupt, grace_seconds: 5 },
+            NodeRole::Worker | NodeRole::Unknown(_) => {
+                GracefulShutdown { signal: ShutdownSignal::Terminate, grace_seconds: 10 }
+            }
         }
     }
 }
 
-/// What clients of a scheduler need in their environment.
+/// The environment of a scheduler's clients.
 pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     let address = endpoints.get(Endpoints::ADDRESS);
     address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
 }
 
-/// Reads what a scheduler tells of itself.
-fn endpoints(file: &[u8]) -> Result<Endpoints, Unreadable> {
+/// Parses the file that a scheduler writes.
+fn endpoints(file: &[u8]) -> Result<Endpoints, UnreadableResponse> {
     #[derive(Deserialize)]
     struct File {
         address: String,
@@ -242,19 +248,19 @@ fn endpoints(file: &[u8]) -> Result<Endpoints, Unreadable> {
     struct Services {
         dashboard: u16,
     }
-    let File { address, services } = read(SCHEDULER_FILE, file)?;
+    let File { address, services } = parse_json(SCHEDULER_FILE, file)?;
     let dashboard = format!("http://127.0.0.1:{}/status", services.dashboard);
     Ok(Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard))
 }
 
-/// A thread for every core or part of one.
+/// The threads of a worker: its cpus, rounded up.
 fn threads(shape: &Shape) -> u64 {
     shape.cpu.map_or(1, |cpu| cpu.millis().div_ceil(1000).max(1))
 }
 
-/// A path of the scheduler's HTTP server, of which the dashboard is a page.
-fn http(head: &Contact, path: &str) -> String {
-    let dashboard = head.of(Endpoints::DASHBOARD);
+/// The URL of a path on the scheduler's HTTP server; the dashboard is one of its pages.
+fn scheduler_url(head: &HeadAccess, path: &str) -> String {
+    let dashboard = head.address(Endpoints::DASHBOARD);
     format!("{}{path}", dashboard.strip_suffix("/status").unwrap_or(dashboard))
 }
 

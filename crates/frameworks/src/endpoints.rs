@@ -1,4 +1,4 @@
-//! What there is to connect to.
+//! The addresses that a cluster answers at.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 pub struct Endpoints(BTreeMap<String, String>);
 
 impl Endpoints {
-    /// What programs connect to.
+    /// The purpose of the address that programs connect to.
     pub const ADDRESS: &'static str = "address";
-    /// What people look at.
+    /// The purpose of the address of the web page.
     pub const DASHBOARD: &'static str = "dashboard";
 
     pub(crate) fn with(mut self, purpose: &str, address: String) -> Self {

@@ -1,7 +1,7 @@
-//! How clusters of a framework stand on Kubernetes: objects to make, to read and to change.
+//! Clusters as Kubernetes objects: manifests to create, objects to project, and writes that change them.
 //!
-//! A flavor is one way to do it: an operator's custom resources, or plain objects of our own. Whoever uses this knows
-//! neither the operators nor their objects; it only makes, follows and patches what it is told to.
+//! A [`Flavor`] is one way to represent a cluster: the custom resources of an operator, or plain objects of our own.
+//! `muster-kube` creates, watches and patches these objects without knowing any operator.
 
 mod dask_operator;
 mod domino;
@@ -13,18 +13,20 @@ mod object;
 mod patch;
 mod pod;
 mod pod_change;
+mod projection;
 #[cfg(test)]
 mod sample;
-mod words;
 
 use muster_core::cluster::Framework;
 
-pub use flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step, Victim};
+pub use flavor::{
+    Abilities, DesiredCluster, Flavor, GroupResize, ObjectWrite, PodMembership, Victim, WriteOperation,
+};
 pub use metadata::USER;
-pub use object::{DEPLOYMENT, Kind, Manifest, POD, Part, Watched};
+pub use object::{DEPLOYMENT, Manifest, ObjectRole, POD, ResourceKind, WatchedKind};
 pub use pod::resources;
 pub use pod_change::PodChange;
-pub use words::{Autoscaler, GroupWords, NodeWords, Words, groups};
+pub use projection::{GroupProjection, ObjectProjection, ObservedAutoscaler, PodTemplate, merge_groups};
 
 /// Every flavor, the default one of each framework first.
 pub fn flavors() -> &'static [&'static dyn Flavor] {
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_stands_in_a_flavor_that_can_make_it() {
+    fn the_default_flavor_of_each_framework_can_create_clusters() {
         let first = |framework| {
             let flavor = flavors_of(framework).next().expect("a flavor");
             (flavor.name(), flavor.abilities().create)
@@ -60,8 +62,9 @@ mod tests {
     #[test]
     fn every_flavor_has_one_root_and_it_comes_first() {
         for flavor in flavors() {
-            let roots = flavor.watched().iter().filter(|watched| watched.part == Part::Root).count();
-            assert_eq!((flavor.watched()[0].part, roots), (Part::Root, 1), "{}", flavor.name());
+            let roots =
+                flavor.watched_kinds().iter().filter(|watched| watched.role == ObjectRole::Root).count();
+            assert_eq!((flavor.watched_kinds()[0].role, roots), (ObjectRole::Root, 1), "{}", flavor.name());
         }
     }
 }

@@ -1,15 +1,20 @@
-//! What is to be known of Ray, Dask and Spark, and nothing else is known of them anywhere.
+//! Everything that is particular to Ray, Dask and Spark: commands, HTTP requests, responses, and Kubernetes objects.
 //!
-//! Everything here is pure: commands to start, requests to send, answers to read. Providers do the rest, and do it
-//! alike for all of them.
+//! This crate is pure: it starts no process, sends no request and watches nothing. The providers (`muster-local`,
+//! `muster-kube`) and `muster-framework-client` do that, without knowing which framework they run.
+//!
+//! Begin reading at [`LocalFramework`] (a framework as processes of one machine, implemented in `dask.rs`, `ray.rs` and
+//! `spark.rs`) and at [`kubernetes::Flavor`] (a framework as objects on Kubernetes).
 
-mod ask;
-mod contact;
+mod client_shell;
 mod dask;
 mod endpoints;
+mod head_access;
 pub mod kubernetes;
 mod local;
+mod memory_limit;
 mod ray;
+mod request;
 mod requirement;
 #[cfg(test)]
 mod sample;
@@ -17,16 +22,19 @@ mod spark;
 
 use muster_core::cluster::Framework;
 
-pub use ask::{Ask, Method, Unreadable};
-pub use contact::{Contact, Secret};
+pub use client_shell::{ClientShell, client_shell};
 pub use endpoints::Endpoints;
+pub use head_access::{HeadAccess, Secret};
 pub use local::{
-    Activity, Launch, Leaving, LiveWorker, LocalFramework, Names, Package, Ports, Retirement, Seat, Signal,
-    Stop, Tell, Whereabouts,
+    Activity, AfterRetirement, EndpointDiscovery, GracefulShutdown, HeadCommand, HeadPorts, LaunchContext,
+    LiveWorker, LocalFramework, OutputFolder, ProcessSpec, PythonPackage, ShutdownSignal, TaskOutput,
+    WorkerNaming, WorkerRetirement,
 };
-pub use requirement::{Program, Requirement};
+pub use memory_limit::local_memory_limit;
+pub use request::{FrameworkRequest, RequestMethod, UnreadableResponse};
+pub use requirement::{InstalledProgram, Requirement};
 
-/// How a framework runs as plain processes, if it is known yet.
+/// The implementation of a framework for local processes; none for a framework that this version does not know.
 pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     match framework {
         Framework::Dask => Some(&dask::Dask),
@@ -36,7 +44,7 @@ pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     }
 }
 
-/// All frameworks that run as plain processes.
+/// All frameworks that run as local processes.
 pub fn all_local() -> impl Iterator<Item = &'static dyn LocalFramework> {
     Framework::ALL.iter().filter_map(|framework| local(*framework))
 }

@@ -1,4 +1,4 @@
-//! How a framework runs as plain processes on one machine.
+//! A framework as plain processes of one machine.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,85 +9,85 @@ use muster_core::shape::Shape;
 
 pub use muster_core::limits::Activity;
 
-use crate::ask::{Ask, Unreadable};
-use crate::contact::{Contact, Secret};
 use crate::endpoints::Endpoints;
+use crate::head_access::{HeadAccess, Secret};
+use crate::request::{FrameworkRequest, UnreadableResponse};
 use crate::requirement::Requirement;
 
-/// The Python package that a framework comes as.
+/// The Python package of a framework.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Package {
-    /// What is imported to see whether it is there.
+pub struct PythonPackage {
+    /// The module whose import proves that the package is installed.
     pub module: &'static str,
-    /// What an installation is made of, every package with its version, one a line.
+    /// The pinned requirements of an installation: `NAME==VERSION`, one per line.
     pub pins: &'static str,
 }
 
-/// Ports of a head by name, as far as they are known.
-pub type Ports = BTreeMap<String, u16>;
+/// Ports of a head by name; those that are not known are left out.
+pub type HeadPorts = BTreeMap<String, u16>;
 
-/// How it becomes known where a head answers.
+/// The way in which the endpoints of a new head become known.
 #[derive(Debug, Clone, Copy)]
-pub enum Whereabouts {
-    /// It takes free ports itself, and tells of them in a file.
-    Told {
-        /// The file in its folder.
+pub enum EndpointDiscovery {
+    /// The head picks free ports itself, and writes its addresses into a file.
+    File {
+        /// The name of the file in the head's folder.
         file: &'static str,
-        /// Reads that file.
-        read: fn(&[u8]) -> Result<Endpoints, Unreadable>,
+        /// Parses that file.
+        read: fn(&[u8]) -> Result<Endpoints, UnreadableResponse>,
     },
-    /// Free ports are chosen for it.
-    Given {
-        /// What they are called.
+    /// The provider picks free ports for the head.
+    AssignedPorts {
+        /// The names of the ports.
         ports: &'static [&'static str],
-        /// Where a head with these ports answers.
-        endpoints: fn(&Ports) -> Endpoints,
+        /// The endpoints of a head with these ports.
+        endpoints: fn(&HeadPorts) -> Endpoints,
     },
 }
 
-/// What a framework can call its workers.
+/// The names that a framework accepts for its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Names {
-    /// Whatever they are told to be called.
+pub enum WorkerNaming {
+    /// Any name.
     Free,
-    /// Their address, so that each needs one of its own on the loopback interface.
-    Addresses,
+    /// Only the worker's address, so that each worker needs its own address on the loopback interface.
+    LoopbackAddresses,
 }
 
-/// Where one node of a cluster runs.
+/// The parameters of the process of one node.
 #[derive(Debug, Clone, Copy)]
-pub struct Seat<'a> {
-    /// What the framework calls the node.
+pub struct LaunchContext<'a> {
+    /// The name of the node within the framework.
     pub name: &'a str,
-    /// The interpreter of the environment that has the framework.
+    /// The interpreter of the environment in which the framework is installed.
     pub python: &'a str,
     /// The folder of the framework's package in that environment.
     pub package: &'a str,
-    /// A folder of the node's own, empty at its start.
-    pub folder: &'a str,
-    /// A folder of the cluster that stays when its nodes are started anew.
-    pub kept: &'a str,
-    /// A folder of the cluster whose path is short enough for sockets, empty at the start of its head.
-    pub short: &'a str,
-    /// What it is given.
+    /// The node's own folder, empty when the node starts.
+    pub node_folder: &'a str,
+    /// A folder of the cluster that survives restarts of its nodes.
+    pub cluster_folder: &'a str,
+    /// A folder of the cluster whose path is short enough for sockets; empty when the head starts.
+    pub socket_folder: &'a str,
+    /// The resources of the node.
     pub shape: &'a Shape,
-    /// What there is for all nodes of the machine.
+    /// The resources of the machine, which all of its nodes share.
     pub machine: &'a Capacity,
-    /// What nodes and clients of the cluster know, and nobody else.
+    /// The secret of the cluster.
     pub secret: &'a Secret,
 }
 
 /// A process to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launch {
+pub struct ProcessSpec {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What is added to the environment.
+    /// Variables that are added to the environment.
     pub environment: BTreeMap<String, String>,
 }
 
-impl Launch {
-    pub(crate) fn of(command: &[&str], environment: &[(&str, &str)]) -> Self {
+impl ProcessSpec {
+    pub(crate) fn new(command: &[&str], environment: &[(&str, &str)]) -> Self {
         let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
         Self {
             command: command.iter().map(|&word| word.to_owned()).collect(),
@@ -96,154 +96,188 @@ impl Launch {
     }
 }
 
-/// What a process is told when it should end.
+/// The signal that makes a process shut down in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub enum ShutdownSignal {
     /// SIGINT.
     Interrupt,
     /// SIGTERM.
     Terminate,
 }
 
-/// How a node is stopped in order.
+/// The orderly shutdown of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
-    /// What it is told.
-    pub signal: Signal,
-    /// How many seconds it may take before it is killed.
-    pub grace: u32,
+pub struct GracefulShutdown {
+    /// The signal that begins it.
+    pub signal: ShutdownSignal,
+    /// Seconds after which the process is killed.
+    pub grace_seconds: u32,
 }
 
-/// A worker that the framework counts as alive.
+/// A worker that its head counts as alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveWorker {
-    /// What the framework calls it: the name of its seat.
+    /// The name within the framework, which is that of its [`LaunchContext`].
     pub name: String,
-    /// Where it is.
+    /// The address or id by which the head identifies the worker.
     pub address: String,
 }
 
-/// How a framework is told something.
+/// A command for a head, and how it is delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tell {
-    /// By a request.
-    Ask(Ask),
-    /// By a program that ends, and whose output is the answer.
-    Run(Launch),
+pub enum HeadCommand {
+    /// An HTTP request; its response is the answer.
+    Request(FrameworkRequest),
+    /// A program that ends by itself; its standard output is the answer.
+    Program(ProcessSpec),
 }
 
-/// What becomes of a worker that its head has let go.
+/// What remains to be done for a worker that its head has retired.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Leaving {
-    /// It ends by itself, within so many seconds.
-    Ends(u32),
-    /// It is to be stopped as soon as its answer to this says that nothing runs there.
-    Until(Ask),
-    /// It has left: nothing runs there, nothing is kept there, and what remains of it may be killed.
-    Left,
+pub enum AfterRetirement {
+    /// The worker exits by itself within this many seconds.
+    ExitsWithin(u32),
+    /// The worker never exits; stop it once its response to this request says that it is idle.
+    StopOnceIdle(FrameworkRequest),
+    /// The worker is idle and holds no data: its processes can be killed.
+    KillNow,
 }
 
-/// Workers that are to be let go.
+/// A request to retire workers: to drain them, and to remove them from their cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct Retirement<'a> {
-    /// How their head is reached.
-    pub head: &'a Contact,
-    /// Those workers.
+pub struct WorkerRetirement<'a> {
+    /// The head of the cluster.
+    pub head: &'a HeadAccess,
+    /// The workers to retire.
     pub workers: &'a [LiveWorker],
-    /// The interpreter of an environment that has the framework.
+    /// The interpreter of an environment in which the framework is installed.
     pub python: &'a str,
-    /// How many seconds what they do may take to its end.
+    /// Seconds that running tasks have to finish.
     pub within: u32,
 }
 
-/// One framework, as plain processes. Nobody who uses this knows which.
+/// The folder of a cluster in which its tasks write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFolder {
+    /// [`LaunchContext::cluster_folder`].
+    Cluster,
+    /// [`LaunchContext::socket_folder`].
+    Sockets,
+}
+
+/// Files that tasks and executors write, apart from the log of a node.
+#[derive(Debug, Clone)]
+pub struct TaskOutput {
+    /// The folder that contains the files.
+    pub folder: OutputFolder,
+    /// A name for each level below that folder; `*` at the end of a name matches any characters.
+    pub names: Vec<String>,
+    /// Makes the label of a file from the names of its levels.
+    pub label: fn(&[String]) -> String,
+    /// Lines with these prefixes are the framework's own, and hidden from users.
+    pub hidden: &'static [&'static str],
+}
+
+/// A framework as processes of one machine. Its users do not know which framework it is.
+///
+/// Requests and responses come in pairs: `…_request` renders a request, and `read_…` parses the response to it.
 pub trait LocalFramework: Send + Sync {
-    /// Which one it is.
+    /// The framework that this is.
     fn framework(&self) -> Framework;
 
-    /// What it is installed from.
-    fn package(&self) -> Package;
+    /// The Python package to install.
+    fn package(&self) -> PythonPackage;
 
-    /// What it needs on the machine beside that.
+    /// A program that must be installed beside the package.
     fn requirement(&self) -> Option<Requirement> {
         None
     }
 
-    /// Whether workers find a new head by themselves.
+    /// Whether workers rejoin a new head by themselves.
     fn workers_outlive_head(&self) -> bool;
 
-    /// Whether workers may be of several groups.
+    /// Whether a cluster can have more than one group of workers.
     fn several_groups(&self) -> bool {
         false
     }
 
-    /// Whether nodes of a cluster on one machine have to be started one after the other.
-    fn starts_alone(&self) -> bool {
+    /// Whether nodes of one cluster on one machine must start one after the other.
+    fn starts_one_by_one(&self) -> bool {
         false
     }
 
-    /// What it can call its workers.
-    fn names(&self) -> Names {
-        Names::Free
+    /// The names that the framework accepts for its workers.
+    fn worker_naming(&self) -> WorkerNaming {
+        WorkerNaming::Free
     }
 
-    /// How it becomes known where a head answers.
-    fn whereabouts(&self) -> Whereabouts;
+    /// The way in which the endpoints of a new head become known.
+    fn endpoint_discovery(&self) -> EndpointDiscovery;
 
-    /// The head. Ports that it had before, and those that were chosen for it, are used.
-    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch;
+    /// The process of a head, which listens on these ports: assigned ones, or those of the head before it.
+    fn head_process(&self, context: LaunchContext<'_>, ports: &HeadPorts) -> ProcessSpec;
 
-    /// A worker of a head.
-    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch;
+    /// The process of a worker.
+    fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec;
 
-    /// The ports behind a head's endpoints, to be used again.
-    fn ports(&self, endpoints: &Endpoints) -> Ports;
+    /// The ports of a head's endpoints, for the next head: clients then need no new address.
+    fn reusable_ports(&self, endpoints: &Endpoints) -> HeadPorts;
 
-    /// Asks the head which workers it counts as alive. A head that answers is up.
-    fn ask_workers(&self, head: &Contact) -> Ask;
+    /// Requests the workers that the head counts as alive. A head that responds is up.
+    fn workers_request(&self, head: &HeadAccess) -> FrameworkRequest;
 
-    /// Reads its answer.
-    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable>;
+    /// Parses the response to [`Self::workers_request`].
+    fn read_workers(&self, response: &[u8]) -> Result<Vec<LiveWorker>, UnreadableResponse>;
 
-    /// Asks the head how much each of its workers has to do; the answers are added up.
-    fn ask_load(&self, head: &Contact) -> Vec<Ask>;
+    /// Requests the load of all workers; the sum of the responses counts.
+    fn load_requests(&self, head: &HeadAccess) -> Vec<FrameworkRequest>;
 
-    /// Reads one of its answers: the load of workers that are not idle, by their addresses.
-    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable>;
+    /// Parses one response to [`Self::load_requests`]: the load by address, without idle workers.
+    fn read_load(&self, response: &[u8]) -> Result<HashMap<String, u64>, UnreadableResponse>;
 
-    /// Has the head let workers go, with what they hold moved to others first.
-    fn retire(&self, retirement: Retirement<'_>) -> Tell;
+    /// Makes the head drain and remove workers, after their data was moved to others.
+    fn retire_workers(&self, retirement: WorkerRetirement<'_>) -> HeadCommand;
 
-    /// Reads the answer: the addresses of those that were let go. Others hold what could not be moved.
-    fn retired(&self, workers: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable>;
+    /// Parses the answer to [`Self::retire_workers`]: the addresses of the retired workers. Others hold data that could
+    /// not be moved.
+    fn read_retired(
+        &self,
+        workers: &[LiveWorker],
+        response: &[u8],
+    ) -> Result<HashSet<String>, UnreadableResponse>;
 
-    /// What becomes of a worker that was let go.
-    fn leaving(&self, worker: &LiveWorker, within: u32) -> Leaving;
+    /// What remains to be done for a retired worker.
+    fn after_retirement(&self, worker: &LiveWorker, within: u32) -> AfterRetirement;
 
-    /// Reads the answer of a worker that is to be stopped once nothing runs there: whether that is so.
-    fn has_left(&self, _answer: &[u8]) -> Result<bool, Unreadable> {
+    /// Parses the response to the request of [`AfterRetirement::StopOnceIdle`].
+    fn read_is_idle(&self, _response: &[u8]) -> Result<bool, UnreadableResponse> {
         Ok(true)
     }
 
-    /// Asks since when nothing runs.
-    fn ask_activity(&self, head: &Contact) -> Ask;
+    /// Requests the time since which nothing runs in the cluster.
+    fn activity_request(&self, head: &HeadAccess) -> FrameworkRequest;
 
-    /// Reads its answer.
-    fn activity(&self, answer: &[u8]) -> Activity;
+    /// Parses the response to [`Self::activity_request`].
+    fn read_activity(&self, response: &[u8]) -> Activity;
 
-    /// Asks what runs though nobody is connected, where the answer to the other question does not tell.
-    fn ask_unattended(&self, _: &Contact) -> Option<Ask> {
+    /// Requests work that runs while no client is connected, where [`Self::activity_request`] does not include it.
+    fn unattended_request(&self, _: &HeadAccess) -> Option<FrameworkRequest> {
         None
     }
 
-    /// Reads its answer: whether anything does.
-    fn unattended(&self, _answer: &[u8]) -> Result<bool, Unreadable> {
+    /// Parses the response to [`Self::unattended_request`]: whether there is such work.
+    fn read_unattended(&self, _response: &[u8]) -> Result<bool, UnreadableResponse> {
         Ok(false)
     }
 
-    /// What programs that use the cluster need in their environment, secrets too; its nodes run in that interpreter.
-    fn client_environment(&self, head: &Contact, python: &str) -> BTreeMap<String, String>;
+    /// The environment of programs that use the cluster, with its secrets; `python` is the interpreter of its nodes.
+    fn client_environment(&self, head: &HeadAccess, python: &str) -> BTreeMap<String, String>;
 
-    /// How a node is stopped in order.
-    fn stop(&self, role: NodeRole) -> Stop;
+    /// The files that tasks on a node write, by the role and name of the node.
+    fn task_output(&self, _: &NodeRole, _name: &str) -> Option<TaskOutput> {
+        None
+    }
+
+    /// The orderly shutdown of a node.
+    fn graceful_shutdown(&self, role: NodeRole) -> GracefulShutdown;
 }

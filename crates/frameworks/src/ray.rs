@@ -1,7 +1,7 @@
-//! Ray: a head node and worker nodes, each `ray start --block` with the processes below it.
+//! Ray as local processes: a head and workers, each `ray start --block` with its child processes.
 //!
-//! All of them listen on the loopback address only. By itself, Ray replaces that by an address that others can reach, and
-//! that changes with the network of a laptop; nodes and clients are configured not to.
+//! All of them listen on the loopback address only. By default, Ray replaces 127.0.0.1 by an address that other machines
+//! can reach, and that changes with the network of a laptop; nodes and clients are configured not to do so.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,74 +13,76 @@ use muster_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use crate::ask::{Ask, Unreadable, json as read};
-use crate::contact::{Contact, Secret};
 use crate::endpoints::Endpoints;
+use crate::head_access::{HeadAccess, Secret};
 use crate::local::{
-    Activity, Launch, Leaving, LiveWorker, LocalFramework, Package, Ports, Retirement, Seat, Signal, Stop,
-    Tell, Whereabouts,
+    Activity, AfterRetirement, EndpointDiscovery, GracefulShutdown, HeadCommand, HeadPorts, LaunchContext,
+    LiveWorker, LocalFramework, OutputFolder, ProcessSpec, PythonPackage, ShutdownSignal, TaskOutput,
+    WorkerRetirement,
 };
+use crate::request::{FrameworkRequest, UnreadableResponse, parse_json};
 
-/// Ray.
+/// The framework Ray.
 pub(crate) struct Ray;
 
-/// Where nodes are.
+/// The address of all nodes.
 const HOST: &str = "127.0.0.1";
 
 /// The port of the global control service, which nodes and programs on this machine connect to.
 const GCS: &str = "gcs";
 
-/// The port for programs that are no part of the cluster, and the purpose of its address.
+/// The port of Ray Client, for programs outside the cluster, and the purpose of its address.
 const CLIENT: &str = "client";
 
-/// The port of the dashboard, and of everything that is asked by HTTP.
+/// The port of the dashboard and of all other HTTP requests.
 const DASHBOARD: &str = "dashboard";
 
-/// Nodes that live, the head too. Ray lists 100 unless it is told otherwise, the dead ones among them, and 10,000 at most.
+/// Lists live nodes with the head. Without a filter and limit, Ray lists 100 nodes, dead ones among them; 10,000 is its
+/// maximum.
 const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000";
 
-/// An actor that has not ended; more than one need not be known.
+/// Lists one actor that is not dead: whether there is any is enough.
 const ACTORS: &str = "/api/v0/actors?filter_keys=state&filter_predicates=%21%3D&filter_values=DEAD&limit=1";
 
-/// Tasks that run, and actors that live, busy or not: each occupies its node.
+/// Lists running tasks, and live actors: each occupies its node, even if an actor is idle.
 const OCCUPANTS: [&str; 2] = [
     "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=RUNNING&limit=10000",
     "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000",
 ];
 
-/// What nodes and clients are told of the secret.
+/// The variables with the secret of the cluster.
 const AUTH_MODE: &str = "RAY_AUTH_MODE";
 const AUTH_TOKEN: &str = "RAY_AUTH_TOKEN";
 const TOKEN: &str = "token";
 
-/// How long a node that is told to end drains itself: those that should have drained have, before they are told.
+/// Seconds for which a terminated node drains itself: none, because nodes are drained before they are terminated.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
 
-/// Has clients take a loopback address for what it is. For nodes, their program sets this.
+/// Keeps clients from replacing the loopback address. `node.py` does the same for nodes.
 const LOOPBACK: (&str, &str) = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0");
 
-/// Starts a node.
+/// The Python program that starts a node.
 const NODE: &str = include_str!("ray/node.py");
 
-/// What a head is told beside.
+/// Variables of a head.
 const HEAD: [(&str, &str); 4] = [
-    // Ports of metrics that would be the same for all clusters of a machine.
+    // The default ports of metrics are the same for all clusters of a machine.
     ("AUTOSCALER_METRIC_PORT", "0"),
     ("DASHBOARD_METRIC_PORT", "0"),
-    // Seconds within which a process for a client has to start; 30 are too few on a machine that is busy.
+    // Seconds for the start of a client's process; the default of 30 is too short on a busy machine.
     ("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120"),
-    // What gRPC 1.85 does in a fork crashes the process that is made for the first client.
+    // The fork handlers of gRPC 1.85 crash the process that is forked for the first client.
     ("GRPC_ENABLE_FORK_SUPPORT", "0"),
 ];
 
-/// Memory for objects of a node whose memory is not said; it is taken as objects come. Ray's own default is a third of
-/// the machine, for every node.
+/// The object store of a node without a memory setting; memory is used only as objects are stored. Ray's own default is a
+/// third of the machine for every node.
 const OBJECTS: Memory = Memory::from_bytes(512 << 20);
 
-/// The least that Ray takes.
+/// The smallest object store that Ray accepts.
 const OBJECTS_AT_LEAST: u64 = 80 << 20;
 
-/// Lets workers go.
+/// The Python program that drains workers.
 const DRAIN: &str = concat!(include_str!("end_with_caller.py"), include_str!("ray/drain.py"));
 
 impl LocalFramework for Ray {
@@ -88,12 +90,12 @@ impl LocalFramework for Ray {
         Framework::Ray
     }
 
-    fn package(&self) -> Package {
-        Package { module: "ray", pins: include_str!("../pins/ray.txt") }
+    fn package(&self) -> PythonPackage {
+        PythonPackage { module: "ray", pins: include_str!("../pins/ray.txt") }
     }
 
     fn workers_outlive_head(&self) -> bool {
-        // What the head knows is lost with it, and workers that are unknown to a head end.
+        // The head loses its state, and workers that a head does not know exit.
         false
     }
 
@@ -101,16 +103,16 @@ impl LocalFramework for Ray {
         true
     }
 
-    fn starts_alone(&self) -> bool {
-        // Two of a session that start at once take the same sockets, and one of them fails after a while.
+    fn starts_one_by_one(&self) -> bool {
+        // Two nodes of a session that start at the same time use the same sockets, and one of them fails later.
         true
     }
 
-    fn whereabouts(&self) -> Whereabouts {
-        Whereabouts::Given { ports: &[GCS, CLIENT, DASHBOARD], endpoints }
+    fn endpoint_discovery(&self) -> EndpointDiscovery {
+        EndpointDiscovery::AssignedPorts { ports: &[GCS, CLIENT, DASHBOARD], endpoints }
     }
 
-    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
+    fn head_process(&self, context: LaunchContext<'_>, ports: &HeadPorts) -> ProcessSpec {
         let port = |name: &str| ports.get(name).copied().unwrap_or(0).to_string();
         let own = [
             "--head",
@@ -118,7 +120,7 @@ impl LocalFramework for Ray {
             &port(GCS),
             "--ray-client-server-port",
             &port(CLIENT),
-            // Without it there is nobody to ask; said, so that packages which it needs are missed at once.
+            // All requests go to the dashboard. The flag is explicit, so that a start without its packages fails at once.
             "--include-dashboard",
             "true",
             "--dashboard-host",
@@ -126,30 +128,44 @@ impl LocalFramework for Ray {
             "--dashboard-port",
             &port(DASHBOARD),
             "--temp-dir",
-            seat.short,
+            context.socket_folder,
             "--disable-usage-stats",
         ];
-        // Nothing runs beside what a cluster depends on, unless it is made for that.
-        let mut launch = start(seat, &own, cpus(seat.shape).unwrap_or(0));
+        // Tasks on the head would endanger the whole cluster, so that it has no cpus unless its shape has some.
+        let mut launch = node_process(context, &own, cpus(context.shape).unwrap_or(0));
         launch.environment.extend(HEAD.map(|(name, value)| (name.to_owned(), value.to_owned())));
         launch
     }
 
-    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch {
-        start(seat, &["--address", head.of(Endpoints::ADDRESS)], cpus(seat.shape).unwrap_or(1))
+    fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec {
+        node_process(
+            context,
+            &["--address", head.address(Endpoints::ADDRESS)],
+            cpus(context.shape).unwrap_or(1),
+        )
     }
 
-    fn ports(&self, endpoints: &Endpoints) -> Ports {
+    fn task_output(&self, role: &NodeRole, _: &str) -> Option<TaskOutput> {
+        // All nodes of a machine share a session, and the names of files do not contain the node.
+        (*role == NodeRole::Head).then(|| TaskOutput {
+            folder: OutputFolder::Sockets,
+            names: ["session_*", "logs", "worker-*"].map(str::to_owned).to_vec(),
+            label: |names| names.last().cloned().unwrap_or_default(),
+            hidden: &[":job_id:", ":task_name:", ":actor_name:"],
+        })
+    }
+
+    fn reusable_ports(&self, endpoints: &Endpoints) -> HeadPorts {
         let known = [(GCS, Endpoints::ADDRESS), (CLIENT, CLIENT), (DASHBOARD, Endpoints::DASHBOARD)];
         let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), endpoints.port(purpose)?));
         known.into_iter().filter_map(port).collect()
     }
 
-    fn ask_workers(&self, head: &Contact) -> Ask {
-        http(head, ALIVE)
+    fn workers_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        dashboard_request(head, ALIVE)
     }
 
-    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
+    fn read_workers(&self, response: &[u8]) -> Result<Vec<LiveWorker>, UnreadableResponse> {
         const WHAT: &str = "the head's list of nodes";
         #[derive(Deserialize)]
         struct Listed {
@@ -158,27 +174,30 @@ impl LocalFramework for Ray {
             is_head_node: bool,
             state: String,
         }
-        let alive = listed::<Listed>(WHAT, answer)?.into_iter().filter(|node| node.state == "ALIVE");
+        let alive = read_list::<Listed>(WHAT, response)?.into_iter().filter(|node| node.state == "ALIVE");
         let (heads, workers): (Vec<Listed>, Vec<Listed>) = alive.partition(|node| node.is_head_node);
         if heads.is_empty() {
-            // Its dashboard answers before there is anything to connect to.
-            return Err(Unreadable { what: WHAT, why: "the head itself is not there yet".to_owned() });
+            // The dashboard responds before clients can connect.
+            return Err(UnreadableResponse {
+                what: WHAT,
+                why: "the head itself has not registered yet".to_owned(),
+            });
         }
         let live = |node: Listed| LiveWorker { name: node.node_name, address: node.node_id };
         Ok(workers.into_iter().map(live).collect())
     }
 
-    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
-        OCCUPANTS.iter().map(|path| http(head, path)).collect()
+    fn load_requests(&self, head: &HeadAccess) -> Vec<FrameworkRequest> {
+        OCCUPANTS.iter().map(|path| dashboard_request(head, path)).collect()
     }
 
-    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+    fn read_load(&self, response: &[u8]) -> Result<HashMap<String, u64>, UnreadableResponse> {
         #[derive(Deserialize)]
         struct Occupant {
             node_id: Option<String>,
         }
         let mut loads = HashMap::new();
-        for node in listed::<Occupant>("the head's list of tasks or actors", answer)?
+        for node in read_list::<Occupant>("the head's list of tasks or actors", response)?
             .into_iter()
             .filter_map(|occupant| occupant.node_id)
         {
@@ -187,43 +206,47 @@ impl LocalFramework for Ray {
         Ok(loads)
     }
 
-    fn retire(&self, Retirement { head, workers, python, within }: Retirement<'_>) -> Tell {
+    fn retire_workers(
+        &self,
+        WorkerRetirement { head, workers, python, within }: WorkerRetirement<'_>,
+    ) -> HeadCommand {
         let within = within.to_string();
-        // Isolated, so that no folder called ray is taken for Ray.
-        let mut command = vec![python, "-I", "-c", DRAIN, head.of(Endpoints::ADDRESS), &within];
+        // Isolated mode, because a folder `ray` in the working directory would shadow Ray's package.
+        let mut command = vec![python, "-I", "-c", DRAIN, head.address(Endpoints::ADDRESS), &within];
         command.extend(workers.iter().map(|worker| worker.address.as_str()));
-        Tell::Run(Launch::of(&command, &authentication(&head.secret)))
+        HeadCommand::Program(ProcessSpec::new(&command, &authentication(&head.secret)))
     }
 
-    fn retired(&self, _: &[LiveWorker], answer: &[u8]) -> Result<HashSet<String>, Unreadable> {
-        read("the list of nodes that were drained", answer)
+    fn read_retired(&self, _: &[LiveWorker], response: &[u8]) -> Result<HashSet<String>, UnreadableResponse> {
+        parse_json("the list of nodes that were drained", response)
     }
 
-    fn leaving(&self, _: &LiveWorker, _: u32) -> Leaving {
-        // By the time of the answer nothing runs there. What remains does not end by itself, and for as long as it waits
-        // for the start of its node it does not hear that it should.
-        Leaving::Left
+    fn after_retirement(&self, _: &LiveWorker, _: u32) -> AfterRetirement {
+        // Nothing runs on a drained worker, but its processes do not exit by themselves, and ignore SIGTERM while they
+        // wait for the start of their node.
+        AfterRetirement::KillNow
     }
 
-    fn ask_activity(&self, head: &Contact) -> Ask {
-        http(head, "/api/component_activities")
+    fn activity_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        dashboard_request(head, "/api/component_activities")
     }
 
-    fn activity(&self, answer: &[u8]) -> Activity {
+    fn read_activity(&self, response: &[u8]) -> Activity {
         #[derive(Deserialize)]
         struct Component {
             is_active: String,
             last_activity_at: Option<f64>,
         }
-        // Programs that are connected, and whatever else was told to Ray to count.
-        let Ok(components) = read::<BTreeMap<String, Component>>("the head's activity", answer) else {
+        // The components are the connected programs, and hooks that users have registered with Ray.
+        let Ok(components) = parse_json::<BTreeMap<String, Component>>("the head's activity", response)
+        else {
             return Activity::Unknown;
         };
         let mut last = Activity::IdleSince(Timestamp::default());
         for component in components.values() {
             match (component.is_active.as_str(), component.last_activity_at) {
                 ("ACTIVE", _) => return Activity::Busy,
-                // Nobody ever was.
+                // No program has ever connected.
                 ("INACTIVE", None) => {}
                 ("INACTIVE", Some(at)) => last = later(last, Activity::idle_since_seconds(at)),
                 _ => last = Activity::Unknown,
@@ -232,40 +255,41 @@ impl LocalFramework for Ray {
         if components.is_empty() { Activity::Unknown } else { last }
     }
 
-    fn ask_unattended(&self, head: &Contact) -> Option<Ask> {
-        Some(http(head, ACTORS))
+    fn unattended_request(&self, head: &HeadAccess) -> Option<FrameworkRequest> {
+        Some(dashboard_request(head, ACTORS))
     }
 
-    fn unattended(&self, answer: &[u8]) -> Result<bool, Unreadable> {
-        // Those that are left are detached from the program that made them, such as what serves a model.
-        listed::<IgnoredAny>("the head's list of actors", answer).map(|actors| !actors.is_empty())
+    fn read_unattended(&self, response: &[u8]) -> Result<bool, UnreadableResponse> {
+        // Without a connected program only detached actors are left, such as those that serve a model.
+        read_list::<IgnoredAny>("the head's list of actors", response).map(|actors| !actors.is_empty())
     }
 
-    fn client_environment(&self, head: &Contact, _: &str) -> BTreeMap<String, String> {
+    fn client_environment(&self, head: &HeadAccess, _: &str) -> BTreeMap<String, String> {
         let mut known = vec![
-            ("RAY_ADDRESS", head.of(Endpoints::ADDRESS)),
-            // Where jobs are submitted to.
-            ("RAY_API_SERVER_ADDRESS", head.of(Endpoints::DASHBOARD)),
+            ("RAY_ADDRESS", head.address(Endpoints::ADDRESS)),
+            // The address for job submissions.
+            ("RAY_API_SERVER_ADDRESS", head.address(Endpoints::DASHBOARD)),
             LOOPBACK,
         ];
         known.extend(authentication(&head.secret));
         known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
-    fn stop(&self, _: NodeRole) -> Stop {
-        Stop { signal: Signal::Terminate, grace: 10 }
+    fn graceful_shutdown(&self, _: NodeRole) -> GracefulShutdown {
+        GracefulShutdown { signal: ShutdownSignal::Terminate, grace_seconds: 10 }
     }
 }
 
-fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
-    let (objects, memory) = (objects(seat.shape).to_string(), memory(seat, cpus).to_string());
-    let (cpus, gpus) = (cpus.to_string(), seat.shape.gpu.unwrap_or(0).to_string());
-    let mut command = vec![seat.python, "-c", NODE, "start", "--block"];
+/// The process of a head or worker with these arguments of its own.
+fn node_process(context: LaunchContext<'_>, own: &[&str], cpus: u64) -> ProcessSpec {
+    let (objects, memory) = (object_store(context.shape).to_string(), memory(context, cpus).to_string());
+    let (cpus, gpus) = (cpus.to_string(), context.shape.gpu.unwrap_or(0).to_string());
+    let mut command = vec![context.python, "-c", NODE, "start", "--block"];
     command.extend(own);
-    command.extend(["--node-ip-address", HOST, "--node-name", seat.name]);
+    command.extend(["--node-ip-address", HOST, "--node-name", context.name]);
     command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus]);
     command.extend(["--memory", &memory, "--object-store-memory", &objects]);
-    // Any port that is free, where nobody needs to know it: Ray would take the same for all clusters.
+    // Free ports where no client needs to know them: Ray's defaults are the same for all clusters of a machine.
     command.extend([
         "--min-worker-port",
         "0",
@@ -274,17 +298,17 @@ fn start(seat: Seat<'_>, own: &[&str], cpus: u64) -> Launch {
         "--dashboard-agent-listen-port",
         "0",
     ]);
-    // Folders for sockets are often in memory.
-    command.extend(["--object-spilling-directory", seat.folder, "--log-color", "false"]);
+    // The folder for sockets is often in memory, and objects are spilled to free memory.
+    command.extend(["--object-spilling-directory", context.node_folder, "--log-color", "false"]);
     let mut environment = vec![DRAIN_AT_END];
-    environment.extend(authentication(seat.secret));
-    Launch::of(&command, &environment)
+    environment.extend(authentication(context.secret));
+    ProcessSpec::new(&command, &environment)
 }
 
-/// What a list of the head's has.
-fn listed<T: DeserializeOwned>(what: &'static str, answer: &[u8]) -> Result<Vec<T>, Unreadable> {
+/// Parses a list of the head's state API.
+fn read_list<T: DeserializeOwned>(what: &'static str, response: &[u8]) -> Result<Vec<T>, UnreadableResponse> {
     #[derive(Deserialize)]
-    struct Answer<T> {
+    struct Response<T> {
         data: Data<T>,
     }
     #[derive(Deserialize)]
@@ -295,17 +319,17 @@ fn listed<T: DeserializeOwned>(what: &'static str, answer: &[u8]) -> Result<Vec<
     struct List<T> {
         result: Vec<T>,
     }
-    let Answer { data } = read(what, answer)?;
+    let Response { data } = parse_json(what, response)?;
     Ok(data.result.result)
 }
 
-/// What whoever talks to a cluster has to know.
+/// The variables with the secret, for nodes and clients.
 fn authentication(secret: &Secret) -> [(&str, &str); 2] {
     [(AUTH_MODE, TOKEN), (AUTH_TOKEN, secret.reveal())]
 }
 
-/// Where a head with these ports answers.
-fn endpoints(ports: &Ports) -> Endpoints {
+/// The endpoints of a head with these ports.
+fn endpoints(ports: &HeadPorts) -> Endpoints {
     let port = |name: &str| ports.get(name).copied().unwrap_or(0);
     Endpoints::default()
         .with(Endpoints::ADDRESS, format!("{HOST}:{}", port(GCS)))
@@ -313,14 +337,14 @@ fn endpoints(ports: &Ports) -> Endpoints {
         .with(Endpoints::DASHBOARD, format!("http://{HOST}:{}", port(DASHBOARD)))
 }
 
-/// Whole ones, as Ray counts them.
+/// The cpus of a shape, rounded up because Ray counts whole ones.
 fn cpus(shape: &Shape) -> Option<u64> {
     shape.cpu.map(|cpu| cpu.millis().div_ceil(1000))
 }
 
-/// The memory of a node; where none is said, as much of the machine's as it has of the machine's cores, so that all nodes
-/// together do not tell Ray of more than there is. By itself, Ray would give all of it to each of them.
-fn memory(Seat { shape, machine, .. }: Seat<'_>, cpus: u64) -> u64 {
+/// The memory of a node. The default is the machine's memory in proportion to the node's cpus, so that all nodes together
+/// do not announce more than there is; Ray's own default is the whole memory for every node.
+fn memory(LaunchContext { shape, machine, .. }: LaunchContext<'_>, cpus: u64) -> u64 {
     let share = || {
         let (cores, whole) = (machine.cpu.millis().max(1), machine.memory.bytes());
         let share = u128::from(whole) * u128::from(cpus * 1000) / u128::from(cores);
@@ -329,18 +353,18 @@ fn memory(Seat { shape, machine, .. }: Seat<'_>, cpus: u64) -> u64 {
     shape.memory.map_or_else(share, Memory::bytes)
 }
 
-/// Three tenths of a node's memory, as Ray divides that of a machine.
-fn objects(shape: &Shape) -> u64 {
+/// The size of a node's object store: three tenths of its memory, as Ray divides that of a machine.
+fn object_store(shape: &Shape) -> u64 {
     let memory = shape.memory.map_or(OBJECTS.bytes(), |memory| memory.bytes() / 10 * 3);
     memory.max(OBJECTS_AT_LEAST)
 }
 
-/// A path of the dashboard.
-fn http(head: &Contact, path: &str) -> Ask {
-    Ask::get(format!("{}{path}", head.of(Endpoints::DASHBOARD))).knowing(&head.secret)
+/// A request to the dashboard.
+fn dashboard_request(head: &HeadAccess, path: &str) -> FrameworkRequest {
+    FrameworkRequest::get(format!("{}{path}", head.address(Endpoints::DASHBOARD))).with_bearer(&head.secret)
 }
 
-/// The later of two times since when nothing has run; unknown if one is.
+/// The later of two times since which nothing runs; unknown if one of them is.
 fn later(one: Activity, other: Activity) -> Activity {
     match (one, other) {
         (Activity::IdleSince(one), Activity::IdleSince(other)) => Activity::IdleSince(one.max(other)),

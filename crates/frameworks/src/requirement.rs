@@ -1,32 +1,32 @@
-//! What a framework needs on the machine beside its Python package.
+//! Programs that a framework needs beside its Python package.
 
 use std::path::PathBuf;
 
-/// A program that has to be there, at least of some version.
+/// A program that must be installed, with the oldest version that works.
 #[derive(Debug, Clone, Copy)]
 pub struct Requirement {
-    /// What people call it.
+    /// The name of the program in messages.
     pub name: &'static str,
-    /// The program, in the folder `bin` of wherever it is installed.
+    /// The file name of the program in folder `bin` of its installation.
     pub program: &'static str,
-    /// The variable that says where it is installed: looked at first, and set for nodes and clients.
+    /// The variable that names the installation: searched first, and set for nodes and clients.
     pub variable: &'static str,
-    /// What the program is asked.
-    pub question: &'static [&'static str],
-    /// Reads what it says to that.
-    pub read: fn(&str) -> Option<Program>,
-    /// The least version that will do.
-    pub least: u32,
-    /// What to do if it is missing.
+    /// Arguments that make the program print its version and folder.
+    pub version_arguments: &'static [&'static str],
+    /// Parses that output; none if it is not the expected program.
+    pub parse_output: fn(&str) -> Option<InstalledProgram>,
+    /// The oldest version that works.
+    pub min_version: u32,
+    /// The advice for users who do not have it.
     pub remedy: &'static str,
 }
 
-/// What a program says of itself.
+/// The version and folder that an installed program reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// Its version.
+pub struct InstalledProgram {
+    /// The major version.
     pub version: u32,
-    /// Where it is installed.
+    /// The folder of the installation.
     pub home: PathBuf,
 }
 
@@ -35,16 +35,16 @@ pub(crate) const JAVA: Requirement = Requirement {
     name: "Java",
     program: "java",
     variable: "JAVA_HOME",
-    question: &["-XshowSettings:properties", "-version"],
-    read: java,
-    least: 17,
+    version_arguments: &["-XshowSettings:properties", "-version"],
+    parse_output: parse_java,
+    min_version: 17,
     remedy: "install it (on Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME where the server runs to \
              one that is installed",
 };
 
-/// Reads the settings that a Java runtime shows; versions before 9 are `1.8` and such.
-fn java(said: &str) -> Option<Program> {
-    let settings = said.lines().filter_map(|line| line.split_once('='));
+/// Parses the settings that a Java runtime prints; versions before 9 are written as `1.8`.
+fn parse_java(output: &str) -> Option<InstalledProgram> {
+    let settings = output.lines().filter_map(|line| line.split_once('='));
     let setting = |name: &str| {
         let mut settings = settings.clone();
         settings.find_map(|(key, value)| (key.trim() == name).then_some(value.trim()))
@@ -52,7 +52,7 @@ fn java(said: &str) -> Option<Program> {
     let version = setting("java.specification.version")?;
     let version = version.strip_prefix("1.").unwrap_or(version);
     let version = version.split('.').next()?.parse().ok()?;
-    Some(Program { version, home: setting("java.home")?.into() })
+    Some(InstalledProgram { version, home: setting("java.home")?.into() })
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// What `OpenJDK` 17 says, but for most of it.
+    /// A part of what `OpenJDK` 17 prints.
     const OPENJDK: &str = "Picked up JAVA_TOOL_OPTIONS: -XX:-UsePerfData
 Property settings:
     file.separator = /
@@ -80,8 +80,11 @@ openjdk version \"17.0.15\" 2025-04-15
     #[case::long_ago("    java.home = /opt/a b/jre\n    java.specification.version = 1.8\n", Some((8, "/opt/a b/jre")))]
     #[case::no_version("    java.home = /opt/jre\n", None)]
     #[case::something_else("jenv: no version is set", None)]
-    fn java_says_where_it_is_and_which(#[case] said: &str, #[case] program: Option<(u32, &str)>) {
-        let program = program.map(|(version, home)| Program { version, home: home.into() });
-        assert_eq!(java(said), program);
+    fn javas_version_and_folder_are_read_from_its_settings(
+        #[case] output: &str,
+        #[case] program: Option<(u32, &str)>,
+    ) {
+        let program = program.map(|(version, home)| InstalledProgram { version, home: home.into() });
+        assert_eq!(parse_java(output), program);
     }
 }

@@ -1,4 +1,4 @@
-//! What tests of all frameworks share.
+//! Fixtures for the tests of all frameworks.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use muster_core::capacity::Capacity;
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::Shape;
 
-use crate::{Contact, Endpoints, Launch, Seat, Secret};
+use crate::{Endpoints, HeadAccess, LaunchContext, ProcessSpec, Secret};
 
 /// A laptop.
 const MACHINE: Capacity =
@@ -14,28 +14,28 @@ const MACHINE: Capacity =
 
 static SECRET: LazyLock<Secret> = LazyLock::new(|| Secret::new("abracadabra"));
 
-/// Where a node of this shape runs.
-pub(crate) fn seat(shape: &Shape) -> Seat<'_> {
-    Seat {
+/// The context of a node with this shape.
+pub(crate) fn launch_context(shape: &Shape) -> LaunchContext<'_> {
+    LaunchContext {
         name: "w-1",
         python: "/venv/bin/python",
         package: "/venv/lib/package",
-        folder: "/node",
-        kept: "/cluster/kept",
-        short: "/run/c",
+        node_folder: "/node",
+        cluster_folder: "/cluster/kept",
+        socket_folder: "/run/c",
         shape,
         machine: &MACHINE,
         secret: &SECRET,
     }
 }
 
-/// A head that answers there.
-pub(crate) fn contact(endpoints: Endpoints) -> Contact {
-    Contact { endpoints, secret: SECRET.clone() }
+/// A head at these endpoints.
+pub(crate) fn head_access(endpoints: Endpoints) -> HeadAccess {
+    HeadAccess { endpoints, secret: SECRET.clone() }
 }
 
-/// The word after a flag.
-pub(crate) fn after<'c>(launch: &'c Launch, flag: &str) -> &'c str {
-    let place = launch.command.iter().position(|word| word == flag).expect("the flag is there");
-    &launch.command[place + 1]
+/// The argument that follows a flag.
+pub(crate) fn argument_after<'c>(process: &'c ProcessSpec, flag: &str) -> &'c str {
+    let index = process.command.iter().position(|word| word == flag).expect("the flag is there");
+    &process.command[index + 1]
 }

@@ -1,4 +1,4 @@
-//! Spark standalone: a master and its workers.
+//! Spark as local processes: a standalone master and its workers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,48 +9,57 @@ use muster_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::ask::{Ask, Unreadable, json as read};
-use crate::contact::Contact;
 use crate::endpoints::Endpoints;
+use crate::head_access::HeadAccess;
 use crate::local::{
-    Activity, Launch, Leaving, LiveWorker, LocalFramework, Names, Package, Ports, Retirement, Seat, Signal,
-    Stop, Tell, Whereabouts,
+    Activity, AfterRetirement, EndpointDiscovery, GracefulShutdown, HeadCommand, HeadPorts, LaunchContext,
+    LiveWorker, LocalFramework, OutputFolder, ProcessSpec, PythonPackage, ShutdownSignal, TaskOutput,
+    WorkerNaming, WorkerRetirement,
 };
+use crate::request::{FrameworkRequest, UnreadableResponse, parse_json};
 use crate::requirement::{JAVA, Requirement};
 
-/// Spark's own cluster manager.
+/// The framework Spark, with its standalone cluster manager.
 pub(crate) struct Spark;
 
 /// The port that drivers and workers connect to.
 const MASTER: &str = "master";
 
-/// The port of the master's pages, and of everything that it is asked by HTTP.
+/// The port of the master's web page and of all other HTTP requests.
 const DASHBOARD: &str = "dashboard";
 
-/// Where the master is, and drivers.
+/// The address of the master and of drivers.
 const HEAD_HOST: &str = "127.0.0.1";
 
-/// What a master or a worker needs itself, in MiB: what runs in a worker has its own.
+/// The heap of a master or worker process in MiB; executors have memory of their own.
 pub(crate) const DAEMON_MEMORY: u64 = 256;
 
-/// What a worker may give to executors if nobody says, in MiB: an executor of whoever says nothing either.
+/// The label of an executor's file: `<application>/executor-<number>.<stdout|stderr>`.
+fn executor_file(names: &[String]) -> String {
+    match names {
+        [.., application, number, stream] => format!("{application}/executor-{number}.{stream}"),
+        _ => names.join("/"),
+    }
+}
+
+/// The default memory of a worker for executors in MiB: enough for one executor of default size.
 const WORKER_MEMORY: u64 = 1024;
 
-/// A small heap and short work: the least that a Java machine can start with. A file for observers in the machine's
-/// temporary folder would stay behind one that is killed.
+/// Options for the cheapest start of a Java process. `-UsePerfData`, because a killed process would leave its file behind in
+/// the machine's temporary folder.
 pub(crate) const LIGHT: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData";
 
-/// A port that is taken is an error, and not a reason to take the next: nobody would find it there. Jobs are not taken
-/// by HTTP, and workers are let go.
+/// A master whose port is in use must fail, because clients would not find it at the next port. Jobs are not accepted by
+/// HTTP, and workers can be decommissioned.
 pub(crate) const MASTER_OPTIONS: &str = "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false \
                                          -Dspark.decommission.enabled=true";
 
-/// Whom a master does not hear of within so many seconds after its restart is gone.
+/// A restarted master counts workers and drivers as lost that do not reconnect within 15 seconds.
 const RECOVERY: &str = "-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryTimeout=15";
 
-/// A worker that is let go, and every executor on it, finishes what it does, hands its blocks to others, and looks
-/// every second (and not every half minute) whether all are there. Executors believe what their driver says, so by
-/// default nothing of this; unless their Java machine is told.
+/// A decommissioned worker and its executors finish their tasks and move their blocks to others, and check every second
+/// (by default every 30 s) whether all have arrived. Executors take these settings from their driver, where decommissioning
+/// is off by default; options of the Java process override that.
 pub(crate) const DECOMMISSION: &str = "-Dspark.decommission.enabled=true -Dspark.storage.decommission.enabled=true \
                             -Dspark.storage.decommission.replicationReattemptInterval=1s -XX:-UsePerfData";
 
@@ -59,8 +68,8 @@ impl LocalFramework for Spark {
         Framework::Spark
     }
 
-    fn package(&self) -> Package {
-        Package { module: "pyspark", pins: include_str!("../pins/spark.txt") }
+    fn package(&self) -> PythonPackage {
+        PythonPackage { module: "pyspark", pins: include_str!("../pins/spark.txt") }
     }
 
     fn requirement(&self) -> Option<Requirement> {
@@ -68,37 +77,39 @@ impl LocalFramework for Spark {
     }
 
     fn workers_outlive_head(&self) -> bool {
-        // What the master knew of them is kept, and its next start tells them, and drivers too.
+        // The next master recovers its workers and drivers from files, and contacts them.
         true
     }
 
-    fn names(&self) -> Names {
-        // Workers are let go by host.
-        Names::Addresses
+    fn worker_naming(&self) -> WorkerNaming {
+        // The master decommissions workers by host.
+        WorkerNaming::LoopbackAddresses
     }
 
-    fn whereabouts(&self) -> Whereabouts {
-        Whereabouts::Given { ports: &[MASTER, DASHBOARD], endpoints }
+    fn endpoint_discovery(&self) -> EndpointDiscovery {
+        EndpointDiscovery::AssignedPorts { ports: &[MASTER, DASHBOARD], endpoints }
     }
 
-    fn head(&self, seat: Seat<'_>, ports: &Ports) -> Launch {
+    fn head_process(&self, context: LaunchContext<'_>, ports: &HeadPorts) -> ProcessSpec {
         let port = |name: &str| ports.get(name).copied().unwrap_or(0).to_string();
-        let recovery = quoted("-Dspark.deploy.recoveryDirectory=", &format!("{}/recovery", seat.kept));
-        let options = format!("{LIGHT} {MASTER_OPTIONS} {RECOVERY} {recovery} {}", temporary(seat));
+        let recovery =
+            quoted("-Dspark.deploy.recoveryDirectory=", &format!("{}/recovery", context.cluster_folder));
+        let options =
+            format!("{LIGHT} {MASTER_OPTIONS} {RECOVERY} {recovery} {}", temporary_folder_option(context));
         let arguments = ["--host", HEAD_HOST, "--port", &port(MASTER), "--webui-port", &port(DASHBOARD)];
-        let memory = mebibytes(seat.shape).unwrap_or(DAEMON_MEMORY);
-        daemon(seat, "master.Master", &arguments, HEAD_HOST, memory, &options)
+        let memory = mebibytes(context.shape).unwrap_or(DAEMON_MEMORY);
+        daemon_process(context, "master.Master", &arguments, HEAD_HOST, memory, &options)
     }
 
-    fn worker(&self, seat: Seat<'_>, head: &Contact) -> Launch {
-        let memory = format!("{}m", mebibytes(seat.shape).unwrap_or(WORKER_MEMORY));
-        let cores = seat.shape.cpu.map_or(1, |cpu| cpu.millis().div_ceil(1000).max(1)).to_string();
-        // What executors write is looked at when their worker has long gone.
-        let applications = format!("{}/executors/{}", seat.kept, seat.name);
+    fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec {
+        let memory = format!("{}m", mebibytes(context.shape).unwrap_or(WORKER_MEMORY));
+        let cores = context.shape.cpu.map_or(1, |cpu| cpu.millis().div_ceil(1000).max(1)).to_string();
+        // Users read the output of executors after their worker was removed.
+        let applications = format!("{}/executors/{}", context.cluster_folder, context.name);
         let arguments = [
-            head.of(Endpoints::ADDRESS),
+            head.address(Endpoints::ADDRESS),
             "--host",
-            seat.name,
+            context.name,
             "--cores",
             &cores,
             "--memory",
@@ -108,26 +119,36 @@ impl LocalFramework for Spark {
             "--work-dir",
             &applications,
         ];
-        let mut launch = daemon(seat, "worker.Worker", &arguments, seat.name, DAEMON_MEMORY, LIGHT);
-        let executors = format!("{DECOMMISSION} {}", temporary(seat));
+        let mut launch =
+            daemon_process(context, "worker.Worker", &arguments, context.name, DAEMON_MEMORY, LIGHT);
+        let executors = format!("{DECOMMISSION} {}", temporary_folder_option(context));
         launch.environment.insert("JAVA_TOOL_OPTIONS".to_owned(), executors);
-        launch.environment.insert("SPARK_LOCAL_DIRS".to_owned(), seat.folder.to_owned());
+        launch.environment.insert("SPARK_LOCAL_DIRS".to_owned(), context.node_folder.to_owned());
         launch
     }
 
-    fn ports(&self, endpoints: &Endpoints) -> Ports {
+    fn task_output(&self, role: &NodeRole, name: &str) -> Option<TaskOutput> {
+        (*role == NodeRole::Worker).then(|| TaskOutput {
+            folder: OutputFolder::Cluster,
+            names: ["executors", name, "*", "*", "std*"].map(str::to_owned).to_vec(),
+            label: executor_file,
+            hidden: &[],
+        })
+    }
+
+    fn reusable_ports(&self, endpoints: &Endpoints) -> HeadPorts {
         let known = [(MASTER, Endpoints::ADDRESS), (DASHBOARD, Endpoints::DASHBOARD)];
         let port = |(name, purpose): (&str, &str)| Some((name.to_owned(), endpoints.port(purpose)?));
         known.into_iter().filter_map(port).collect()
     }
 
-    fn ask_workers(&self, head: &Contact) -> Ask {
-        Ask::get(format!("{}json/", head.of(Endpoints::DASHBOARD)))
+    fn workers_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        FrameworkRequest::get(format!("{}json/", head.address(Endpoints::DASHBOARD)))
     }
 
-    fn workers(&self, answer: &[u8]) -> Result<Vec<LiveWorker>, Unreadable> {
+    fn read_workers(&self, response: &[u8]) -> Result<Vec<LiveWorker>, UnreadableResponse> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             status: String,
             workers: Vec<Worker>,
         }
@@ -138,22 +159,22 @@ impl LocalFramework for Spark {
             webuiaddress: String,
         }
         let what = "the master's list of workers";
-        let Answer { status, workers } = read(what, answer)?;
+        let Response { status, workers } = parse_json(what, response)?;
         if status != "ALIVE" {
-            // It has not heard yet of all that it knew before its restart.
-            return Err(Unreadable { what, why: format!("the master is {status}") });
+            // A master that recovers does not know yet which of its workers are alive.
+            return Err(UnreadableResponse { what, why: format!("the master is {status}") });
         }
         let alive = workers.into_iter().filter(|worker| worker.state == "ALIVE");
         Ok(alive.map(|worker| LiveWorker { name: worker.host, address: worker.webuiaddress }).collect())
     }
 
-    fn ask_load(&self, head: &Contact) -> Vec<Ask> {
-        vec![self.ask_workers(head)]
+    fn load_requests(&self, head: &HeadAccess) -> Vec<FrameworkRequest> {
+        vec![self.workers_request(head)]
     }
 
-    fn load(&self, answer: &[u8]) -> Result<HashMap<String, u64>, Unreadable> {
+    fn read_load(&self, response: &[u8]) -> Result<HashMap<String, u64>, UnreadableResponse> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             workers: Vec<Worker>,
         }
         #[derive(Deserialize)]
@@ -161,43 +182,43 @@ impl LocalFramework for Spark {
             webuiaddress: String,
             coresused: u64,
         }
-        let Answer { workers } = read("the master's list of workers", answer)?;
+        let Response { workers } = parse_json("the master's list of workers", response)?;
         let busy = workers.into_iter().filter(|worker| worker.coresused > 0);
         Ok(busy.map(|worker| (worker.webuiaddress, worker.coresused)).collect())
     }
 
-    fn retire(&self, Retirement { head, workers, .. }: Retirement<'_>) -> Tell {
+    fn retire_workers(&self, WorkerRetirement { head, workers, .. }: WorkerRetirement<'_>) -> HeadCommand {
         let hosts: Vec<String> = workers.iter().map(|worker| format!("host={}", worker.name)).collect();
-        let url = format!("{}workers/kill/?{}", head.of(Endpoints::DASHBOARD), hosts.join("&"));
-        Tell::Ask(Ask::post(url))
+        let url = format!("{}workers/kill/?{}", head.address(Endpoints::DASHBOARD), hosts.join("&"));
+        HeadCommand::Request(FrameworkRequest::post(url))
     }
 
-    fn retired(&self, workers: &[LiveWorker], _: &[u8]) -> Result<HashSet<String>, Unreadable> {
-        // It says no more than that there was one of them at least.
+    fn read_retired(&self, workers: &[LiveWorker], _: &[u8]) -> Result<HashSet<String>, UnreadableResponse> {
+        // The response does not name workers; it only says that at least one of them exists.
         Ok(workers.iter().map(|worker| worker.address.clone()).collect())
     }
 
-    fn leaving(&self, worker: &LiveWorker, _: u32) -> Leaving {
-        // It stays for ever, and only itself knows when its last executor has gone.
-        Leaving::Until(Ask::get(format!("{}/json/", worker.address)))
+    fn after_retirement(&self, worker: &LiveWorker, _: u32) -> AfterRetirement {
+        // A decommissioned worker never exits, and only the worker knows when its last executor has exited.
+        AfterRetirement::StopOnceIdle(FrameworkRequest::get(format!("{}/json/", worker.address)))
     }
 
-    fn has_left(&self, answer: &[u8]) -> Result<bool, Unreadable> {
+    fn read_is_idle(&self, response: &[u8]) -> Result<bool, UnreadableResponse> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             executors: Vec<IgnoredAny>,
         }
-        let Answer { executors } = read("the worker's list of executors", answer)?;
+        let Response { executors } = parse_json("the worker's list of executors", response)?;
         Ok(executors.is_empty())
     }
 
-    fn ask_activity(&self, head: &Contact) -> Ask {
-        self.ask_workers(head)
+    fn activity_request(&self, head: &HeadAccess) -> FrameworkRequest {
+        self.workers_request(head)
     }
 
-    fn activity(&self, answer: &[u8]) -> Activity {
+    fn read_activity(&self, response: &[u8]) -> Activity {
         #[derive(Deserialize)]
-        struct Answer {
+        struct Response {
             status: String,
             activeapps: Vec<IgnoredAny>,
             activedrivers: Vec<IgnoredAny>,
@@ -205,11 +226,11 @@ impl LocalFramework for Spark {
         }
         #[derive(Deserialize)]
         struct Application {
-            /// In milliseconds, both.
+            /// Both are in milliseconds.
             starttime: i64,
             duration: i64,
         }
-        let Ok(answer) = read::<Answer>("the master's list of applications", answer) else {
+        let Ok(answer) = parse_json::<Response>("the master's list of applications", response) else {
             return Activity::Unknown;
         };
         if answer.status != "ALIVE" {
@@ -219,79 +240,88 @@ impl LocalFramework for Spark {
             return Activity::Busy;
         }
         let end = |app: &Application| app.starttime.saturating_add(app.duration).saturating_mul(1000);
-        // Of one that nobody has used since its start: since ever. It does not say when that was.
+        // The master does not report its start time: one that was never used is idle since the epoch.
         let last = answer.completedapps.iter().map(end).max().unwrap_or_default();
         Activity::IdleSince(Timestamp::from_micros(last))
     }
 
-    fn client_environment(&self, head: &Contact, python: &str) -> BTreeMap<String, String> {
+    fn client_environment(&self, head: &HeadAccess, python: &str) -> BTreeMap<String, String> {
         let mut variables = environment(&head.endpoints);
         if variables.is_empty() {
             return variables;
         }
         let here = [
-            // Executors are told to come to the driver where they can.
+            // Executors must be able to connect to the driver.
             ("SPARK_LOCAL_IP", HEAD_HOST),
-            // A driver asks for its own Python by name, and executors would take the first that is called so.
+            // Executors would otherwise search their PATH for the name of the driver's Python.
             ("PYSPARK_PYTHON", python),
         ];
         variables.extend(here.map(|(name, value)| (name.to_owned(), value.to_owned())));
         variables
     }
 
-    fn stop(&self, role: NodeRole) -> Stop {
+    fn graceful_shutdown(&self, role: NodeRole) -> GracefulShutdown {
         match role {
-            NodeRole::Head => Stop { signal: Signal::Terminate, grace: 5 },
-            // It gives its executors ten seconds.
-            NodeRole::Worker | NodeRole::Unknown(_) => Stop { signal: Signal::Terminate, grace: 15 },
+            NodeRole::Head => GracefulShutdown { signal: ShutdownSignal::Terminate, grace_seconds: 5 },
+            // A worker gives its executors ten seconds.
+            NodeRole::Worker | NodeRole::Unknown(_) => {
+                GracefulShutdown { signal: ShutdownSignal::Terminate, grace_seconds: 15 }
+            }
         }
     }
 }
 
-/// What programs need in their environment to find a master.
+/// The environment of programs that connect to a master.
 pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     let Some(address) = endpoints.get(Endpoints::ADDRESS) else { return BTreeMap::new() };
-    // The second is what Spark itself reads, so that a session needs no word of where.
+    // Spark itself reads the second, so that a session needs no address.
     ["SPARK_MASTER", "MASTER"].map(|name| (name.to_owned(), address.to_owned())).into()
 }
 
-/// Where a master with these ports answers.
-fn endpoints(ports: &Ports) -> Endpoints {
+/// The endpoints of a master with these ports.
+fn endpoints(ports: &HeadPorts) -> Endpoints {
     let at = |name: &str| format!("{HEAD_HOST}:{}", ports.get(name).copied().unwrap_or(0));
     Endpoints::default()
         .with(Endpoints::ADDRESS, format!("spark://{}", at(MASTER)))
         .with(Endpoints::DASHBOARD, format!("http://{}/", at(DASHBOARD)))
 }
 
-/// A master or a worker: the program becomes the Java machine.
-fn daemon(seat: Seat<'_>, class: &str, arguments: &[&str], host: &str, memory: u64, options: &str) -> Launch {
+/// The process of a master or worker: the script replaces itself by the Java process.
+fn daemon_process(
+    context: LaunchContext<'_>,
+    class: &str,
+    arguments: &[&str],
+    host: &str,
+    memory: u64,
+    options: &str,
+) -> ProcessSpec {
     let (program, class) =
-        (format!("{}/bin/spark-class", seat.package), format!("org.apache.spark.deploy.{class}"));
+        (format!("{}/bin/spark-class", context.package), format!("org.apache.spark.deploy.{class}"));
     let command: Vec<&str> =
         [program.as_str(), &class].into_iter().chain(arguments.iter().copied()).collect();
     let memory = format!("{memory}m");
     let environment = [
-        ("SPARK_HOME", seat.package),
+        ("SPARK_HOME", context.package),
         ("SPARK_NO_DAEMONIZE", "1"),
         ("SPARK_DAEMON_MEMORY", &memory),
         ("SPARK_DAEMON_JAVA_OPTS", options),
         ("SPARK_LOCAL_IP", host),
         ("SPARK_PUBLIC_DNS", host),
     ];
-    Launch::of(&command, &environment)
+    ProcessSpec::new(&command, &environment)
 }
 
-/// Where Java puts what it needs for a while: otherwise it stays in the machine's folder behind one that is killed.
-fn temporary(seat: Seat<'_>) -> String {
-    quoted("-Djava.io.tmpdir=", seat.folder)
+/// The folder for Java's temporary files: a killed process would leave them behind in the machine's folder.
+fn temporary_folder_option(context: LaunchContext<'_>) -> String {
+    quoted("-Djava.io.tmpdir=", context.node_folder)
 }
 
-/// An option whose value is a path, which may have spaces.
+/// An option with a path, quoted because it may contain spaces.
 fn quoted(option: &str, path: &str) -> String {
     format!("\"{option}{path}\"")
 }
 
-/// The memory of a shape in MiB, in which Spark counts.
+/// The memory of a shape in MiB, Spark's unit.
 fn mebibytes(shape: &Shape) -> Option<u64> {
     shape.memory.map(|memory| (memory.bytes() >> 20).max(1))
 }

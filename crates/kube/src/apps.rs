@@ -1,12 +1,12 @@
 //! Apps on Kubernetes: Deployments with their replica sets, stateful sets, Jobs and Pods.
 //!
-//! Only apps with the label that names their cluster are watched; everything else is read when it is needed, so that
+//! Only apps with the label that names their cluster are watched. Everything else is read when it is needed, so that
 //! neither memory nor requests grow with the workloads of a Kubernetes.
 
-mod label;
+mod app_changes;
+mod ephemeral_label;
 mod observe;
 mod resolve;
-mod watch;
 
 use std::sync::Arc;
 
@@ -18,22 +18,24 @@ use muster_core::app::{AppIdentity, AppKind, GivenApp};
 use muster_engine::ports::provider::{
     AppChange, AppMarks, AppObservation, AppProvider, ProviderError, ResolvedApp,
 };
-use muster_frameworks::kubernetes::{DEPLOYMENT, Kind, POD};
+use muster_frameworks::kubernetes::{DEPLOYMENT, POD, ResourceKind};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::Connection;
-use crate::follow::{self, api_of};
-use crate::installed::places;
+use crate::cluster_identity::IdentityGate;
+use crate::connect::KubernetesConnection;
+use crate::errors;
+use crate::installed_flavors::watch_scopes;
 use crate::namespaces::Namespaces;
-use crate::refusal;
-use crate::which::Certain;
-use crate::write::within;
+use crate::watches::{self, untyped_api};
+use crate::writer::with_deadline;
 
-pub(crate) use label::{mark_of, write_mark};
+use app_changes::AppChangeSink;
+pub(crate) use ephemeral_label::{former_app, mark_of, release_patch, write_mark};
 
-/// The label of an app with the name of the cluster that its drivers use.
+/// The label of an app with the name of the cluster that its drivers use; empty if it only uses clusters that it was
+/// attached to. Apps with this label are watched.
 const USES: &str = "uses-oshinko-cluster";
 
 /// The annotation of an app with all clusters that it uses, and their ids.
@@ -42,16 +44,19 @@ const ALL_USES: &str = "muster.dev/uses-clusters";
 /// Changes that may wait to be read.
 const CHANGES: usize = 1024;
 
-const REPLICA_SET: Kind = Kind { group: "apps", version: "v1", kind: "ReplicaSet", plural: "replicasets" };
-const STATEFUL_SET: Kind = Kind { group: "apps", version: "v1", kind: "StatefulSet", plural: "statefulsets" };
-const JOB: Kind = Kind { group: "batch", version: "v1", kind: "Job", plural: "jobs" };
+pub(crate) const REPLICA_SET: ResourceKind =
+    ResourceKind { group: "apps", version: "v1", kind: "ReplicaSet", plural: "replicasets" };
+const STATEFUL_SET: ResourceKind =
+    ResourceKind { group: "apps", version: "v1", kind: "StatefulSet", plural: "statefulsets" };
+pub(crate) const JOB: ResourceKind =
+    ResourceKind { group: "batch", version: "v1", kind: "Job", plural: "jobs" };
 
 /// The kinds of objects that apps are.
 const KINDS: [AppKind; 5] =
     [AppKind::Deployment, AppKind::ReplicaSet, AppKind::StatefulSet, AppKind::Job, AppKind::Pod];
 
 /// The kind of an app's object.
-pub(crate) const fn object_kind(kind: AppKind) -> Option<&'static Kind> {
+pub(crate) const fn object_kind(kind: AppKind) -> Option<&'static ResourceKind> {
     match kind {
         AppKind::Deployment => Some(&DEPLOYMENT),
         AppKind::ReplicaSet => Some(&REPLICA_SET),
@@ -62,37 +67,37 @@ pub(crate) const fn object_kind(kind: AppKind) -> Option<&'static Kind> {
     }
 }
 
-/// The apps of a Kubernetes.
+/// The provider of apps.
 pub(crate) struct Apps {
     client: Client,
-    certain: Certain,
+    identity_gate: IdentityGate,
     namespaces: Arc<Namespaces>,
     changes: broadcast::Sender<AppChange>,
 }
 
 impl Apps {
-    /// Follows marked apps of the served namespaces until it is stopped.
-    pub(crate) fn follow(
-        connection: &Connection,
+    /// Starts the watches of labelled apps, which end when `stop` is cancelled.
+    pub(crate) fn start(
+        connection: &KubernetesConnection,
         served: &[String],
         namespaces: Arc<Namespaces>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, watch_client, certain, .. } = connection;
+        let KubernetesConnection { client, watch_client, identity_gate, .. } = connection;
         let changes = broadcast::channel(CHANGES).0;
         for kind in KINDS.into_iter().filter_map(object_kind) {
-            for namespace in places(served) {
-                let api = api_of(watch_client.clone(), kind, namespace.as_deref());
-                let watch = watch::MarkedApps::new(changes.clone());
-                let follow = follow::run(api, USES, watch, stop.clone());
-                tokio::spawn(certain.clone().then(follow, stop.clone()));
+            for namespace in watch_scopes(served) {
+                let api = untyped_api(watch_client.clone(), kind, namespace.as_deref());
+                let sink = AppChangeSink::new(changes.clone());
+                let watch = watches::run_watch(api, USES, sink, stop.clone());
+                tokio::spawn(identity_gate.clone().run_once_confirmed(watch, stop.clone()));
             }
         }
-        Self { client: client.clone(), certain: certain.clone(), namespaces, changes }
+        Self { client: client.clone(), identity_gate: identity_gate.clone(), namespaces, changes }
     }
 
-    /// The object of this name; none if there certainly is none.
-    async fn object(
+    /// Reads the object of an app; none if it certainly does not exist.
+    async fn read_object(
         &self,
         kind: AppKind,
         namespace: &str,
@@ -100,13 +105,15 @@ impl Apps {
     ) -> Result<Option<Value>, ProviderError> {
         let Some(kind) = object_kind(kind) else { return Ok(None) };
         let what = format!("read {} '{namespace}/{name}'", kind.kind);
-        let api = api_of(self.client.clone(), kind, Some(namespace));
-        let found = within(&what, api.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
+        let api = untyped_api(self.client.clone(), kind, Some(namespace));
+        let found = with_deadline(&what, api.get_opt(name))
+            .await?
+            .map_err(|error| errors::request_error(&what, error))?;
         Ok(found.map(|object| object.body))
     }
 
     fn check(&self, namespace: &str) -> Result<(), ProviderError> {
-        self.certain.check()?;
+        self.identity_gate.check()?;
         self.namespaces.check_served(namespace)
     }
 }
@@ -115,42 +122,45 @@ impl Apps {
 impl AppProvider for Apps {
     async fn resolve(&self, namespace: &str, given: &GivenApp) -> Result<Vec<ResolvedApp>, ProviderError> {
         self.check(namespace)?;
-        self.find(namespace, given).await
+        self.find_apps(namespace, given).await
     }
 
     async fn observe(&self, app: &AppIdentity) -> Result<AppObservation, ProviderError> {
         self.check(&app.namespace)?;
-        self.look_at(app).await
+        self.observe_app(app).await
     }
 
     async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError> {
         self.check(&app.namespace)?;
         let AppIdentity { namespace, name, uid, .. } = app;
         let Some(kind) = object_kind(app.kind) else { return Ok(false) };
-        let present = self.object(app.kind, namespace, name).await?;
+        let present = self.read_object(app.kind, namespace, name).await?;
         if present.is_none_or(|object| object["metadata"]["uid"] != **uid) {
             return Ok(false);
         }
-        // The label chooses what is watched, so that an app that uses any cluster has it.
-        let first = marks.uses.first().map(|(name, _)| name);
-        let label = marks.cluster_name.as_ref().or(first);
-        let uses: Vec<Value> = marks.uses.iter().map(|(name, id)| json!({"name": name, "id": id})).collect();
-        let all = (!uses.is_empty()).then(|| Value::from(uses).to_string());
-        let patch =
-            json!({"metadata": {"uid": uid, "labels": {USES: label}, "annotations": {ALL_USES: all}}});
+        let patch = usage_patch(uid, marks);
         let what = format!("label {} '{namespace}/{name}'", kind.kind);
-        let api = api_of(self.client.clone(), kind, Some(namespace));
+        let api = untyped_api(self.client.clone(), kind, Some(namespace));
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        match within(&what, api.patch_metadata(name, &parameters, &patch)).await? {
+        match with_deadline(&what, api.patch_metadata(name, &parameters, &patch)).await? {
             Ok(_) => Ok(true),
-            Err(error) if refusal::is(&error, 404) => Ok(false),
-            Err(error) => Err(refusal::of(&what, error)),
+            Err(error) if errors::has_status(&error, 404) => Ok(false),
+            Err(error) => Err(errors::request_error(&what, error)),
         }
     }
 
     fn changes(&self) -> BoxStream<'static, AppChange> {
-        watch::stream(self.changes.subscribe())
+        app_changes::stream(self.changes.subscribe())
     }
+}
+
+/// The merge patch that writes which clusters an app uses.
+fn usage_patch(uid: &str, marks: &AppMarks) -> Value {
+    let uses: Vec<Value> = marks.uses.iter().map(|(name, id)| json!({"name": name, "id": id})).collect();
+    // Apps are watched by this label, so an app that only uses clusters of others has it with an empty value.
+    let label = marks.cluster_name.as_deref().or((!uses.is_empty()).then_some(""));
+    let all = (!uses.is_empty()).then(|| Value::from(uses).to_string());
+    json!({"metadata": {"uid": uid, "labels": {USES: label}, "annotations": {ALL_USES: all}}})
 }
 
 /// The controller of an object: its kind, name and UID.
@@ -167,4 +177,26 @@ fn text(value: &Value) -> String {
 
 fn is_leaving(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::ids::ClusterId;
+
+    use super::*;
+
+    #[test]
+    fn the_label_names_the_cluster_of_the_drivers_and_none_that_an_app_was_attached_to() {
+        let id = ClusterId::from_uuid(uuid::Uuid::from_u128(7));
+        let uses = vec![("shared".to_owned(), id)];
+        let written = |cluster_name: Option<&str>, uses: &[(String, ClusterId)]| {
+            let marks = AppMarks { cluster_name: cluster_name.map(str::to_owned), uses: uses.to_vec() };
+            let mut object = usage_patch("u", &marks);
+            let recorded = resolve::recorded_cluster(&object);
+            (object["metadata"]["labels"][USES].take(), recorded.map(|(name, _)| name))
+        };
+        assert_eq!(written(Some("own"), &uses), (json!("own"), Some("own".to_owned())));
+        assert_eq!(written(None, &uses), (json!(""), None), "it is watched, and its drivers have no cluster");
+        assert_eq!(written(None, &[]), (Value::Null, None), "it is not watched");
+    }
 }

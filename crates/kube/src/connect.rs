@@ -1,137 +1,141 @@
-//! Finding the API server, and which Kubernetes it is.
+//! Connections to the API server: configuration, clients, and the identity of the Kubernetes.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use muster_core::ids::InstanceId;
+use muster_engine::ports::machines::MachineProvider;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster_identity::{self, IdentityGate, RememberedIdentity};
 use crate::fences::Fences;
-use crate::follow::WATCH_SECONDS;
 use crate::images::ImageOptions;
-use crate::which::{self, Certain, Remembered};
+use crate::watches::WATCH_SECONDS;
 
-/// How much later than its end a watch may be ended.
-const LATE: Duration = Duration::from_secs(15);
+/// The time that a watch may be silent beyond its regular end.
+const WATCH_GRACE: Duration = Duration::from_secs(15);
 
-/// Where Kubernetes is, and what of it is served.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// A kubeconfig; without one, the account of the pod that this runs in.
+/// The API server to use, and the namespaces to serve.
+#[derive(Clone, Default)]
+pub struct KubernetesOptions {
+    /// A kubeconfig; without one, the service account of the server's own pod is used.
     pub kubeconfig: Option<PathBuf>,
-    /// Namespaces to serve; all if there are none.
+    /// Namespaces to serve; all if empty.
     pub namespaces: Vec<String>,
-    /// What tells this Kubernetes from another, for accounts that may not read `kube-system`.
+    /// An id for this Kubernetes, for accounts that may not read the namespace `kube-system`.
     pub instance_id: Option<String>,
-    /// Addresses of names within Kubernetes, where whoever looks names up here does not know them.
+    /// Addresses of host names within Kubernetes, for servers outside whose resolver does not know them.
     pub names: HashMap<String, IpAddr>,
-    /// The one of the last start, which may be away now.
-    pub remembered: Option<Remembered>,
-    /// The database that fences are drawn from.
+    /// The identity of the last start, which is assumed while the API server is unreachable.
+    pub remembered: Option<RememberedIdentity>,
+    /// The id of the database that fences are drawn from.
     pub database: String,
-    /// How images are built.
+    /// The settings of image builds.
     pub images: ImageOptions,
+    /// The provider of machine slots, if machine groups are enabled.
+    pub machines: Option<Arc<dyn MachineProvider>>,
 }
 
-/// Why there is no connection.
+/// A reason why the provider cannot connect.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotConnect {
-    /// The file says nothing usable.
+    /// The kubeconfig cannot be read, or has no usable context.
     #[error("cannot use the kubeconfig {}: {why}", file.display())]
     Kubeconfig {
-        /// The file.
+        /// The path of the kubeconfig.
         file: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
-    /// It does not run in a pod.
-    #[error("there is no account of a pod here ({0}): use --kubeconfig instead of --in-cluster")]
+    /// The server does not run in a pod.
+    #[error("no service account of a pod found ({0}): use --kubeconfig instead of --in-cluster")]
     NotInPod(String),
-    /// It does not answer.
+    /// The API server does not answer.
     #[error("{0}")]
     Unreachable(String),
-    /// It answers, and does not say which one it is.
+    /// The API server answers, but its identity cannot be read.
     #[error(
-        "cannot tell which Kubernetes this is: {0}: allow `get` on namespace kube-system, or give --instance-id"
+        "cannot identify this Kubernetes: {0}: allow `get` on namespace kube-system, or give --instance-id"
     )]
     Unknown(String),
 }
 
-/// A client, and which Kubernetes it talks to.
-pub(crate) struct Connection {
+/// The clients of a Kubernetes, and its identity.
+pub(crate) struct KubernetesConnection {
     pub(crate) client: Client,
-    /// For watches: an answer that stays away ends them.
+    /// The client for watches, which time out when nothing arrives.
     pub(crate) watch_client: Client,
     pub(crate) instance: InstanceId,
-    pub(crate) certain: Certain,
+    pub(crate) identity_gate: IdentityGate,
     pub(crate) fences: Fences,
     /// The host name or address of the API server.
     pub(crate) api_server: String,
-    /// What to remember for the next start; nothing where its user says which one it is.
-    pub(crate) remembered: Option<Remembered>,
+    /// The identity to store for the next start; none if it is configured.
+    pub(crate) remembered: Option<RememberedIdentity>,
 }
 
-/// Connects; what is done in the background ends when it is told to stop.
+/// Connects and identifies the Kubernetes. Background tasks end when `stop` is cancelled.
 pub(crate) async fn connect(
-    options: &Options,
+    options: &KubernetesOptions,
     stop: &CancellationToken,
-) -> Result<Connection, CannotConnect> {
-    let config = config(options).await?;
+) -> Result<KubernetesConnection, CannotConnect> {
+    let config = load_config(options).await?;
     let server = config.cluster_url.to_string();
     let api_server = config.cluster_url.host().unwrap_or_default().to_owned();
-    let watch_client = connected(for_watches(config.clone()))?;
-    let client = connected(config)?;
-    let (id, certain, remembered) = match &options.instance_id {
-        Some(id) => (id.clone(), Certain::yes(), None),
+    let watch_client = new_client(with_watch_timeout(config.clone()))?;
+    let client = new_client(config)?;
+    let (id, identity_gate, remembered) = match &options.instance_id {
+        Some(id) => (id.clone(), IdentityGate::open(), None),
         None => {
-            let (found, certain) =
-                which::find_out(&client, server, options.remembered.as_ref(), stop).await?;
-            (found.id.clone(), certain, Some(found))
+            let (found, identity_gate) =
+                cluster_identity::identify(&client, server, options.remembered.as_ref(), stop).await?;
+            (found.id.clone(), identity_gate, Some(found))
         }
     };
-    let fences = Fences::of(&options.database);
+    let fences = Fences::new(&options.database);
     let instance = InstanceId::new("kubernetes", &id);
-    Ok(Connection { client, watch_client, instance, certain, fences, api_server, remembered })
+    Ok(KubernetesConnection { client, watch_client, instance, identity_gate, fences, api_server, remembered })
 }
 
-/// A watch ends regularly, so silence for much longer means that the connection is dead. Logs that are followed may be silent
-/// for as long as they like.
-fn for_watches(mut config: Config) -> Config {
-    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS)) + LATE);
+/// Adds a read time-out: a watch ends regularly, so longer silence means that the connection is dead. Other
+/// requests have none, since a log that is followed may be silent for any time.
+fn with_watch_timeout(mut config: Config) -> Config {
+    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS)) + WATCH_GRACE);
     config.reset_reader_on_write = true;
     config
 }
 
-/// A client; it is not connected yet.
-pub async fn client(options: &Options) -> Result<Client, CannotConnect> {
-    connected(config(options).await?)
+/// Builds a client from the options, without a request.
+pub async fn client(options: &KubernetesOptions) -> Result<Client, CannotConnect> {
+    new_client(load_config(options).await?)
 }
 
-fn connected(config: Config) -> Result<Client, CannotConnect> {
+fn new_client(config: Config) -> Result<Client, CannotConnect> {
     Client::try_from(config).map_err(|error| CannotConnect::Unreachable(error.to_string()))
 }
 
-async fn config(options: &Options) -> Result<Config, CannotConnect> {
+async fn load_config(options: &KubernetesOptions) -> Result<Config, CannotConnect> {
     let config = match &options.kubeconfig {
-        Some(file) => from_file(file).await?,
+        Some(file) => read_kubeconfig(file).await?,
         None => Config::incluster().map_err(|error| CannotConnect::NotInPod(error.to_string()))?,
     };
-    Ok(without_detour(config))
+    Ok(without_proxy_to_localhost(config))
 }
 
-/// An API server on this machine is not asked for through a proxy, whatever the environment says.
-fn without_detour(mut config: Config) -> Config {
+/// Ignores the proxy of the environment for an API server on this machine.
+fn without_proxy_to_localhost(mut config: Config) -> Config {
     if matches!(config.cluster_url.host(), Some("127.0.0.1" | "localhost" | "[::1]")) {
         config.proxy_url = None;
     }
     config
 }
 
-async fn from_file(file: &Path) -> Result<Config, CannotConnect> {
+async fn read_kubeconfig(file: &Path) -> Result<Config, CannotConnect> {
     let wrong = |why: String| CannotConnect::Kubeconfig { file: file.to_owned(), why };
     let kubeconfig = Kubeconfig::read_from(file).map_err(|error| wrong(error.to_string()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

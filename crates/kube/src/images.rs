@@ -1,4 +1,4 @@
-//! Images that are built by Jobs, and pushed to a registry.
+//! Image builds: each is a Job that builds an image and pushes it to a registry.
 
 mod dockerfile;
 mod job;
@@ -19,22 +19,22 @@ use muster_engine::ports::images::{BuildProgress, ImageBuild, ImageBuilder};
 use muster_engine::ports::provider::{INVALID, ProviderError};
 use sha2::{Digest as _, Sha256};
 
-use crate::refusal;
-use crate::write::within;
-use job::PodState;
+use crate::errors;
+use crate::writer::with_deadline;
+use job::BuildState;
 
-/// How often a build is observed: it takes minutes, and reports nothing by itself.
-const OBSERVED_EVERY: Duration = Duration::from_secs(2);
+/// The period of observations of a build, which takes minutes.
+const OBSERVATION_PERIOD: Duration = Duration::from_secs(2);
 
-/// Lines that wait for a slow reader.
-const LINES: usize = 64;
+/// Log lines that wait for a slow reader.
+const MAX_WAITING_LINES: usize = 64;
 
-/// How images are built.
+/// The settings of image builds.
 #[derive(Debug, Clone)]
 pub struct ImageOptions {
-    /// The registry that they are pushed to, with a path if it has one; without it none are built.
+    /// The registry to push to, with an optional path; without a registry images cannot be built.
     pub registry: Option<String>,
-    /// The image of the builder: one that has `BuildKit`, and runs without root.
+    /// The image of the builder, which has `BuildKit` and runs without root.
     pub builder: String,
     /// The Secret with the credentials of the registry, in the namespace of the build.
     pub push_secret: Option<String>,
@@ -58,31 +58,35 @@ impl Images {
         Self { client, options }
     }
 
-    /// Creates the Job of a build, unless it is there.
-    async fn begin(&self, task: TaskId, build: &ImageBuild) -> Result<(), ProviderError> {
+    /// Creates the Job of a build, unless it exists.
+    async fn create_job(&self, task: TaskId, build: &ImageBuild) -> Result<(), ProviderError> {
         let what = format!("create the Job of image template '{}/{}'", build.namespace, build.name);
         let job = serde_json::from_value(job::manifest(task, build, &self.options))
             .map_err(|error| ProviderError::permanent(INVALID, error.to_string()))?;
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), &build.namespace);
-        match within(&what, jobs.create(&PostParams::default(), &job)).await? {
+        match with_deadline(&what, jobs.create(&PostParams::default(), &job)).await? {
             Ok(_) => Ok(()),
             Err(Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
-            Err(error) => Err(refusal::of(&what, error)),
+            Err(error) => Err(errors::request_error(&what, error)),
         }
     }
 
-    /// The pod of a build, if there is one; an error if its Job is gone.
-    async fn pod(&self, task: TaskId, namespace: &str) -> Result<Option<Pod>, ProviderError> {
-        let what = format!("observe the build '{namespace}/{}'", job::name(task));
+    /// Finds the pod of a build; an error if the Job was deleted.
+    async fn find_pod(&self, task: TaskId, namespace: &str) -> Result<Option<Pod>, ProviderError> {
+        let what = format!("observe the build '{namespace}/{}'", job::job_name(task));
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let selector = ListParams::default().labels(&format!("{}={task}", job::TASK));
-        let found = within(&what, pods.list(&selector)).await?.map_err(|error| refusal::of(&what, error))?;
+        let found = with_deadline(&what, pods.list(&selector))
+            .await?
+            .map_err(|error| errors::request_error(&what, error))?;
         if let Some(pod) = found.items.into_iter().next() {
             return Ok(Some(pod));
         }
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), namespace);
-        let name = job::name(task);
-        let there = within(&what, jobs.get_opt(&name)).await?.map_err(|error| refusal::of(&what, error))?;
+        let name = job::job_name(task);
+        let there = with_deadline(&what, jobs.get_opt(&name))
+            .await?
+            .map_err(|error| errors::request_error(&what, error))?;
         if there.is_none() {
             return Err(ProviderError::transient("JobGone", format!("Job '{namespace}/{name}' was deleted")));
         }
@@ -107,33 +111,34 @@ impl Images {
         }
     }
 
-    async fn run(
+    /// Builds an image, and returns its digest.
+    async fn build_image(
         &self,
         task: TaskId,
         build: &ImageBuild,
         lines: &mut futures::channel::mpsc::Sender<BuildProgress>,
     ) -> Result<String, ProviderError> {
-        self.begin(task, build).await?;
+        self.create_job(task, build).await?;
         let (mut has_log, mut last) = (false, String::new());
         loop {
-            let pod = self.pod(task, &build.namespace).await?;
-            let state = pod.as_ref().map_or_else(|| PodState::Waiting(String::new()), job::state);
+            let pod = self.find_pod(task, &build.namespace).await?;
+            let state = pod.as_ref().map_or_else(|| BuildState::Waiting(String::new()), job::build_state);
             let name = pod.and_then(|pod| pod.metadata.name).unwrap_or_default();
-            if !matches!(state, PodState::Waiting(_)) && !has_log {
+            if !matches!(state, BuildState::Waiting(_)) && !has_log {
                 has_log = true;
                 self.send_log(&build.namespace, &name, lines).await;
                 continue;
             }
             match state {
-                PodState::Succeeded(digest) => return Ok(digest),
-                PodState::Failed(why) => return Err(ProviderError::permanent("BuildFailed", why)),
-                PodState::Waiting(why) if !why.is_empty() && why != last => {
+                BuildState::Succeeded(digest) => return Ok(digest),
+                BuildState::Failed(why) => return Err(ProviderError::permanent("BuildFailed", why)),
+                BuildState::Waiting(why) if !why.is_empty() && why != last => {
                     drop(lines.send(BuildProgress::Line(why.clone())).await);
                     last = why;
                 }
-                PodState::Waiting(_) | PodState::Running => {}
+                BuildState::Waiting(_) | BuildState::Running => {}
             }
-            tokio::time::sleep(OBSERVED_EVERY).await;
+            tokio::time::sleep(OBSERVATION_PERIOD).await;
         }
     }
 }
@@ -142,7 +147,8 @@ impl Images {
 impl ImageBuilder for Images {
     fn image_of(&self, namespace: &str, name: &str, spec: &ImageSpec) -> Result<String, ProviderError> {
         let Some(registry) = &self.options.registry else {
-            let message = "no registry is configured that images could be pushed to: set image_registry";
+            let message =
+                "images cannot be built, because there is no registry to push them to: set image_registry";
             return Err(ProviderError::permanent(INVALID, message));
         };
         let digest = format!("{:x}", Sha256::digest(spec.content()));
@@ -159,9 +165,9 @@ impl ImageBuilder for Images {
 
     fn build(&self, task: TaskId, build: ImageBuild) -> BoxStream<'static, BuildProgress> {
         let images = self.clone();
-        let (mut sender, lines) = futures::channel::mpsc::channel(LINES);
+        let (mut sender, lines) = futures::channel::mpsc::channel(MAX_WAITING_LINES);
         let building = async move {
-            let built = images.run(task, &build, &mut sender.clone()).await;
+            let built = images.build_image(task, &build, &mut sender.clone()).await;
             let end = match built {
                 Ok(digest) => BuildProgress::Done { digest },
                 Err(error) => BuildProgress::Failed(error),
@@ -178,13 +184,13 @@ impl ImageBuilder for Images {
         build: &ImageBuild,
         _: BoxFuture<'_, bool>,
     ) -> Result<(), ProviderError> {
-        // What was pushed stays in the registry, whose own rules clean it up.
+        // A pushed image stays in the registry, whose own rules remove it.
         let what = format!("delete the Job of image template '{}/{}'", build.namespace, build.name);
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), &build.namespace);
-        match within(&what, jobs.delete(&job::name(task), &DeleteParams::background())).await? {
+        match with_deadline(&what, jobs.delete(&job::job_name(task), &DeleteParams::background())).await? {
             Ok(_) => Ok(()),
             Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
-            Err(error) => Err(refusal::of(&what, error)),
+            Err(error) => Err(errors::request_error(&what, error)),
         }
     }
 }

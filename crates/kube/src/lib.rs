@@ -1,42 +1,59 @@
-//! The provider `kubernetes`: clusters as objects of the operators that people already run.
+//! The provider `kubernetes`: clusters as custom resources of the operators that are installed, and nodes as single
+//! pods.
 //!
-//! What is there is followed by watches and kept in memory, as little of it as anybody here asks for; observing a
-//! cluster writes nothing, and costs the API server nothing but one cached read for a pod that a watch stopped listing
-//! without having seen it being deleted. Everything that is written carries the fence of the action behind it, and is
-//! written only if nobody else wrote in between.
+//! It implements the ports of the engine: it watches objects, keeps the parts of them that are used in memory,
+//! translates them into observations, and writes what actions ask for. It does not decide what to change and when
+//! (the engine does), and does not know how a framework's objects look (`muster_frameworks::kubernetes` does).
+//!
+//! Two rules hold everywhere:
+//!
+//! * An observation is answered from memory. It reads from the API server only where rows of another replica are newer
+//!   than the watches, the content of a root has changed, or a pod has lost its label. It writes nothing, with one
+//!   exception: it removes the ownership of an app that the label of a root no longer names.
+//! * A write of an action carries its fence, and is refused if another engine has overtaken that action or if the
+//!   object has changed since it was observed.
+//!
+//! Begin reading with `provider` ([`Kubernetes`]), which wires the parts: `operator_clusters` (clusters with an
+//! operator), `pods` (nodes that are pods), `apps`, `templates`, `stored_configs`, `images` and `jobs`. Below them
+//! are `watches` (the loop that follows objects), `cluster_cache` (the state that the watches maintain), `observation`
+//! (from that state to what the engine sees; pure) and `writer` (fenced writes).
 
 mod apps;
+mod cluster_cache;
+mod cluster_identity;
 mod connect;
+mod containers;
 mod content;
-mod describe;
-mod details;
-mod facts;
+mod discovered_cluster;
+mod errors;
+mod event_cache;
 mod fences;
-mod follow;
-mod happenings;
 mod images;
-mod installed;
+mod installed_flavors;
+mod jobs;
 mod labels;
 mod logs;
-mod marks;
 mod namespaces;
-mod observe;
-mod operated;
-mod plain;
+mod observation;
+mod operator_clusters;
+mod ownership;
+mod pod_details;
+mod pod_metrics;
 mod pods;
+mod projection;
 mod provider;
-mod refusal;
-mod sites;
-mod stale;
+mod stale_watches;
 mod stored_configs;
 mod templates;
 mod tokens;
-mod which;
-mod write;
+mod tombstones;
+mod untyped_object;
+mod watches;
+mod writer;
 
-pub use connect::{CannotConnect, Options, client};
+pub use cluster_identity::RememberedIdentity;
+pub use connect::{CannotConnect, KubernetesOptions, client};
 pub use images::ImageOptions;
 pub use kube::Client;
 pub use provider::Kubernetes;
 pub use tokens::TokenReviews;
-pub use which::Remembered;

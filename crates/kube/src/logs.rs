@@ -1,138 +1,138 @@
-//! What containers write: to whoever asks, and the last words of those that keep dying.
+//! Logs of containers: on request, and the last lines of containers in a crash loop, for the reason of their node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client};
-use muster_engine::ports::provider::{LogQuery, ProviderError};
+use muster_engine::ports::provider::{LogLines, LogQuery, LogText, ProviderError};
 use parking_lot::Mutex;
 
-use crate::facts::Crashed;
-use crate::refusal;
+use crate::errors;
+use crate::projection::CrashLoop;
 
-/// The last lines of a container that keeps dying.
-const LAST_WORDS: i64 = 10;
+/// The lines that are read of a container in a crash loop.
+const CRASH_LOG_LINES: i64 = 10;
 
-/// The most that is kept of them.
-const MOST: usize = 2000;
+/// The bytes that are kept of them.
+const MAX_CRASH_LOG_BYTES: usize = 2000;
 
-/// The most pods that they are kept of.
-const PODS: usize = 1000;
+/// The number of pods whose last lines are kept.
+const MAX_CRASH_LOGS: usize = 1000;
 
-/// How long they may take to come.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time-out of reading them.
+const CRASH_LOG_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A container's log, in lines.
-pub(crate) type Lines = BoxStream<'static, Result<String, ProviderError>>;
-
-/// Whose log is read.
-pub(crate) struct Writer<'a> {
+/// A container whose log is read.
+pub(crate) struct LogSource<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) pod: &'a str,
     pub(crate) container: &'a str,
-    /// The machine that it is on.
+    /// The machine that the pod is on; none while it is not scheduled.
     pub(crate) machine: Option<&'a str>,
-    /// Why it does not work yet.
+    /// The reason why the pod is not ready, if known.
     pub(crate) reason: &'a str,
 }
 
 /// Reads the log of a container.
-pub(crate) async fn read(
+pub(crate) async fn read_log(
     client: Client,
-    writer: Writer<'_>,
-    LogQuery { tail, follow }: LogQuery,
-) -> Result<Lines, ProviderError> {
-    let Writer { namespace, pod, container, machine, reason } = writer;
+    source: LogSource<'_>,
+    LogQuery { tail, follow, since, .. }: LogQuery,
+) -> Result<LogLines, ProviderError> {
+    let LogSource { namespace, pod, container, machine, reason } = source;
     let what = format!("read the log of pod '{namespace}/{pod}'");
     let parameters = LogParams {
         container: Some(container.to_owned()),
         follow,
+        since_time: since.and_then(|since| Timestamp::from_microsecond(since.micros()).ok()),
         tail_lines: tail.map(|lines| i64::try_from(lines).unwrap_or(i64::MAX)),
         ..LogParams::default()
     };
     let pods: Api<Pod> = Api::namespaced(client, namespace);
-    // Whoever asks again gets the same answer: a kubelet does not answer, or has nothing.
-    let refused = |error| ProviderError { transient: false, ..refusal::of(&what, error) };
+    // A retry would not help: the kubelet does not answer, or has no log.
+    let refused = |error| ProviderError { transient: false, ..errors::request_error(&what, error) };
     let log = pods.log_stream(pod, &parameters).await.map_err(refused)?;
     if machine.is_none() {
-        // It is answered with nothing, as if it had nothing to say.
+        // The API server answers with an empty log, which would look as if the container had written nothing.
         let why = if reason.is_empty() { "it waits for a machine" } else { reason };
         let message = format!("pod '{namespace}/{pod}' has not started and has no log yet: {why}");
         return Err(ProviderError::permanent("NoLogs", message));
     }
     let broken = move |error| ProviderError::transient("Unreachable", format!("cannot {what}: {error}"));
-    Ok(log.lines().map_ok(|line| line + "\n").map_err(broken).boxed())
+    Ok(log.lines().map_ok(|line| LogText::of_node(line + "\n")).map_err(broken).boxed())
 }
 
-/// Last words of containers that keep dying, by pod: read once a death.
+/// The last lines of containers in a crash loop, by the UID of their pod. They are read once per crash.
 #[derive(Clone, Default)]
-pub(crate) struct LastWords {
-    known: Arc<Mutex<HashMap<String, Words>>>,
+pub(crate) struct CrashLogs {
+    by_pod: Arc<Mutex<HashMap<String, CrashLog>>>,
 }
 
-struct Words {
+struct CrashLog {
     restarts: u32,
     text: String,
 }
 
-impl LastWords {
-    /// The last words of a pod's container; empty while they are not known.
-    pub(crate) fn of(&self, uid: &str) -> String {
-        self.known.lock().get(uid).map(|words| words.text.clone()).unwrap_or_default()
+impl CrashLogs {
+    /// The last lines of a pod's container; empty while they are not known.
+    pub(crate) fn last_lines(&self, uid: &str) -> String {
+        self.by_pod.lock().get(uid).map(|log| log.text.clone()).unwrap_or_default()
     }
 
-    /// Has the words of the last death read, unless they are or somebody does; `told` hears when they are there.
-    pub(crate) fn ask(
+    /// Reads the log of the last crash in the background, unless that was requested before. `notify` is called once
+    /// it is known.
+    pub(crate) fn request(
         &self,
         client: Client,
         namespace: &str,
         pod: &str,
         uid: &str,
-        crashed: &Crashed,
-        told: impl FnOnce() + Send + 'static,
+        crash_loop: &CrashLoop,
+        notify: impl FnOnce() + Send + 'static,
     ) {
         {
-            let mut known = self.known.lock();
-            if known.get(uid).is_some_and(|words| words.restarts >= crashed.restarts) {
+            let mut by_pod = self.by_pod.lock();
+            if by_pod.get(uid).is_some_and(|log| log.restarts >= crash_loop.restarts) {
                 return;
             }
-            if known.len() >= PODS {
-                // Most of them are gone; those that are not are asked again.
-                known.clear();
+            if by_pod.len() >= MAX_CRASH_LOGS {
+                // Most of these pods are gone; the logs of the others are read again.
+                by_pod.clear();
             }
-            let before = known.remove(uid).map(|words| words.text).unwrap_or_default();
-            known.insert(uid.to_owned(), Words { restarts: crashed.restarts, text: before });
+            let before = by_pod.remove(uid).map(|log| log.text).unwrap_or_default();
+            by_pod.insert(uid.to_owned(), CrashLog { restarts: crash_loop.restarts, text: before });
         }
-        let (all, pods, pod, uid) =
+        let (logs, pods, pod, uid) =
             (self.clone(), Api::<Pod>::namespaced(client, namespace), pod.to_owned(), uid.to_owned());
         let parameters = LogParams {
-            container: Some(crashed.container.clone()),
+            container: Some(crash_loop.container.clone()),
             previous: true,
-            tail_lines: Some(LAST_WORDS),
+            tail_lines: Some(CRASH_LOG_LINES),
             ..LogParams::default()
         };
         tokio::spawn(async move {
-            let Ok(Ok(log)) = tokio::time::timeout(PATIENCE, pods.logs(&pod, &parameters)).await else {
-                return;
-            };
-            let text = last(&log);
-            if let Some(words) = all.known.lock().get_mut(&uid) {
-                words.text = text;
+            let read = tokio::time::timeout(CRASH_LOG_DEADLINE, pods.logs(&pod, &parameters));
+            let Ok(Ok(log)) = read.await else { return };
+            let text = tail(&log);
+            if let Some(log) = logs.by_pod.lock().get_mut(&uid) {
+                log.text = text;
             }
-            told();
+            notify();
         });
     }
 }
 
-/// The end of a text, from the beginning of a line if there is one.
-fn last(log: &str) -> String {
+/// The end of a log within the limit, from the beginning of a line if possible.
+fn tail(log: &str) -> String {
     let log = log.trim_end();
-    let Some(cut) = log.len().checked_sub(MOST).filter(|cut| *cut > 0) else { return log.to_owned() };
+    let Some(cut) = log.len().checked_sub(MAX_CRASH_LOG_BYTES).filter(|cut| *cut > 0) else {
+        return log.to_owned();
+    };
     let from = (cut..log.len()).find(|place| log.is_char_boundary(*place)).unwrap_or(cut);
     let rest = &log[from..];
     rest.split_once('\n').map_or(rest, |(_, lines)| lines).to_owned()
@@ -143,11 +143,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_last_words_are_cut_at_the_beginning_of_a_line() {
-        assert_eq!(last("one\ntwo\n"), "one\ntwo");
-        let log = format!("{}\nä{}\nend\n", "x".repeat(MOST), "y".repeat(MOST - 10));
-        let kept = last(&log);
-        assert!(kept.ends_with("\nend") && kept.len() <= MOST, "{} characters", kept.len());
+    fn a_long_crash_log_is_cut_at_the_beginning_of_a_line() {
+        assert_eq!(tail("one\ntwo\n"), "one\ntwo");
+        let max = MAX_CRASH_LOG_BYTES;
+        let log = format!("{}\nä{}\nend\n", "x".repeat(max), "y".repeat(max - 10));
+        let kept = tail(&log);
+        assert!(kept.ends_with("\nend") && kept.len() <= max, "{} characters", kept.len());
         assert!(!kept.contains('x'));
     }
 }

@@ -1,4 +1,4 @@
-//! Which namespaces there are, asked as rarely as can be: clusters are made by the hundred in one.
+//! Checks of namespaces. Answers are cached, since clusters are created by the hundred in one namespace.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,70 +8,70 @@ use kube::{Api, Client};
 use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
 use parking_lot::Mutex;
 
-/// The reason of refusals of a namespace that is not served.
+/// The reason of the refusal of a namespace that is not served.
 pub(crate) const NOT_SERVED: &str = "NamespaceNotServed";
 
-/// How long an answer holds. A namespace that goes within it is missed by the write itself.
-const HOLDS: Duration = Duration::from_secs(10);
+/// The time for which an answer is cached. If the namespace is deleted meanwhile, the write itself fails.
+const CACHED_FOR: Duration = Duration::from_secs(10);
 
-/// How long a request waits for the answer.
-const AT_MOST: Duration = Duration::from_secs(2);
+/// The time-out of a check: a request waits for the answer.
+const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
-/// The namespaces that are served, and which of them were there lately.
+/// The namespaces that are served, and those that were checked lately.
 pub(crate) struct Namespaces {
     client: Client,
     served: Vec<String>,
-    asked: Mutex<HashMap<String, Instant>>,
+    checked: Mutex<HashMap<String, Instant>>,
 }
 
 impl Namespaces {
-    /// Those that are served; all if none is named.
+    /// Serves these namespaces, or all if the list is empty.
     pub(crate) fn new(client: Client, served: Vec<String>) -> Self {
-        Self { client, served, asked: Mutex::default() }
+        Self { client, served, checked: Mutex::default() }
     }
 
-    /// Refuses one that is not served, where only some are.
+    /// Refuses a namespace that is not served.
     pub(crate) fn check_served(&self, namespace: &str) -> Result<(), ProviderError> {
         if self.served.is_empty() || self.served.iter().any(|known| known == namespace) {
             return Ok(());
         }
         let message = format!(
-            "namespace '{namespace}' is not served here: choose {}, or add it to `namespace` of the server",
+            "namespace '{namespace}' is not served by this server: choose {}, or add it to its setting `namespace`",
             self.served.join(" or ")
         );
         Err(ProviderError::permanent(NOT_SERVED, message))
     }
 
-    /// Refuses one that is not served, or certainly not there.
+    /// Refuses a namespace that is not served, or that certainly does not exist.
     pub(crate) async fn check(&self, namespace: &str) -> Result<(), ProviderError> {
         self.check_served(namespace)?;
-        if self.was_asked(namespace) {
+        if self.was_checked_lately(namespace) {
             return Ok(());
         }
         let all: Api<Namespace> = Api::all(self.client.clone());
-        match tokio::time::timeout(AT_MOST, all.get_metadata_opt(namespace)).await {
+        match tokio::time::timeout(CHECK_DEADLINE, all.get_metadata_opt(namespace)).await {
             Ok(Ok(None)) => {
                 let message = format!(
-                    "there is no namespace '{namespace}' on this Kubernetes: create it, or choose another"
+                    "namespace '{namespace}' does not exist on this Kubernetes: create it, or choose another"
                 );
                 Err(ProviderError::permanent(NO_NAMESPACE, message))
             }
-            // Whoever may not ask, or is not answered, hears of it by the write.
+            // Without the right to read namespaces, or without an answer, the write itself fails if it is missing.
             _ => {
-                self.note(namespace);
+                self.record_check(namespace);
                 Ok(())
             }
         }
     }
 
-    fn was_asked(&self, namespace: &str) -> bool {
-        let asked = self.asked.lock();
-        asked.get(namespace).is_some_and(|at| at.elapsed() < HOLDS)
+    fn was_checked_lately(&self, namespace: &str) -> bool {
+        let checked = self.checked.lock();
+        checked.get(namespace).is_some_and(|at| at.elapsed() < CACHED_FOR)
     }
 
-    fn note(&self, namespace: &str) {
-        let mut asked = self.asked.lock();
-        asked.retain(|_, at| at.elapsed() < HOLDS);
-        asked.insert(namespace.to_owned(), Instant::now());
+    fn record_check(&self, namespace: &str) {
+        let mut checked = self.checked.lock();
+        checked.retain(|_, at| at.elapsed() < CACHED_FOR);
+        checked.insert(namespace.to_owned(), Instant::now());
     }
 }

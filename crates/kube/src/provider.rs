@@ -1,4 +1,5 @@
-//! The port of the engine, on Kubernetes.
+//! The provider of a Kubernetes: it starts all parts, and forwards each call to clusters of operators or to single
+//! pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,10 @@ use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::images::ImageBuilder;
+use muster_engine::ports::jobs::JobRunner;
+use muster_engine::ports::node_meter::NodeMeter;
 use muster_engine::ports::provider::{
-    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogQuery, NodeProvider, Observed,
+    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogLines, LogQuery, NodeProvider, Observed,
     OperatorProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
 };
 use serde_json::{Map, Value};
@@ -20,70 +23,80 @@ use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::apps::Apps;
-use crate::connect::{self, CannotConnect, Connection, Options};
+use crate::cluster_identity::RememberedIdentity;
+use crate::connect::{self, CannotConnect, KubernetesConnection, KubernetesOptions};
 use crate::images::Images;
-use crate::logs::Lines;
+use crate::jobs::KubernetesJobs;
 use crate::namespaces::Namespaces;
-use crate::operated::Operated;
-use crate::pods::{Pods, is_pod};
+use crate::operator_clusters::OperatorClusters;
+use crate::pod_metrics::PodMetrics;
+use crate::pods::{PodProvider, is_pod};
 use crate::stored_configs::ConfigSets;
 use crate::templates::Templates;
-use crate::which::Remembered;
 
-/// Changes that may wait for whoever listens; who falls behind looks at everything.
+/// Changes that may wait for a subscriber; one that lags further observes everything.
 const CHANGES: usize = 4096;
 
-/// A Kubernetes: clusters that operators drive, and nodes that are pods.
+/// The provider of a Kubernetes, for clusters of operators and for nodes that are pods.
 pub struct Kubernetes {
     instance: InstanceId,
     api_server: String,
-    remembered: Option<Remembered>,
-    operated: Arc<Operated>,
+    remembered: Option<RememberedIdentity>,
+    operator_clusters: Arc<OperatorClusters>,
     config_sets: Arc<ConfigSets>,
-    pods: Arc<Pods>,
+    pods: Arc<PodProvider>,
     templates: Arc<Templates>,
     images: Arc<Images>,
+    jobs: Arc<KubernetesJobs>,
+    metrics: Arc<PodMetrics>,
     apps: Arc<Apps>,
     changes: broadcast::Sender<WorldChange>,
     _stop: DropGuard,
 }
 
 impl Kubernetes {
-    /// Connects, and begins to follow what is there.
-    pub async fn connect(options: Options) -> Result<Self, CannotConnect> {
+    /// Connects and starts the watches, which end when the provider is dropped.
+    pub async fn connect(options: KubernetesOptions) -> Result<Self, CannotConnect> {
         let (changes, stop) = (broadcast::channel(CHANGES).0, CancellationToken::new());
         let stops = stop.clone().drop_guard();
         let connection = connect::connect(&options, &stop).await?;
         let namespaces = Arc::new(Namespaces::new(connection.client.clone(), options.namespaces.clone()));
-        let (client, certain) = (connection.client.clone(), connection.certain.clone());
-        let config_sets = Arc::new(ConfigSets::new(client, certain, Arc::clone(&namespaces)));
+        let (client, identity_gate) = (connection.client.clone(), connection.identity_gate.clone());
+        let config_sets = Arc::new(ConfigSets::new(client, identity_gate, Arc::clone(&namespaces)));
         let own = Arc::clone(&namespaces);
-        let pods = Pods::follow(&connection, &options.namespaces, own, changes.clone(), &stop);
+        let pods = PodProvider::start(&connection, &options.namespaces, own, changes.clone(), &stop);
         let own = Arc::clone(&namespaces);
-        let templates = Arc::new(Templates::follow(&connection, &options.namespaces, own, &stop));
+        let templates = Arc::new(Templates::start(&connection, &options.namespaces, own, &stop));
         let own = Arc::clone(&namespaces);
-        let apps = Arc::new(Apps::follow(&connection, &options.namespaces, own, &stop));
+        let apps = Arc::new(Apps::start(&connection, &options.namespaces, own, &stop));
         let images = Arc::new(Images::new(connection.client.clone(), options.images.clone()));
-        let operated = Operated::follow(&connection, options, namespaces, changes.clone(), &stop);
-        let (pods, operated) = (Arc::new(pods), Arc::new(operated));
-        let Connection { instance, api_server, remembered, .. } = connection;
+        let metrics = Arc::new(PodMetrics::new(connection.client.clone()));
+        let served = options.namespaces.clone();
+        let operator_clusters =
+            OperatorClusters::start(&connection, options, namespaces, changes.clone(), &stop);
+        let (pods, operator_clusters) = (Arc::new(pods), Arc::new(operator_clusters));
+        let jobs = KubernetesJobs::start(&connection, &served, Arc::clone(&operator_clusters), &stop);
+        let jobs = Arc::new(jobs);
+        let KubernetesConnection { instance, api_server, remembered, .. } = connection;
         Ok(Self {
             instance,
             api_server,
             remembered,
-            operated,
+            operator_clusters,
             config_sets,
             pods,
             templates,
             images,
+            jobs,
+            metrics,
             apps,
             changes,
             _stop: stops,
         })
     }
 
-    /// What to remember for the next start, at which it may be away.
-    pub fn remembered(&self) -> Option<&Remembered> {
+    /// The identity to store for the next start, at which the API server may be unreachable.
+    pub fn remembered_identity(&self) -> Option<&RememberedIdentity> {
         self.remembered.as_ref()
     }
 
@@ -92,9 +105,9 @@ impl Kubernetes {
         &self.api_server
     }
 
-    /// Who does it for nodes of a type.
-    fn of(&self, kind: &ProfileType) -> &dyn Provider {
-        if is_pod(kind) { self.pods.as_ref() } else { self.operated.as_ref() }
+    /// The provider of a profile type.
+    fn provider_for(&self, kind: &ProfileType) -> &dyn Provider {
+        if is_pod(kind) { self.pods.as_ref() } else { self.operator_clusters.as_ref() }
     }
 }
 
@@ -105,7 +118,7 @@ impl Provider for Kubernetes {
     }
 
     fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
-        self.of(kind).capabilities(kind, flavor)
+        self.provider_for(kind).capabilities(kind, flavor)
     }
 
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
@@ -113,7 +126,7 @@ impl Provider for Kubernetes {
     }
 
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
-        Some(Arc::clone(&self.operated) as Arc<dyn OperatorProvider>)
+        Some(Arc::clone(&self.operator_clusters) as Arc<dyn OperatorProvider>)
     }
 
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
@@ -128,20 +141,28 @@ impl Provider for Kubernetes {
         Some(Arc::clone(&self.images) as Arc<dyn ImageBuilder>)
     }
 
+    fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
+        Some(Arc::clone(&self.jobs) as Arc<dyn JobRunner>)
+    }
+
+    fn node_meter(self: Arc<Self>) -> Option<Arc<dyn NodeMeter>> {
+        Some(Arc::clone(&self.metrics) as Arc<dyn NodeMeter>)
+    }
+
     fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
         Some(Arc::clone(&self.config_sets) as Arc<dyn ConfigSetProvider>)
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        self.of(&profile.kind).check_profile(profile)
+        self.provider_for(&profile.kind).check_profile(profile)
     }
 
     fn readiness(&self) -> Result<(), String> {
-        self.operated.readiness()
+        self.operator_clusters.readiness()
     }
 
     fn unobserved(&self) -> Vec<Unobserved> {
-        self.operated.unobserved()
+        self.operator_clusters.unobserved()
     }
 
     fn orphan_type(&self) -> Option<ProfileType> {
@@ -149,23 +170,23 @@ impl Provider for Kubernetes {
     }
 
     fn default_flavor(&self, kind: &ProfileType) -> Option<String> {
-        self.of(kind).default_flavor(kind)
+        self.provider_for(kind).default_flavor(kind)
     }
 
     async fn admit(&self, profile: &Profile, flavor: Option<&str>) -> Result<(), ProviderError> {
-        self.of(&profile.kind).admit(profile, flavor).await
+        self.provider_for(&profile.kind).admit(profile, flavor).await
     }
 
     fn check_cluster(&self, cluster: &Cluster) -> Result<(), String> {
-        self.of(&cluster.profile_type).check_cluster(cluster)
+        self.provider_for(&cluster.profile_type).check_cluster(cluster)
     }
 
     async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
-        self.of(&profile.kind).admit_cluster(cluster, profile).await
+        self.provider_for(&profile.kind).admit_cluster(cluster, profile).await
     }
 
     async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
-        self.of(&target.profile.kind).admit_update(target, before).await
+        self.provider_for(&target.profile.kind).admit_update(target, before).await
     }
 
     async fn details(
@@ -173,15 +194,15 @@ impl Provider for Kubernetes {
         target: ClusterTarget<'_>,
         node: &Node,
     ) -> Result<Map<String, Value>, ProviderError> {
-        self.of(&target.profile.kind).details(target, node).await
+        self.provider_for(&target.profile.kind).details(target, node).await
     }
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.of(&target.profile.kind).observe(target, nodes).await
+        self.provider_for(&target.profile.kind).observe(target, nodes).await
     }
 
     async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.of(&target.profile.kind).check(target, nodes).await
+        self.provider_for(&target.profile.kind).check(target, nodes).await
     }
 
     async fn logs(
@@ -189,19 +210,19 @@ impl Provider for Kubernetes {
         target: ClusterTarget<'_>,
         node: &Node,
         query: LogQuery,
-    ) -> Result<Lines, ProviderError> {
-        self.of(&target.profile.kind).logs(target, node, query).await
+    ) -> Result<LogLines, ProviderError> {
+        self.provider_for(&target.profile.kind).logs(target, node, query).await
     }
 
     async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
-        self.of(&target.profile.kind).activity(target).await
+        self.provider_for(&target.profile.kind).activity(target).await
     }
 
     async fn environment(
         &self,
         target: ClusterTarget<'_>,
     ) -> Result<BTreeMap<String, String>, ProviderError> {
-        self.of(&target.profile.kind).environment(target).await
+        self.provider_for(&target.profile.kind).environment(target).await
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {

@@ -1,4 +1,4 @@
-//! Configuration sets that are `ConfigMap`s, and the `ConfigMap`s that clusters are started with.
+//! `ConfigMap`s with values for clusters: configuration sets, and configurations of Spark.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use kube::{Api, Client};
 use muster_core::config_set::is_possible_name;
 use muster_engine::ports::provider::{ConfigSetProvider, INVALID, ProviderError};
 
+use crate::cluster_identity::IdentityGate;
+use crate::errors;
 use crate::namespaces::Namespaces;
-use crate::refusal;
-use crate::which::Certain;
-use crate::write::within;
+use crate::writer::with_deadline;
 
-/// The configuration sets of a Kubernetes.
+/// The provider of configuration sets.
 pub(crate) struct ConfigSets {
     client: Client,
-    certain: Certain,
+    identity_gate: IdentityGate,
     namespaces: Arc<Namespaces>,
 }
 
 impl ConfigSets {
-    pub(crate) fn new(client: Client, certain: Certain, namespaces: Arc<Namespaces>) -> Self {
-        Self { client, certain, namespaces }
+    pub(crate) fn new(client: Client, identity_gate: IdentityGate, namespaces: Arc<Namespaces>) -> Self {
+        Self { client, identity_gate, namespaces }
     }
 }
 
@@ -34,11 +34,13 @@ impl ConfigSetProvider for ConfigSets {
         namespace: &str,
         name: &str,
     ) -> Result<Option<BTreeMap<String, String>>, ProviderError> {
-        self.certain.check()?;
+        self.identity_gate.check()?;
         self.namespaces.check_served(namespace)?;
         let what = format!("read ConfigMap '{namespace}/{name}'");
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let map = within(&what, maps.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
+        let map = with_deadline(&what, maps.get_opt(name))
+            .await?
+            .map_err(|error| errors::request_error(&what, error))?;
         Ok(map.map(|map| map.data.unwrap_or_default()))
     }
 }
@@ -55,11 +57,11 @@ pub(crate) async fn check_spark_config(
     }
     let what = format!("read ConfigMap '{namespace}/{name}'");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let found = within(&what, maps.get_metadata_opt(name)).await?;
-    found.map_err(|error| refusal::of(&what, error))?.map(drop).ok_or_else(missing)
+    let found = with_deadline(&what, maps.get_metadata_opt(name)).await?;
+    found.map_err(|error| errors::request_error(&what, error))?.map(drop).ok_or_else(missing)
 }
 
-/// The message is compared by existing scripts.
+/// The message for a missing configuration, with the words that existing scripts search for.
 fn no_spark_config(name: &str) -> String {
     format!("unable to find spark configuration '{name}', error: configmaps \"{name}\" not found")
 }

@@ -1,4 +1,4 @@
-//! Compute templates that are `ConfigMap`s.
+//! Compute templates that are stored as `ConfigMap`s.
 
 mod config_map;
 
@@ -16,20 +16,20 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::Connection;
-use crate::follow::{self, Takes, api_in};
-use crate::installed::places;
+use crate::cluster_identity::IdentityGate;
+use crate::connect::KubernetesConnection;
+use crate::errors;
+use crate::installed_flavors::watch_scopes;
 use crate::namespaces::{NOT_SERVED, Namespaces};
-use crate::refusal;
-use crate::stale::StaleWatches;
-use crate::which::Certain;
-use crate::write::within;
+use crate::stale_watches::StaleWatches;
+use crate::watches::{self, WatchSink, typed_api};
+use crate::writer::with_deadline;
 
-/// The compute templates of a Kubernetes.
+/// The provider of compute templates.
 pub(crate) struct Templates {
     instance: InstanceId,
     client: Client,
-    certain: Certain,
+    identity_gate: IdentityGate,
     namespaces: Arc<Namespaces>,
     observed: Arc<ObservedTemplates>,
 }
@@ -37,44 +37,44 @@ pub(crate) struct Templates {
 /// The templates that the watches report.
 struct ObservedTemplates {
     instance: InstanceId,
-    state: Mutex<State>,
+    state: Mutex<TemplateState>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
-    /// By namespace and name, with the moment at which each was reported last.
+struct TemplateState {
+    /// By namespace and name, with the epoch of the last report.
     templates: HashMap<(String, String), (ComputeTemplate, u64)>,
     stale: StaleWatches,
-    moment: u64,
+    epoch: u64,
 }
 
 impl Templates {
-    /// Follows the templates of the served namespaces until it is stopped.
-    pub(crate) fn follow(
-        connection: &Connection,
+    /// Starts the watches, which end when `stop` is cancelled.
+    pub(crate) fn start(
+        connection: &KubernetesConnection,
         served: &[String],
         namespaces: Arc<Namespaces>,
         stop: &CancellationToken,
     ) -> Self {
-        let Connection { client, watch_client, instance, certain, .. } = connection;
-        let places = places(served);
-        let stale = StaleWatches::of(places.iter().cloned().enumerate());
+        let KubernetesConnection { client, watch_client, instance, identity_gate, .. } = connection;
+        let scopes = watch_scopes(served);
+        let stale = StaleWatches::new(scopes.iter().cloned().enumerate());
         let observed = Arc::new(ObservedTemplates {
             instance: instance.clone(),
-            state: Mutex::new(State { stale, ..State::default() }),
+            state: Mutex::new(TemplateState { stale, ..TemplateState::default() }),
             changes: watch::Sender::new(0),
         });
-        for (index, namespace) in places.into_iter().enumerate() {
-            let api = api_in(watch_client.clone(), namespace.as_deref());
-            let watch = TemplateWatch { observed: Arc::clone(&observed), index, namespace };
-            let follow = follow::run(api, config_map::SELECTOR, watch, stop.clone());
-            tokio::spawn(certain.clone().then(follow, stop.clone()));
+        for (index, namespace) in scopes.into_iter().enumerate() {
+            let api = typed_api(watch_client.clone(), namespace.as_deref());
+            let sink = TemplateSink { observed: Arc::clone(&observed), index, namespace };
+            let watch = watches::run_watch(api, config_map::SELECTOR, sink, stop.clone());
+            tokio::spawn(identity_gate.clone().run_once_confirmed(watch, stop.clone()));
         }
         Self {
             instance: instance.clone(),
             client: client.clone(),
-            certain: certain.clone(),
+            identity_gate: identity_gate.clone(),
             namespaces,
             observed,
         }
@@ -84,11 +84,13 @@ impl Templates {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The `ConfigMap` of a template; others are none of ours.
-    async fn map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>, ProviderError> {
+    /// Reads the `ConfigMap` of a template; none if the one of this name is not a template.
+    async fn read_map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>, ProviderError> {
         let what = format!("read compute template '{namespace}/{name}'");
         let maps = self.maps(namespace);
-        let found = within(&what, maps.get_opt(name)).await?.map_err(|error| refusal::of(&what, error))?;
+        let found = with_deadline(&what, maps.get_opt(name))
+            .await?
+            .map_err(|error| errors::request_error(&what, error))?;
         Ok(found.filter(config_map::is_template))
     }
 }
@@ -96,7 +98,7 @@ impl Templates {
 #[async_trait]
 impl TemplateProvider for Templates {
     async fn keeps(&self, namespace: &str) -> Result<bool, ProviderError> {
-        self.certain.check()?;
+        self.identity_gate.check()?;
         match self.namespaces.check(namespace).await {
             Ok(()) => Ok(true),
             Err(error) if [NO_NAMESPACE, NOT_SERVED].contains(&error.reason.as_ref()) => Ok(false),
@@ -108,34 +110,34 @@ impl TemplateProvider for Templates {
         let ComputeTemplate { namespace, name, .. } = template;
         let what = format!("create compute template '{namespace}/{name}'");
         let maps = self.maps(namespace);
-        let new = config_map::write(template);
-        match within(&what, maps.create(&PostParams::default(), &new)).await? {
-            Ok(created) => Ok(config_map::read(created, &self.instance)),
+        let new = config_map::write_template(template);
+        match with_deadline(&what, maps.create(&PostParams::default(), &new)).await? {
+            Ok(created) => Ok(config_map::read_template(created, &self.instance)),
             Err(Error::Api(status)) if status.code == 409 => {
-                let message = format!("ConfigMap '{namespace}/{name}' is there already");
+                let message = format!("ConfigMap '{namespace}/{name}' already exists");
                 Err(ProviderError::permanent(NAME_TAKEN, message))
             }
-            Err(error) => Err(refusal::of(&what, error)),
+            Err(error) => Err(errors::request_error(&what, error)),
         }
     }
 
     async fn delete(&self, template: &ComputeTemplate) -> Result<(), ProviderError> {
         let ComputeTemplate { namespace, name, uid, .. } = template;
-        // Its label may be gone since it was observed.
-        let Some(map) = self.map(namespace, name).await? else { return Ok(()) };
+        // Its label may have been removed since it was observed.
+        let Some(map) = self.read_map(namespace, name).await? else { return Ok(()) };
         let what = format!("delete compute template '{namespace}/{name}'");
         let preconditions =
             Preconditions { uid: Some(uid.clone()), resource_version: map.metadata.resource_version };
         let parameters = DeleteParams::default().preconditions(preconditions);
-        match within(&what, self.maps(namespace).delete(name, &parameters)).await? {
+        match with_deadline(&what, self.maps(namespace).delete(name, &parameters)).await? {
             Ok(_) => Ok(()),
             Err(Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(refusal::of(&what, error)),
+            Err(error) => Err(errors::request_error(&what, error)),
         }
     }
 
     async fn read(&self, namespace: &str, name: &str) -> Result<Option<ComputeTemplate>, ProviderError> {
-        Ok(self.map(namespace, name).await?.map(|map| config_map::read(map, &self.instance)))
+        Ok(self.read_map(namespace, name).await?.map(|map| config_map::read_template(map, &self.instance)))
     }
 
     fn observed(&self) -> Vec<ComputeTemplate> {
@@ -145,7 +147,7 @@ impl TemplateProvider for Templates {
     }
 
     fn knows(&self, namespace: &str) -> bool {
-        self.certain.check().is_ok() && self.observed.state.lock().stale.check(namespace).is_ok()
+        self.identity_gate.check().is_ok() && self.observed.state.lock().stale.check(namespace).is_ok()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -153,51 +155,51 @@ impl TemplateProvider for Templates {
     }
 }
 
-/// What one watch reports.
-struct TemplateWatch {
+/// Receives the templates of a watch.
+struct TemplateSink {
     observed: Arc<ObservedTemplates>,
     index: usize,
     namespace: Option<String>,
 }
 
-impl TemplateWatch {
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+impl TemplateSink {
+    fn change<T>(&self, change: impl FnOnce(&mut TemplateState) -> T) -> T {
         let changed = change(&mut self.observed.state.lock());
         self.observed.changes.send_modify(|count| *count += 1);
         changed
     }
 }
 
-impl Takes<ConfigMap> for TemplateWatch {
+impl WatchSink<ConfigMap> for TemplateSink {
     fn begin(&self) -> u64 {
         let mut state = self.observed.state.lock();
-        state.moment += 1;
-        state.moment
+        state.epoch += 1;
+        state.epoch
     }
 
-    fn take(&self, map: ConfigMap, _: Option<u64>) {
-        let template = config_map::read(map, &self.observed.instance);
+    fn apply(&self, map: ConfigMap, _: Option<u64>) {
+        let template = config_map::read_template(map, &self.observed.instance);
         self.change(|state| {
-            state.moment += 1;
+            state.epoch += 1;
             let key = (template.namespace.clone(), template.name.clone());
-            state.templates.insert(key, (template, state.moment));
+            state.templates.insert(key, (template, state.epoch));
         });
     }
 
-    fn drop(&self, map: ConfigMap) {
-        let template = config_map::read(map, &self.observed.instance);
+    fn delete(&self, map: ConfigMap) {
+        let template = config_map::read_template(map, &self.observed.instance);
         self.change(|state| state.templates.remove(&(template.namespace, template.name)));
     }
 
-    fn complete(&self, begun: u64) {
+    fn synced(&self, begun: u64) {
         self.change(|state| {
             let is_within = |namespace: &str| self.namespace.as_deref().is_none_or(|own| own == namespace);
             state.templates.retain(|(namespace, _), (_, at)| !is_within(namespace) || *at >= begun);
-            state.stale.remove(self.index);
+            state.stale.mark_in_sync(self.index);
         });
     }
 
-    fn lost(&self, why: String) {
-        self.observed.state.lock().stale.add(self.index, self.namespace.clone(), why);
+    fn lost(&self, reason: String) {
+        self.observed.state.lock().stale.mark_stale(self.index, self.namespace.clone(), reason);
     }
 }

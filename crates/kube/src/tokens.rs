@@ -1,4 +1,4 @@
-//! Whose a token is, by `TokenReview`, and what its owner may do, by `SubjectAccessReview`.
+//! Reviews of Kubernetes tokens: the user of a token (`TokenReview`), and the user's rights (`SubjectAccessReview`).
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use muster_engine::ports::provider::ProviderError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::connect::{self, CannotConnect, Options};
-use crate::refusal;
+use crate::connect::{self, CannotConnect, KubernetesOptions};
+use crate::errors;
 
-/// How long an answer may take: somebody waits for it.
-const AT_MOST: Duration = Duration::from_secs(5);
+/// The time-out of a review: a request waits for the answer.
+const REVIEW_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Asks the API server whose a token is.
+/// Identifies the users of Kubernetes tokens.
 pub struct TokenReviews {
     client: Client,
 }
 
 impl TokenReviews {
-    /// Finds the API server; it is not asked anything yet.
-    pub async fn new(options: &Options) -> Result<Self, CannotConnect> {
+    /// Creates the client; no request is sent yet.
+    pub async fn new(options: &KubernetesOptions) -> Result<Self, CannotConnect> {
         Ok(Self { client: connect::client(options).await? })
     }
 
-    /// Has the API server decide about an object that is not stored.
+    /// Creates a review, which the API server answers without storing it.
     async fn review<K>(&self, doing: &str, review: &K) -> Result<K, IdentityError>
     where
         K: kube::Resource<DynamicType = (), Scope = ClusterResourceScope>
@@ -43,15 +43,15 @@ impl TokenReviews {
     {
         let reviews: Api<K> = Api::all(self.client.clone());
         let parameters = PostParams::default();
-        match tokio::time::timeout(AT_MOST, reviews.create(&parameters, review)).await {
+        match tokio::time::timeout(REVIEW_DEADLINE, reviews.create(&parameters, review)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(cannot_tell(refusal::of(doing, error))),
-            Err(_) => Err(cannot_tell(refusal::late(doing))),
+            Ok(Err(error)) => Err(identity_error(errors::request_error(doing, error))),
+            Err(_) => Err(identity_error(errors::timeout_error(doing))),
         }
     }
 }
 
-fn cannot_tell(refused: ProviderError) -> IdentityError {
+fn identity_error(refused: ProviderError) -> IdentityError {
     if refused.transient {
         IdentityError::Unavailable(refused.message)
     } else {
@@ -64,7 +64,7 @@ impl Identity for TokenReviews {
     async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError> {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let answer = self.review("have a token looked at", &review).await?;
+        let answer = self.review("review the token", &review).await?;
         let status = answer.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true)).unwrap_or_default();
         let groups = user.groups.unwrap_or_default();
@@ -85,7 +85,7 @@ impl Identity for TokenReviews {
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer = self.review("have the rights of a caller reviewed", &review).await?;
+        let answer = self.review("review the rights of the caller", &review).await?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

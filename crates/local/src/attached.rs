@@ -1,5 +1,7 @@
-//! Commands that end with the process that started them. A stage sets the parent-death signal, then becomes the command.
-//! That signal reaches the command alone, so a guard ends what the command started, if their launcher is killed.
+//! Commands that end with the process that started them, their launcher.
+//!
+//! A stage process sets the parent-death signal and then executes the command. That signal does not reach children of
+//! the command, so a guard process ends the whole process group if the launcher is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
@@ -17,21 +19,21 @@ const STAGE: &str = "attached-stage";
 /// The first argument of the guard.
 const GUARD: &str = "attached-guard";
 
-/// How long a process group has to end after its launcher was killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between SIGTERM and SIGKILL for a process group whose launcher was killed.
+const GRACE: Duration = Duration::from_secs(10);
 
-/// How often a group that has to end is checked.
+/// How often the guard checks whether the group has ended.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// As shells say that there is no such command.
+/// Exit code of a command that does not exist, as in shells.
 pub(crate) const NO_SUCH_COMMAND: u8 = 127;
 
-/// As shells say that a command cannot be run.
+/// Exit code of a command that cannot be executed, as in shells.
 pub(crate) const CANNOT_RUN: u8 = 126;
 
-/// A command that gets SIGTERM when the thread that starts it ends, in a process group of its own if that is wanted.
+/// Returns a command that gets SIGTERM when the thread that starts it ends.
 pub fn command(program: &OsStr, arguments: &[OsString], own_group: bool) -> Command {
-    // This very program, also when its file was replaced meanwhile.
+    // The running program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("muster").arg(STAGE).arg(sys::own_pid().to_string()).arg(program).args(arguments);
     if own_group {
@@ -42,30 +44,30 @@ pub fn command(program: &OsStr, arguments: &[OsString], own_group: bool) -> Comm
 
 /// A process that ends a process group once the launcher of that group is killed.
 #[derive(Debug)]
-pub struct Guard(Child);
+pub struct GroupGuard(Child);
 
-impl Guard {
-    /// Starts a guard over the group of this leader, a child of ours that was not reaped yet.
-    pub fn over(leader: u32) -> io::Result<Self> {
+impl GroupGuard {
+    /// Starts a guard of the process group of `leader`, which must be a child that is not reaped yet.
+    pub fn start(leader: u32) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("muster").arg(GUARD).arg(leader.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Ctrl-C is not for it.
+        // In its own group Ctrl-C does not reach the guard.
         command.process_group(0).spawn().map(Self)
     }
 
-    /// Ends the guard, and only the guard.
+    /// Ends the guard without ending the process group.
     pub fn dismiss(mut self) {
         if let Some(mut pipe) = self.0.stdin.take() {
-            // A guard that was killed cannot read it and need not.
+            // The write fails if the guard was killed, which is harmless.
             let _ = pipe.write_all(b"dismissed");
         }
         let _ = self.0.wait();
     }
 }
 
-/// Becomes the command, or does the guard's work, if this process was started for that.
-pub fn run_if_asked() -> Option<ExitCode> {
+/// Runs the stage or the guard if this process was started as one; returns `None` otherwise.
+pub fn run_if_invoked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next()?;
     if first == GUARD {
@@ -75,12 +77,12 @@ pub fn run_if_asked() -> Option<ExitCode> {
     (first == STAGE).then(|| stage(arguments))
 }
 
-/// Waits for a word from the launcher. If its end of the pipe is closed without one, the launcher was killed.
+/// Waits until the launcher writes to the pipe. A pipe that closes before was closed by the death of the launcher.
 fn guard(leader: i32) -> ExitCode {
     let is_dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
     if !is_dismissed {
         sys::signal_group(leader, Signal::TERM);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + GRACE;
         while sys::has_group(leader) && Instant::now() < deadline {
             std::thread::sleep(PERIOD);
         }
@@ -92,20 +94,20 @@ fn guard(leader: i32) -> ExitCode {
 fn stage(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent, arguments.next()) else { return CANNOT_RUN.into() };
-    match sys::end_with(parent, Signal::TERM) {
+    match sys::set_parent_death_signal(parent, Signal::TERM) {
         Ok(true) => {}
-        // Its launcher has ended meanwhile.
+        // The launcher ended before the signal was set.
         Ok(false) => return ExitCode::FAILURE,
         Err(error) => {
-            drop(explain(&format!("the command cannot be tied to its launcher: {error}")));
+            drop(write_error(&format!("the command cannot be tied to its launcher: {error}")));
             return CANNOT_RUN.into();
         }
     }
     let error = Command::new(&program).args(arguments).exec();
-    drop(explain(&format!("cannot run '{}': {error}", program.display())));
+    drop(write_error(&format!("cannot run '{}': {error}", program.display())));
     if error.kind() == io::ErrorKind::NotFound { NO_SUCH_COMMAND } else { CANNOT_RUN }.into()
 }
 
-fn explain(why: &str) -> io::Result<()> {
+fn write_error(why: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{why}")
 }

@@ -1,4 +1,4 @@
-//! Configuration sets that are TOML files of the data folder.
+//! Configuration sets, read from TOML files in the data folder.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -9,10 +9,11 @@ use muster_core::config_set::is_possible_name;
 use muster_engine::ports::provider::{ConfigSetProvider, INVALID, ProviderError};
 use toml::{Table, Value};
 
-/// The largest file that is read: a set has a dozen short lines.
-const LARGEST: u64 = 64 << 10;
+/// Largest file that is read. A set has a dozen short lines, so a larger file is a mistake.
+const MAX_BYTES: u64 = 64 << 10;
 
-/// The configuration sets of a folder, one file each. They belong to every namespace: this machine has none.
+/// The configuration sets of a folder, one file each. They are the same in every namespace, since local namespaces are
+/// only names.
 pub(crate) struct ConfigFolder {
     folder: PathBuf,
 }
@@ -26,14 +27,14 @@ impl ConfigFolder {
 #[async_trait]
 impl ConfigSetProvider for ConfigFolder {
     async fn read(&self, _: &str, name: &str) -> Result<Option<BTreeMap<String, String>>, ProviderError> {
-        // No other name leads to a file of this folder.
+        // Other names could lead out of the folder.
         if !is_possible_name(name) {
             return Ok(None);
         }
         let file = self.folder.join(format!("{name}.toml"));
         match tokio::fs::metadata(&file).await {
-            Ok(found) if found.len() > LARGEST => {
-                return Err(unusable(&file, &format!("it has more than {LARGEST} bytes")));
+            Ok(found) if found.len() > MAX_BYTES => {
+                return Err(unusable(&file, &format!("it has more than {MAX_BYTES} bytes")));
             }
             _ => {}
         }
@@ -53,17 +54,16 @@ fn unusable(file: &Path, why: &dyn std::fmt::Display) -> ProviderError {
     ProviderError::permanent(INVALID, format!("{} cannot be used: {why}", file.display()))
 }
 
-/// The keys of a set with their values as texts, as `ConfigMap`s have them.
+/// Parses a set. Values become strings, as in a `ConfigMap`.
 fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
     let text = |(key, value)| match value {
         Value::String(text) => Ok((key, text)),
         Value::Integer(number) => Ok((key, number.to_string())),
         Value::Boolean(flag) => Ok((key, flag.to_string())),
-        other => Err(format!(
-            "'{key}' is of type {}: a text, a whole number or a boolean is expected",
-            other.type_str()
-        )),
+        other => {
+            Err(format!("'{key}' is of type {}: must be a string, an integer or a boolean", other.type_str()))
+        }
     };
     table.into_iter().map(text).collect()
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_a_set_of_texts() {
+    async fn values_of_a_file_become_strings() {
         let content = "framework = \"dask\"\nworkercount = 3\nmetrics = true\n";
         let set = read("big", content).await.unwrap().unwrap();
         let expected = [("framework", "dask"), ("metrics", "true"), ("workercount", "3")];
@@ -98,16 +98,16 @@ mod tests {
     #[case::folder("..")]
     #[case::empty("")]
     #[tokio::test]
-    async fn nothing_outside_of_the_folder_is_a_set(#[case] name: &str) {
+    async fn names_that_lead_out_of_the_folder_find_no_set(#[case] name: &str) {
         assert_eq!(read(name, "workercount = 3").await, Ok(None));
     }
 
     #[rstest]
     #[case::no_toml("workercount", "TOML parse error")]
-    #[case::table("[workercount]\na = 1", "'workercount' is of type table: a text, a whole number")]
+    #[case::table("[workercount]\na = 1", "'workercount' is of type table: must be a string")]
     #[case::fraction("workercount = 1.5", "'workercount' is of type float")]
     #[tokio::test]
-    async fn a_file_that_is_no_set_is_refused(#[case] content: &str, #[case] why: &str) {
+    async fn a_file_that_is_not_a_set_is_refused(#[case] content: &str, #[case] why: &str) {
         let error = read("big", content).await.unwrap_err();
         assert_eq!((error.reason.as_str(), error.transient), (INVALID, false));
         assert!(

@@ -1,12 +1,13 @@
-//! Python environments that have a framework: found, or made.
+//! Python environments with a framework: finds those of the user and the server, installs others, and builds images.
 
 mod command;
+mod framework_build;
+mod frameworks_port;
 mod images;
 mod install;
-mod make;
-mod port;
+mod packages;
 mod probe;
-mod require;
+mod requirement;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,170 +15,194 @@ use std::sync::Arc;
 
 use muster_core::cluster::Framework;
 use muster_engine::ports::keyed_lock::KeyedLock;
-use muster_frameworks::{LocalFramework, Program};
+use muster_frameworks::{InstalledProgram, LocalFramework};
 
 use parking_lot::Mutex;
-use probe::{Probed, probe};
-pub use require::Unmet;
+use probe::{ProbedPackage, probe};
+pub use requirement::UnmetRequirement;
 
-/// The interpreter of an environment, from its folder.
+/// The variable that names a Python interpreter. Server and commands use it; programs that use a cluster get the
+/// interpreter of the cluster in it.
+pub const PYTHON_VARIABLE: &str = "MUSTER_PYTHON";
+
+/// The module search path of Python.
+pub const MODULE_PATH_VARIABLE: &str = "PYTHONPATH";
+
+/// The interpreter of an environment, relative to its folder.
 const INTERPRETER: &str = "bin/python";
 
-/// What environments are made of.
+/// The interpreter that creates environments.
 const BASE: &str = "python3";
 
-/// Where an environment was found.
+/// The origin of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Whoever asked named it.
-    Asked,
-    /// `MUSTER_PYTHON` of the server.
+pub enum EnvironmentSource {
+    /// The caller named it.
+    Requested,
+    /// The variable `MUSTER_PYTHON` names it.
     Variable,
-    /// The virtual environment that was active when the server started.
+    /// The active virtual environment.
     Active,
-    /// Muster installed it.
+    /// The active conda environment of a command.
+    Conda,
+    /// The `python` on the `PATH` of a command.
+    Path,
+    /// An environment that Muster installed.
     Installed,
 }
 
-impl Source {
-    /// In words.
+impl EnvironmentSource {
+    /// Returns the text for people.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Asked => "asked for",
+            Self::Requested => "requested",
             Self::Variable => "MUSTER_PYTHON",
             Self::Active => "active virtual environment",
+            Self::Conda => "active conda environment",
+            Self::Path => "python on PATH",
             Self::Installed => "installed by Muster",
         }
     }
 }
 
-/// An environment that has a framework.
+/// A Python environment that has a framework.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Its interpreter.
+    /// The path of the interpreter.
     pub python: PathBuf,
     /// The folder of the framework's package.
     pub package: PathBuf,
     /// The framework's version.
     pub version: String,
-    /// Where it was found.
-    pub source: Source,
+    /// The version of Python; empty if it is unknown.
+    pub python_version: String,
+    /// The origin of the environment.
+    pub source: EnvironmentSource,
 }
 
 impl Environment {
-    /// The environment of an interpreter, if it has the framework; otherwise why not.
-    pub async fn of(python: PathBuf, source: Source, framework: &dyn LocalFramework) -> Result<Self, String> {
-        let Probed { version, package } = probe(&python, framework.package().module).await?;
-        Ok(Self { python, package, version, source })
+    /// Probes an interpreter for the framework. The error says why it cannot be used.
+    pub async fn probe(
+        python: PathBuf,
+        source: EnvironmentSource,
+        framework: &dyn LocalFramework,
+    ) -> Result<Self, String> {
+        let ProbedPackage { version, package, python_version } =
+            probe(&python, framework.package().module).await?;
+        Ok(Self { python, package, version, python_version, source })
     }
 }
 
-/// No environment has the framework.
+/// The error of a search: no environment has the framework.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: `{}` installs it", self.what(), self.command())]
-pub struct Missing {
+#[error("{}: `{}` installs it", self.description(), self.command())]
+pub struct FrameworkNotFound {
     framework: Framework,
-    looked: String,
+    searched: String,
 }
 
-impl Missing {
-    /// What is missing, and where it was looked for.
-    pub fn what(&self) -> String {
-        format!("{} is not installed{}", self.framework, self.looked)
+impl FrameworkNotFound {
+    /// Returns what is missing, with the interpreters that were searched.
+    pub fn description(&self) -> String {
+        format!("{} is not installed{}", self.framework, self.searched)
     }
 
-    /// What to type.
+    /// Returns the command that installs the framework.
     pub fn command(&self) -> String {
         format!("muster framework install {}", self.framework)
     }
 }
 
-/// Finds and makes environments. Handles are cheap to clone.
+/// Finds and installs environments. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Environments {
-    inner: Arc<Inner>,
+    inner: Arc<EnvironmentsInner>,
 }
 
-struct Inner {
-    /// Where environments are made.
+struct EnvironmentsInner {
+    /// The folder of installed environments.
     folder: PathBuf,
-    /// The interpreter that they are made of.
+    /// The interpreter that creates them.
     base: PathBuf,
-    /// Interpreters of the server's own surroundings.
-    around: Vec<(PathBuf, Source)>,
-    /// What is known to be there. What is not is looked for again: it may have been installed meanwhile.
-    known: Mutex<HashMap<(PathBuf, &'static str), Probed>>,
-    /// Programs beside packages that are known to be there, by name.
-    programs: Mutex<HashMap<&'static str, Program>>,
-    /// Held while an image is made or removed.
-    image_turns: KeyedLock<String>,
+    /// Interpreters that the server's environment names, in order of preference.
+    preferred: Vec<(PathBuf, EnvironmentSource)>,
+    /// Successful probes. Failures are not cached: the framework may be installed meanwhile.
+    probes: Mutex<HashMap<(PathBuf, &'static str), ProbedPackage>>,
+    /// Required programs that were found, by name.
+    programs: Mutex<HashMap<&'static str, InstalledProgram>>,
+    /// Held while an image is built or removed.
+    image_locks: KeyedLock<String>,
 }
 
 impl Environments {
-    /// Environments around this process, and those made below `folder`.
+    /// Uses the interpreters that the variables of this process name, and environments installed in `folder`.
     pub fn new(folder: PathBuf) -> Self {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let own = variable("MUSTER_PYTHON").map(|python| (python, Source::Variable));
-        let active = variable("VIRTUAL_ENV").map(|venv| (venv.join(INTERPRETER), Source::Active));
-        Self::with(folder, own.into_iter().chain(active).collect())
+        let own = variable(PYTHON_VARIABLE).map(|python| (python, EnvironmentSource::Variable));
+        let active = variable("VIRTUAL_ENV").map(|venv| (venv.join(INTERPRETER), EnvironmentSource::Active));
+        Self::with_interpreters(folder, own.into_iter().chain(active).collect())
     }
 
-    /// Environments that are named, and those made below `folder`.
-    pub fn with(folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
-        Self::of_base(BASE.into(), folder, around)
+    /// Uses the given interpreters, and environments installed in `folder`.
+    pub fn with_interpreters(folder: PathBuf, preferred: Vec<(PathBuf, EnvironmentSource)>) -> Self {
+        Self::with_base(BASE.into(), folder, preferred)
     }
 
-    fn of_base(base: PathBuf, folder: PathBuf, around: Vec<(PathBuf, Source)>) -> Self {
+    fn with_base(base: PathBuf, folder: PathBuf, preferred: Vec<(PathBuf, EnvironmentSource)>) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(EnvironmentsInner {
                 folder,
                 base,
-                around,
-                known: Mutex::default(),
+                preferred,
+                probes: Mutex::default(),
                 programs: Mutex::default(),
-                image_turns: KeyedLock::default(),
+                image_locks: KeyedLock::default(),
             }),
         }
     }
 
-    /// The first environment that has the framework: of whoever asks, around the server, made by us.
+    /// Finds the first environment that has the framework: the requested one, one of the server's, or an installed one.
     pub async fn find(
         &self,
         framework: &dyn LocalFramework,
-        asked: Option<&Path>,
-    ) -> Result<Environment, Missing> {
-        let asked = asked.map(|python| (python.to_owned(), Source::Asked));
-        let made = install::made(&self.inner.folder, framework);
-        let made = made.into_iter().map(|folder| (folder.join(INTERPRETER), Source::Installed));
-        let mut looked = Vec::new();
-        for (python, source) in asked.into_iter().chain(self.inner.around.iter().cloned()).chain(made) {
+        requested: Option<&Path>,
+    ) -> Result<Environment, FrameworkNotFound> {
+        let requested = requested.map(|python| (python.to_owned(), EnvironmentSource::Requested));
+        let installed = install::complete_environment(&self.inner.folder, framework);
+        let installed =
+            installed.into_iter().map(|folder| (folder.join(INTERPRETER), EnvironmentSource::Installed));
+        let mut searched = Vec::new();
+        for (python, source) in
+            requested.into_iter().chain(self.inner.preferred.iter().cloned()).chain(installed)
+        {
             match self.probe(&python, framework.package().module).await {
-                Ok(Probed { version, package }) => {
-                    return Ok(Environment { python, package, version, source });
+                Ok(ProbedPackage { version, package, python_version }) => {
+                    return Ok(Environment { python, package, version, python_version, source });
                 }
-                Err(why) => looked.push(format!("{} ({}): {why}", python.display(), source.as_str())),
+                Err(why) => searched.push(format!("{} ({}): {why}", python.display(), source.as_str())),
             }
         }
-        let looked = if looked.is_empty() { String::new() } else { format!(" ({})", looked.join("; ")) };
-        Err(Missing { framework: framework.framework(), looked })
+        let searched =
+            if searched.is_empty() { String::new() } else { format!(" ({})", searched.join("; ")) };
+        Err(FrameworkNotFound { framework: framework.framework(), searched })
     }
 
-    async fn probe(&self, python: &Path, module: &'static str) -> Result<Probed, String> {
+    async fn probe(&self, python: &Path, module: &'static str) -> Result<ProbedPackage, String> {
         let key = (python.to_owned(), module);
-        // An interpreter that has gone since has taken the framework along.
-        if let Some(probed) = self.inner.known.lock().get(&key).filter(|_| python.exists()) {
+        // A cached probe is invalid once its interpreter was removed.
+        if let Some(probed) = self.inner.probes.lock().get(&key).filter(|_| python.exists()) {
             return Ok(probed.clone());
         }
         let probed = probe(python, module).await?;
-        self.inner.known.lock().insert(key, probed.clone());
+        self.inner.probes.lock().insert(key, probed.clone());
         Ok(probed)
     }
 
-    /// Asks anew the next time.
-    fn forget(&self, framework: &dyn LocalFramework) {
+    /// Drops cached probes, so that the next search runs them again.
+    fn forget_probes(&self, framework: &dyn LocalFramework) {
         let module = framework.package().module;
-        self.inner.known.lock().retain(|(_, known), _| *known != module);
+        self.inner.probes.lock().retain(|(_, known), _| *known != module);
         if let Some(requirement) = framework.requirement() {
             self.inner.programs.lock().remove(requirement.program);
         }

@@ -1,4 +1,4 @@
-//! Files and folders for their owner only.
+//! Files and folders that only their owner can read.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,22 +7,22 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// Makes a folder, and those above it; one that is there is what is wanted.
+/// Makes a folder and its parents; succeeds if it exists.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Makes a folder with nothing in it: what an earlier start left there would be taken for the next one's.
+/// Makes an empty folder: files of an earlier start could be mistaken for files of the next one.
 pub(crate) fn make_empty_folder(folder: &Path) -> io::Result<()> {
     remove_folder(folder)?;
     make_folder(folder)
 }
 
-/// Removes all that is in a folder, but for one entry.
-pub(crate) fn remove_all_but(folder: &Path, stays: &str) -> io::Result<()> {
+/// Removes everything in a folder except one entry.
+pub(crate) fn remove_all_but(folder: &Path, kept: &str) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name() == stays {
+        if entry.file_name() == kept {
             continue;
         }
         if entry.file_type()?.is_dir() {
@@ -34,7 +34,7 @@ pub(crate) fn remove_all_but(folder: &Path, stays: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a link to a folder, which is a shorter name for it. One that is there stays: somebody may use it now.
+/// Makes a symbolic link to a folder. A link with the same target is left in place, since processes may be using it.
 pub(crate) fn make_link(link: &Path, folder: &Path) -> io::Result<()> {
     if fs::read_link(link).is_ok_and(|target| target == folder) {
         return Ok(());
@@ -46,7 +46,7 @@ pub(crate) fn make_link(link: &Path, folder: &Path) -> io::Result<()> {
     symlink(folder, link)
 }
 
-/// Removes a folder with all that is in it, or a link to one; one that is not there is what is wanted.
+/// Removes a folder and its contents, or a link to a folder; succeeds if there is none.
 pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -54,11 +54,12 @@ pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file as a whole or not at all.
+/// Writes a value as JSON; readers find the old or the new file, never a part of one.
 pub(crate) fn write(file: &Path, value: &impl Serialize) -> io::Result<()> {
     let draft = file.with_extension("new");
     let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     open.write_all(&serde_json::to_vec_pretty(value)?)?;
-    // Not synced: what runs does not survive the machine, and a process that dies takes no written page along.
+    // No fsync: the file describes processes, which end with the machine; written pages survive the death of this
+    // process.
     fs::rename(draft, file)
 }

@@ -1,31 +1,35 @@
-//! Nodes that are processes of this machine, each under its shim.
+//! The provider `local`: nodes are processes of this machine, each under its shim.
 //!
-//! What a node is, its [`Kind`] knows; what a framework is, `muster-frameworks` knows. Here is only what is the same
-//! for all of them: folders, starting, waiting until a node works, looking, letting go.
+//! [`NodeKind`] tells frameworks from plain commands, and `muster-frameworks` has what is particular to a framework.
+//! This module has what is common to all nodes: their folders, start, readiness, observation, drain and removal.
 
 mod activity;
 mod capacity;
-mod census;
 mod devices;
-mod ending;
-mod exits;
+mod drain;
+mod drain_progress;
+mod exit_reason;
+mod exit_watcher;
 mod head;
-mod kept;
-mod kind;
+mod jobs;
 mod launch;
 mod logs;
-mod look;
-mod place;
+mod lost_workers;
+mod meter;
+mod node_kind;
+mod node_record;
+mod observe;
+mod paths;
 mod ports;
-mod ready;
-mod retire;
-mod seat;
+mod readiness;
+mod retained_logs;
 mod secret;
 mod start;
+mod start_limiter;
 mod stop;
-mod turns;
+mod task_output;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,103 +45,114 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
 use muster_engine::ports::images::ImageBuilder;
+use muster_engine::ports::jobs::JobRunner;
+use muster_engine::ports::node_meter::NodeMeter;
 use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, ConfigSetProvider, FencedCall, INVALID, LogQuery, Membership, NodeProvider,
-    NodeResult, Observed, ProcessProvider, Provider, ProviderError, ProviderResource, UpdateOutcome,
-    WorldChange,
+    Capabilities, ClusterTarget, ConfigSetProvider, FencedCall, INVALID, LogLines, LogQuery, LogText,
+    Membership, NodeProvider, NodeResult, Observed, ProcessProvider, Provider, ProviderError,
+    ProviderResource, StoredLog, UpdateOutcome, WorldChange,
 };
 use muster_framework_client::FrameworkClient;
-use muster_frameworks::LocalFramework;
+use muster_frameworks::{LocalFramework, OutputFolder, TaskOutput};
 
-use crate::apps::HostProcesses;
 use crate::config_sets::ConfigFolder;
-use crate::environments::Environments;
-use crate::shim::{LogLimits, NodeFolder, Refused, Shims};
-use census::Census;
-use exits::Exits;
-use kind::Kind;
-use place::Places;
-use ports::Chosen;
-use turns::Turns;
+use crate::environments::{Environments, PYTHON_VARIABLE};
+use crate::host_processes::HostProcesses;
+use crate::shim::{LogLimits, NodeFolder, Shims, StaleGeneration};
+use drain_progress::DrainProgress;
+use exit_watcher::ExitWatcher;
+use logs::LogFollow;
+use lost_workers::LostWorkers;
+use node_kind::NodeKind;
+use node_record::NodeRecord;
+use paths::LocalPaths;
+use ports::PortReservations;
+use start_limiter::StartLimiter;
 
-/// How local processes are run.
+/// Settings of the local provider.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where their folders are.
+pub struct LocalSettings {
+    /// The folder of all clusters.
     pub folder: PathBuf,
-    /// How much output of a node is kept.
+    /// Limits of the retained output of a node.
     pub log: LogLimits,
-    /// Where logs of clusters that are gone are kept; they go with the cluster if nowhere.
-    pub kept_logs: Option<PathBuf>,
-    /// How long a node may take until it works.
-    pub start_within: Duration,
-    /// How many accelerators there are; counted if nothing is said.
+    /// The folder for logs of deleted clusters; if none, logs are deleted with their cluster.
+    pub retained_logs: Option<PathBuf>,
+    /// Time limit from the start of a node until it is ready.
+    pub start_timeout: Duration,
+    /// Number of accelerators; detected if none is given.
     pub gpus: Option<u32>,
-    /// Which database has the rows of what runs here.
+    /// Id of the database that has the rows of these clusters.
     pub database: String,
-    /// Where configuration sets are.
+    /// The folder of configuration sets.
     pub configs: PathBuf,
 }
 
 /// The provider of local processes. Handles are cheap to clone.
 #[derive(Clone)]
-pub struct Processes {
-    inner: Arc<Inner>,
+pub struct LocalProvider {
+    inner: Arc<ProcessHost>,
 }
 
-struct Inner {
+struct ProcessHost {
     instance: InstanceId,
-    settings: Settings,
-    places: Places,
+    settings: LocalSettings,
+    paths: LocalPaths,
     shims: Shims,
     environments: Environments,
     framework_client: FrameworkClient,
-    exits: Exits,
-    chosen: Chosen,
-    turns: Turns,
-    census: Census,
+    exit_watcher: ExitWatcher,
+    port_reservations: PortReservations,
+    start_limiter: StartLimiter,
+    lost_workers: LostWorkers,
+    drain_progress: DrainProgress,
     choosing_devices: parking_lot::Mutex<()>,
 }
 
-impl Processes {
-    /// The processes of one data folder on one machine.
-    pub fn new(instance: InstanceId, settings: Settings, shims: Shims, environments: Environments) -> Self {
-        let places = Places::new(settings.folder.clone());
+impl LocalProvider {
+    /// Creates the provider of one data folder.
+    pub fn new(
+        instance: InstanceId,
+        settings: LocalSettings,
+        shims: Shims,
+        environments: Environments,
+    ) -> Self {
+        let paths = LocalPaths::new(settings.folder.clone());
         let framework_client = FrameworkClient::new(HashMap::new());
-        let exits = Exits::new(shims.clone());
+        let exit_watcher = ExitWatcher::new(shims.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (chosen, turns, census) = (Chosen::default(), Turns::new(cores), Census::default());
-        let inner = Inner {
+        let inner = ProcessHost {
             instance,
             settings,
-            places,
+            paths,
             shims,
             environments,
             framework_client,
-            exits,
-            chosen,
-            turns,
-            census,
+            exit_watcher,
+            port_reservations: PortReservations::default(),
+            start_limiter: StartLimiter::new(cores),
+            lost_workers: LostWorkers::default(),
+            drain_progress: DrainProgress::default(),
             choosing_devices: parking_lot::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Removes logs of clusters that are gone, once they were kept for so long.
-    pub async fn purge_logs(&self, keep: Duration) {
-        let Some(folder) = self.inner.settings.kept_logs.clone() else { return };
-        let purge = move || kept::purge(&folder, keep, std::time::SystemTime::now());
+    /// Removes logs of clusters that were deleted more than `retention` ago.
+    pub async fn purge_logs(&self, retention: Duration) {
+        let Some(folder) = self.inner.settings.retained_logs.clone() else { return };
+        let purge = move || retained_logs::purge_old(&folder, retention, std::time::SystemTime::now());
         match tokio::task::spawn_blocking(purge).await {
             Ok(Ok(0)) => {}
-            Ok(Ok(count)) => tracing::info!(count, "logs of clusters that are long gone were removed"),
-            Ok(Err(error)) => tracing::warn!(%error, "old logs cannot be removed"),
-            Err(error) => tracing::warn!(%error, "old logs were not removed"),
+            Ok(Ok(count)) => tracing::info!(count, "removed old logs of deleted clusters"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot remove old logs"),
+            Err(error) => tracing::warn!(%error, "the removal of old logs panicked"),
         }
     }
 }
 
 #[async_trait]
-impl Provider for Processes {
+impl Provider for LocalProvider {
     fn instance(&self) -> &InstanceId {
         &self.inner.instance
     }
@@ -146,7 +161,7 @@ impl Provider for Processes {
         if flavor.is_some() {
             return None;
         }
-        let kind = Kind::of(kind)?;
+        let kind = NodeKind::from_profile_type(kind)?;
         let framework = kind.framework();
         Some(Capabilities {
             membership: Membership::Individual,
@@ -176,63 +191,102 @@ impl Provider for Processes {
         Some(Arc::new(self.inner.environments.clone()))
     }
 
+    fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
+        Some(self)
+    }
+
+    fn node_meter(self: Arc<Self>) -> Option<Arc<dyn NodeMeter>> {
+        Some(self)
+    }
+
     fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
         Some(Arc::new(ConfigFolder::new(self.inner.settings.configs.clone())))
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        match Kind::of(&profile.kind) {
-            Some(kind) => kind.check(profile),
-            None => Err(format!("no local process is a {}", profile.kind)),
+        match NodeKind::from_profile_type(&profile.kind) {
+            Some(kind) => kind.check_profile(profile),
+            None => Err(launch::unsupported_type(profile)),
         }
     }
 
     async fn admit(&self, profile: &Profile, flavor: Option<&str>) -> Result<(), ProviderError> {
         if let Some(flavor) = flavor {
             let message = format!(
-                "flavor '{flavor}' is for Kubernetes, and provider 'local' has no flavors: leave it out, or choose \
-                 another provider"
+                "flavor '{flavor}' is not supported by the provider 'local', which has no flavors: omit it, or choose another \
+                 provider"
             );
             return Err(ProviderError::permanent(INVALID, message));
         }
-        self.inner.has_framework(profile).await
+        self.inner.check_framework(profile).await
     }
 
     async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
-        self.inner.has_framework_after(target, before).await
+        self.inner.check_framework_after_update(target, before).await
     }
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.inner.look(target, nodes)
+        self.inner.observe_nodes(target, nodes)
     }
 
     async fn logs(
         &self,
         target: ClusterTarget<'_>,
         node: &Node,
-        LogQuery { tail, follow }: LogQuery,
-    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+        query: LogQuery,
+    ) -> Result<LogLines, ProviderError> {
         let failed = |error: std::io::Error| on_disk("the log cannot be read", &error);
-        let lines = logs::read(&self.inner.folder(target, node.id), tail, follow);
-        Ok(lines.map_err(failed)?.map_err(failed).boxed())
+        let follow = if query.follow { LogFollow::UntilRemoved } else { LogFollow::No };
+        let lines =
+            logs::read_log(&self.inner.node_folder(target, node.id), query, follow).map_err(failed)?;
+        let lines = lines.map_ok(LogText::of_node);
+        let Some((folder, output)) = self.inner.task_output(target, node).filter(|_| query.task_output)
+        else {
+            return Ok(lines.map_err(failed).boxed());
+        };
+        let of_tasks = task_output::read_task_output(folder, output, query);
+        if !query.follow {
+            return Ok(lines.chain(of_tasks).map_err(failed).boxed());
+        }
+        // Files of tasks have no end, so the stream ends with the log of the node.
+        let lines = lines.map_ok(Some).chain(futures::stream::once(async { Ok(None) }));
+        let all = futures::stream::select(lines, of_tasks.map_ok(Some));
+        Ok(all
+            .try_take_while(|part| std::future::ready(Ok(part.is_some())))
+            .try_filter_map(async |part| Ok(part))
+            .map_err(failed)
+            .boxed())
+    }
+
+    async fn stored_logs(&self, cluster: &Cluster, query: LogQuery) -> Result<Vec<StoredLog>, ProviderError> {
+        let Some(kept) = &self.inner.settings.retained_logs else { return Ok(Vec::new()) };
+        let folder = kept.join(paths::retained_logs_name(&cluster.name, &cluster.id.short()));
+        retained_logs::read_logs(&folder, query)
+            .map_err(|error| on_disk("stored logs cannot be read", &error))
     }
 
     async fn environment(
         &self,
         target: ClusterTarget<'_>,
     ) -> Result<BTreeMap<String, String>, ProviderError> {
-        let Some(framework) = Kind::of(&target.profile.kind).and_then(Kind::framework) else {
+        let Some(framework) = NodeKind::from_profile_type(&target.profile.kind).and_then(NodeKind::framework)
+        else {
             return Ok(BTreeMap::new());
         };
-        let head = self.inner.living_head(target.cluster.id);
-        let down =
-            || ProviderError::permanent("NoHead", "its head does not run: there is nothing to connect to");
+        let head = self.inner.running_head(target.cluster.id);
+        let down = || {
+            ProviderError::permanent(
+                "NoHead",
+                "the head of the cluster is not running, so there is nothing to connect to: wait, or restart the head",
+            )
+        };
         let head = head.ok_or_else(down)?;
         let recipe = ClusterRecipe::of_cluster(target.cluster, target.profile)
             .map_err(|error| ProviderError::permanent("InvalidProfile", error))?;
-        let installed = self.inner.installed(framework, &recipe.head()).await?;
-        let own = framework.client_environment(&head, &installed.python.to_string_lossy());
-        Ok(installed.variables.into_iter().chain(own).collect())
+        let installed = self.inner.find_framework(framework, &recipe.head()).await?;
+        let python = installed.python.to_string_lossy().into_owned();
+        let own = framework.client_environment(&head, &python);
+        Ok(installed.variables.into_iter().chain(own).chain([(PYTHON_VARIABLE.to_owned(), python)]).collect())
     }
 
     fn capacity(&self) -> Option<Capacity> {
@@ -240,8 +294,8 @@ impl Provider for Processes {
     }
 
     async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
-        let said = self.inner.activity(target).await?;
-        Ok(self.inner.since_start(target.cluster.id, said))
+        let activity = self.inner.activity(target).await?;
+        Ok(self.inner.limit_to_head_uptime(target.cluster.id, activity))
     }
 
     async fn load(
@@ -253,18 +307,26 @@ impl Provider for Processes {
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {
-        futures::stream::select(self.inner.exits.changes(), Arc::clone(&self.inner).losses()).boxed()
+        futures::stream::select(
+            self.inner.exit_watcher.changes(),
+            Arc::clone(&self.inner).lost_worker_changes(),
+        )
+        .boxed()
     }
 }
 
 #[async_trait]
-impl NodeProvider for Processes {
+impl NodeProvider for LocalProvider {
     fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.inner.start(call, nodes).boxed()
+        self.inner.start_nodes(call, nodes).boxed()
     }
 
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        self.inner.stop(call, nodes).boxed()
+        self.inner.stop_nodes(call, nodes).boxed()
+    }
+
+    fn obstacles(&self, _: ClusterTarget<'_>, changing: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+        self.inner.drain_progress.reasons(changing)
     }
 
     async fn update_node(
@@ -278,16 +340,16 @@ impl NodeProvider for Processes {
     }
 
     async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        self.inner.prepare(call).await
+        self.inner.prepare_cluster(call).await
     }
 
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        self.inner.clear(call).await
+        self.inner.clear_cluster(call).await
     }
 
     async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
-        let (places, database) = (self.inner.places.clone(), self.inner.settings.database.clone());
-        let listed = tokio::task::spawn_blocking(move || places.resources_of(&database)).await;
+        let (paths, database) = (self.inner.paths.clone(), self.inner.settings.database.clone());
+        let listed = tokio::task::spawn_blocking(move || paths.resources_of(&database)).await;
         let failed = |error| on_disk("the folders of clusters cannot be listed", &error);
         listed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
     }
@@ -297,26 +359,39 @@ impl NodeProvider for Processes {
     }
 }
 
-impl Inner {
-    fn note_database(&self, folder: &Path) -> std::io::Result<()> {
-        Places::note_database(folder, &self.settings.database)
+impl ProcessHost {
+    fn record_database(&self, folder: &Path) -> std::io::Result<()> {
+        LocalPaths::record_database(folder, &self.settings.database)
     }
 
-    /// Where a node's files are. Those of a framework's nodes go with their cluster; others may leave theirs.
-    fn folder(&self, target: ClusterTarget<'_>, node: NodeId) -> NodeFolder {
-        match Kind::of(&target.profile.kind) {
-            Some(Kind::Process) => NodeFolder::new(&self.places.own(node), node),
-            _ => self.places.node(target.cluster.id, node),
+    /// Returns the pattern of files that tasks write on a node, with their folder.
+    fn task_output(&self, target: ClusterTarget<'_>, node: &Node) -> Option<(PathBuf, TaskOutput)> {
+        let framework = NodeKind::from_profile_type(&target.profile.kind).and_then(NodeKind::framework)?;
+        let record = NodeRecord::read(&self.paths.node(target.cluster.id, node.id))?;
+        let output = framework.task_output(&node.role, &record.name)?;
+        let folder = match output.folder {
+            OutputFolder::Cluster => self.paths.preserved(target.cluster.id),
+            OutputFolder::Sockets => self.paths.short_target(target.cluster.id),
+        };
+        Some((folder, output))
+    }
+
+    /// Returns the folder of a node. Nodes of a framework are in the folder of their cluster; plain processes have
+    /// their own, since they may leave the cluster.
+    fn node_folder(&self, target: ClusterTarget<'_>, node: NodeId) -> NodeFolder {
+        match NodeKind::from_profile_type(&target.profile.kind) {
+            Some(NodeKind::Process) => NodeFolder::new(&self.paths.standalone_node(node), node),
+            _ => self.paths.node(target.cluster.id, node),
         }
     }
 }
 
-/// A shim has obeyed a request with a higher fence.
-fn overtaken(Refused { given, highest }: Refused) -> ProviderError {
+/// Maps a stale generation to the engine's error for an overtaken fence.
+fn overtaken(StaleGeneration { given, highest }: StaleGeneration) -> ProviderError {
     ProviderError::overtaken(given, highest)
 }
 
-/// A file or folder could not be used; that may change.
+/// Returns the transient error for a file or folder that cannot be used.
 fn on_disk(what: &str, error: &dyn std::fmt::Display) -> ProviderError {
     ProviderError::transient("LocalDisk", format!("{what}: {error}"))
 }

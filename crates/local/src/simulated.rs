@@ -1,6 +1,6 @@
-//! Nodes that cost nothing, for tests, demos and benchmarks.
+//! The provider `simulated`: nodes that exist only as rows, for tests, demos and benchmarks.
 //!
-//! Their world is a function of the rows: nothing else remembers them, so any `--dev` server can serve them.
+//! Observations are computed from the rows and there is no other state, so any `--dev` server can serve them.
 
 mod operations;
 mod properties;
@@ -25,7 +25,7 @@ use muster_engine::ports::provider::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use properties::{Failure, Properties, Use};
+use properties::{SimulatedFailure, SimulatedProperties, SimulatedUse};
 
 /// The name of the profile type.
 pub const SIMULATED_NODE: &str = "simulated.node";
@@ -34,33 +34,35 @@ pub const SIMULATED_NODE: &str = "simulated.node";
 const VERSION: &str = "1.0";
 
 /// The provider of simulated nodes.
-pub struct Simulated<C> {
+pub struct SimulatedProvider<C> {
     instance: InstanceId,
     clock: C,
 }
 
-impl<C: Clock> Simulated<C> {
-    /// The simulated instance of a database.
+impl<C: Clock> SimulatedProvider<C> {
+    /// Creates the simulated instance of a database.
     pub fn new(database_id: &str, clock: C) -> Self {
         Self { instance: InstanceId::new("simulated", database_id), clock }
     }
 
-    /// How long a node still takes to come up: its wait counts from its last start, whoever made that.
-    fn still_to_wait(&self, node: &Node, properties: &Properties) -> Duration {
+    /// Returns the remaining start time of a node. It counts from the recorded start, so a second server waits no
+    /// longer.
+    fn remaining_wait(&self, node: &Node, properties: &SimulatedProperties) -> Duration {
         let begun = node.starts.last().copied().unwrap_or(node.init_at);
         let waited: Duration = self.clock.now().since(begun).into();
         properties.wait.saturating_sub(waited)
     }
 }
 
-/// The same start of a node makes the same thing, whoever asks; another start makes another.
+/// Returns the physical id of a node, which is the same for repeated calls of one start and changes with the next
+/// start.
 fn physical_id(node: &Node) -> String {
     let start = node.starts.last().map_or(0, |start| start.micros());
     let name: Vec<u8> = node.id.as_uuid().as_bytes().iter().copied().chain(start.to_be_bytes()).collect();
     Uuid::new_v5(&Uuid::NAMESPACE_OID, &name).to_string()
 }
 
-fn fails(what: &str) -> ProviderError {
+fn simulated_failure(what: &str) -> ProviderError {
     ProviderError::permanent(
         "SimulatedFailure",
         format!("the profile says that {what} fails (simulated_failure)"),
@@ -68,7 +70,7 @@ fn fails(what: &str) -> ProviderError {
 }
 
 #[async_trait]
-impl<C: Clock + 'static> Provider for Simulated<C> {
+impl<C: Clock + 'static> Provider for SimulatedProvider<C> {
     fn instance(&self) -> &InstanceId {
         &self.instance
     }
@@ -99,7 +101,7 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        Properties::of(profile).map(drop)
+        SimulatedProperties::from_profile(profile).map(drop)
     }
 
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
@@ -115,27 +117,34 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
     }
 
     async fn observe(&self, _: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        let look = |node: &Node| {
-            let seen = match (&node.physical_id, node.status) {
+        let observe_node = |node: &Node| {
+            let observation = match (&node.physical_id, node.status) {
                 (Some(physical_id), _) => Observation::Running { physical_id: physical_id.clone() },
                 (None, NodeStatus::Creating | NodeStatus::Recovering) => {
                     Observation::Starting { physical_id: None }
                 }
                 (None, _) => Observation::Absent,
             };
-            (node.id, seen)
+            (node.id, observation)
         };
-        Ok(Observed { nodes: nodes.iter().map(look).collect::<HashMap<_, _>>(), ..Observed::default() })
+        Ok(Observed {
+            nodes: nodes.iter().map(observe_node).collect::<HashMap<_, _>>(),
+            ..Observed::default()
+        })
     }
 
     async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let mut observed = self.observe(target, nodes).await?;
-        let failure = Properties::of(target.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Check) {
-            for seen in observed.nodes.values_mut().filter(|seen| matches!(seen, Observation::Running { .. }))
+        let failure =
+            SimulatedProperties::from_profile(target.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(SimulatedFailure::Check) {
+            for observation in observed
+                .nodes
+                .values_mut()
+                .filter(|observation| matches!(observation, Observation::Running { .. }))
             {
                 let reason = "the profile says that it fails (simulated_failure)".to_owned();
-                *seen = Observation::Exited { reason };
+                *observation = Observation::Exited { reason };
             }
         }
         Ok(observed)
@@ -143,32 +152,34 @@ impl<C: Clock + 'static> Provider for Simulated<C> {
 
     async fn activity(&self, target: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         let begun = target.cluster.created_at.unwrap_or(target.cluster.init_at);
-        let properties = Properties::of(target.profile).unwrap_or_default();
+        let properties = SimulatedProperties::from_profile(target.profile).unwrap_or_default();
         Ok(match properties.activity {
             None => Activity::IdleSince(begun),
-            Some(Use::Busy) => Activity::Busy,
-            Some(Use::Unknown) => Activity::Unknown,
+            Some(SimulatedUse::Busy) => Activity::Busy,
+            Some(SimulatedUse::Unknown) => Activity::Unknown,
         })
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {
-        // Rows change only by actions, and those need not be told.
+        // Rows change only by actions, which notify the engine themselves.
         stream::pending().boxed()
     }
 }
 
 #[async_trait]
-impl<C: Clock> NodeProvider for Simulated<C> {
+impl<C: Clock> NodeProvider for SimulatedProvider<C> {
     fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        let properties = match Properties::of(call.profile) {
+        let properties = match SimulatedProperties::from_profile(call.profile) {
             Ok(properties) => properties,
-            Err(why) => return all(nodes, &Err(ProviderError::permanent("InvalidProfile", why))),
+            Err(why) => {
+                return same_result_for_all(nodes, &Err(ProviderError::permanent("InvalidProfile", why)));
+            }
         };
-        if properties.failure == Some(Failure::Create) {
-            return all(nodes, &Err(fails("creation")));
+        if properties.failure == Some(SimulatedFailure::Create) {
+            return same_result_for_all(nodes, &Err(simulated_failure("creation")));
         }
         let longest =
-            nodes.iter().map(|node| self.still_to_wait(node, &properties)).max().unwrap_or_default();
+            nodes.iter().map(|node| self.remaining_wait(node, &properties)).max().unwrap_or_default();
         let up = |node: Node| NodeResult { node: node.id, result: Ok(Some(physical_id(&node))) };
         if longest.is_zero() {
             return stream::iter(nodes).map(up).boxed();
@@ -179,9 +190,14 @@ impl<C: Clock> NodeProvider for Simulated<C> {
     }
 
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult> {
-        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        let result = if failure == Some(Failure::Delete) { Err(fails("deletion")) } else { Ok(None) };
-        all(nodes, &result)
+        let failure =
+            SimulatedProperties::from_profile(call.profile).ok().and_then(|properties| properties.failure);
+        let result = if failure == Some(SimulatedFailure::Delete) {
+            Err(simulated_failure("deletion"))
+        } else {
+            Ok(None)
+        };
+        same_result_for_all(nodes, &result)
     }
 
     async fn update_node(
@@ -190,8 +206,13 @@ impl<C: Clock> NodeProvider for Simulated<C> {
         _: &Node,
         _: &Profile,
     ) -> Result<UpdateOutcome, ProviderError> {
-        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(UpdateOutcome::InPlace) }
+        let failure =
+            SimulatedProperties::from_profile(call.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(SimulatedFailure::Update) {
+            Err(simulated_failure("an update"))
+        } else {
+            Ok(UpdateOutcome::InPlace)
+        }
     }
 
     async fn operate(
@@ -201,21 +222,25 @@ impl<C: Clock> NodeProvider for Simulated<C> {
         operation: &str,
         _: &Map<String, Value>,
     ) -> Result<(), ProviderError> {
-        operations::run(&call.profile.kind, operation)
+        operations::perform(&call.profile.kind, operation)
     }
 
     async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
-        let failure = Properties::of(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(Failure::Update) { Err(fails("an update")) } else { Ok(()) }
+        let failure =
+            SimulatedProperties::from_profile(call.profile).ok().and_then(|properties| properties.failure);
+        if failure == Some(SimulatedFailure::Update) { Err(simulated_failure("an update")) } else { Ok(()) }
     }
 
     async fn adopt(&self, _: &ProfileType, _: &str) -> Result<Map<String, Value>, ProviderError> {
-        // Whatever it is called, it is there.
+        // Every identity counts as an existing node.
         Ok(operations::adopted())
     }
 }
 
-fn all(nodes: Vec<Node>, result: &Result<Option<String>, ProviderError>) -> BoxStream<'static, NodeResult> {
+fn same_result_for_all(
+    nodes: Vec<Node>,
+    result: &Result<Option<String>, ProviderError>,
+) -> BoxStream<'static, NodeResult> {
     let result = result.clone();
     stream::iter(nodes).map(move |node| NodeResult { node: node.id, result: result.clone() }).boxed()
 }

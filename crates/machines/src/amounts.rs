@@ -56,7 +56,7 @@ impl Amounts {
         }
     }
 
-    /// What is above the other, resource by resource.
+    /// The excess over other amounts, resource by resource.
     #[must_use]
     pub fn above(&self, other: &Self) -> Self {
         let above = |(resource, amount): (&String, &u64)| {
@@ -87,6 +87,16 @@ pub fn shown(resource: &str, amount: u64) -> String {
         CPU => Cpu::from_millis(amount).to_string(),
         _ => Memory::from_bytes(amount).to_string(),
     }
+}
+
+/// A quantity as it is written by us: `6` for `6000m`. What cannot be read stays as it is.
+pub fn normalised(resource: &str, Quantity(text): &Quantity) -> Quantity {
+    let written = parse(resource, text).map(|amount| match resource {
+        CPU | MEMORY => shown(resource, amount),
+        // Counted, and not measured.
+        _ => amount.to_string(),
+    });
+    Quantity(written.unwrap_or_else(|| text.clone()))
 }
 
 /// A moment in the form of the API server's types; what is out of its range is cut.
@@ -122,6 +132,17 @@ mod tests {
         #[case] expected: Option<u64>,
     ) {
         assert_eq!(parse(resource, text), expected);
+    }
+
+    #[rstest]
+    #[case(CPU, "6000m", "6")]
+    #[case(CPU, "1500m", "1500m")]
+    #[case(MEMORY, "49152Mi", "48Gi")]
+    #[case("nvidia.com/gpu", "2000m", "2")]
+    #[case("nvidia.com/gpu", "1024", "1024")]
+    #[case(MEMORY, "much", "much")]
+    fn amounts_have_one_form(#[case] resource: &str, #[case] text: &str, #[case] expected: &str) {
+        assert_eq!(normalised(resource, &Quantity(text.to_owned())).0, expected);
     }
 
     #[test]

@@ -4,16 +4,19 @@
 
 mod names;
 
-pub use names::{InvalidName, check_joined_name, check_type_name, pool_name, reservation_name};
+use muster_core::machine;
+pub use names::{
+    InvalidName, check_joined_name, check_machine_name, check_type_name, pool_name, reservation_name,
+};
 
 /// The domain of the API group and of most keys.
 pub const DOMAIN: &str = "imperator.tenzen-y.io";
 
 /// Label: the group. On Machines, pools, reservations and guests; an annotation of the same key stands on nodes.
-pub const MACHINE_GROUP: &str = "imperator.tenzen-y.io/machine-group";
+pub const MACHINE_GROUP: &str = machine::MACHINE_GROUP;
 
 /// Label: the type. On reservations, guests and nodes.
-pub const MACHINE_TYPE: &str = "imperator.tenzen-y.io/machine-type";
+pub const MACHINE_TYPE: &str = machine::MACHINE_TYPE;
 
 /// Label: [`RESERVATION`] or [`GUEST`].
 pub const POD_ROLE: &str = "imperator.tenzen-y.io/pod-role";
@@ -43,13 +46,16 @@ pub const NAMESPACE_LABELS: [&str; 2] = ["imperator.tenzen.io/inject-resource", 
 pub const ENABLED: &str = "enabled";
 
 /// The scheduling gate of guests that have no slot yet.
-pub const GATE: &str = "muster.dev/slot";
+pub const GATE: &str = machine::SLOT_GATE;
 
 /// Annotation of guests: when the injector queued them, in microseconds since 1970. Slots are given in this order.
 pub const QUEUED_AT: &str = "muster.dev/queued-at";
 
 /// Annotation of guests: when their slot was booked. Written together with the removal of the gate.
 pub const BOOKED_AT: &str = "muster.dev/booked-at";
+
+/// Annotation of the policy beside the webhook: the namespace of the Muster that it belongs to.
+pub const MACHINES_NAMESPACE: &str = "muster.dev/machines-namespace";
 
 /// The field manager of all our writes.
 pub const FIELD_MANAGER: &str = "muster-machines";
@@ -68,6 +74,9 @@ pub const PUBLISHED_FINALIZER: &str = "imperator-machinenodepool-finalizer";
 
 /// The Lease by which replicas of the published operator elect their leader.
 pub const PUBLISHED_LEASE: &str = "c402a1f6.imperator.tenzen-y.io";
+
+/// The namespace of the published operator, and ours unless a setting says otherwise.
+pub const PUBLISHED_NAMESPACE: &str = "imperator-system";
 
 /// The Lease by which our replicas elect theirs.
 pub const LEASE: &str = "muster-machines";

@@ -1,4 +1,4 @@
-//! What reservations and guests of a type have in common: resources, tolerations and node affinity.
+//! The common parts of reservations and guests of a type: resources, tolerations and node affinity.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const GPU_LABELS: [&str; 3] = ["nvidia.com/gpu.family", "nvidia.com/gpu.product"
 /// The value of the health label and taint of nodes that can be used.
 pub const READY_NODE: &str = "ready";
 
-/// What a slot has, as the requests and the limits of a container.
+/// The resources of a slot, as the requests and limits of a container.
 pub fn resources(amounts: &TypeAmounts) -> BTreeMap<String, Quantity> {
     let mut resources =
         BTreeMap::from([(CPU.to_owned(), amounts.cpu.clone()), (MEMORY.to_owned(), amounts.memory.clone())]);
@@ -28,7 +28,7 @@ pub fn resources(amounts: &TypeAmounts) -> BTreeMap<String, Quantity> {
     resources
 }
 
-/// The same, as numbers.
+/// The resources of a slot, as numbers.
 pub fn slot_amounts(amounts: &TypeAmounts) -> Amounts {
     Amounts::read(&resources(amounts))
 }
@@ -45,7 +45,7 @@ pub fn tolerations(machine_type: &str, group: &str) -> [Toleration; 2] {
     [tolerated(keys::type_key(machine_type), group), tolerated(keys::NODE_POOL.to_owned(), READY_NODE)]
 }
 
-/// What a node must have for a type's pods to be placed there.
+/// The labels that a node must have for pods of a type.
 pub fn requirements(machine_type: &str, group: &str, amounts: &TypeAmounts) -> Vec<NodeSelectorRequirement> {
     let is = |key: &str, value: &str| NodeSelectorRequirement {
         key: key.to_owned(),
@@ -53,14 +53,17 @@ pub fn requirements(machine_type: &str, group: &str, amounts: &TypeAmounts) -> V
         values: Some(vec![value.to_owned()]),
     };
     let mut all = vec![is(&keys::type_key(machine_type), group), is(keys::NODE_POOL, READY_NODE)];
-    let selected = amounts.gpu.as_ref().and_then(|gpu| {
-        let values = [&gpu.family, &gpu.product, &gpu.machine];
-        let mut given =
-            GPU_LABELS.into_iter().zip(values).filter_map(|(label, value)| Some((label, value.as_deref()?)));
-        given.find(|(_, value)| !value.is_empty())
-    });
-    all.extend(selected.map(|(label, value)| is(label, value)));
+    all.extend(gpu_label(amounts).map(|(label, value)| is(label, value)));
     all
+}
+
+/// The label by which the nodes of a type's accelerators are selected.
+pub fn gpu_label(amounts: &TypeAmounts) -> Option<(&'static str, &str)> {
+    let gpu = amounts.gpu.as_ref()?;
+    let values = [&gpu.family, &gpu.product, &gpu.machine];
+    let mut given =
+        GPU_LABELS.into_iter().zip(values).filter_map(|(label, value)| Some((label, value.as_deref()?)));
+    given.find(|(_, value)| !value.is_empty())
 }
 
 #[cfg(test)]

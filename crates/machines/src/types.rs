@@ -9,7 +9,7 @@ mod rules;
 pub use conditions::{
     CAPACITY_SHORT, FAILURE, NODE_POOL_READY, READY, SUCCESS, WantedCondition, merge_conditions,
 };
-pub use crds::crds;
+pub use crds::{crds, stores_all_fields};
 pub use machine::{
     AvailableMachine, Booking, Gpu, Machine, MachineSpec, MachineStatus, MachineType, Mode, NodePoolEntry,
     Overflow, TypeAmounts, TypeName, Usage,

@@ -106,7 +106,7 @@ fn module(package: &str) -> &str {
     }
 }
 
-/// Where the generated code has a message.
+/// The path of a message in the generated code.
 fn rust_type(full_name: &str) -> String {
     let (package, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
     format!("crate::{}::{name}", module(package))

@@ -78,7 +78,7 @@ fn endpoints(service: &Service, first: usize) -> String {
     code
 }
 
-/// As prost turns names of services and methods into those of modules and functions.
+/// Converts names of services and methods to modules and functions, as prost does.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     let letters: Vec<char> = name.chars().collect();

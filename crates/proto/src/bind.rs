@@ -40,7 +40,7 @@ pub enum BadRequest {
 
 /// Puts a request together: the query first, over it the body, over it the path.
 ///
-/// Unknown names are refused or ignored, as the method's package does. Without a mask a PATCH changes the fields that its
+/// Unknown names are refused or ignored, as the method's package does. An update without a mask changes the fields that its
 /// body has.
 pub fn request(
     method: &Method,
@@ -78,7 +78,7 @@ pub fn request(
         }
         (Body::None, _) | (_, None) => {}
     }
-    if rule.verb == http::Method::PATCH
+    if query::field(&message, "update_mask").is_some()
         && let Some(mask) = mask
     {
         request.entry("updateMask").or_insert_with(|| Value::String(mask.join(",")));

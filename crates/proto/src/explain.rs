@@ -22,7 +22,7 @@ pub(crate) fn sentence(message: &str, request: &Value, path: &Path, error: &str)
     }
 }
 
-/// What stands at a path.
+/// The schema element at a path.
 struct Place<'r> {
     name: String,
     value: Option<&'r Value>,
@@ -69,7 +69,7 @@ fn map_value(field: &FieldDescriptor) -> Option<FieldDescriptor> {
     }
 }
 
-/// What a field as a whole has to be.
+/// The expected JSON type of a field.
 fn whole(field: &FieldDescriptor) -> String {
     if field.is_map() {
         "an object".to_owned()

@@ -1,7 +1,9 @@
-//! Muster's wire: messages, gRPC services and clients, their JSON, and REST made from the same `.proto` files.
+//! The wire types of the core API: messages, gRPC services and clients, JSON, and REST routes, all from the `.proto` files.
 //!
-//! Nothing here knows a web framework: [`rest`] has for each method the ways to it over HTTP, and a function that
-//! takes a JSON object and gives JSON.
+//! It contains no handler and no web framework: `muster-api` implements the services and serves the routes.
+//!
+//! Begin reading at `proto/muster/v1alpha2/` (the messages) and [`rest`]: the HTTP routes of each method, each with a
+//! function from a JSON object to JSON. [`bind`] and [`query`] make that object from path, query and body.
 
 pub mod bind;
 pub mod descriptor;

@@ -6,14 +6,18 @@ use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
 use crate::bind::BadRequest;
+use crate::descriptor::POOL;
 use crate::query::{self, BadParameter};
 use crate::rest::UnknownNames;
 
 #[cfg(test)]
 mod tests;
 
-/// How similar a known name has to be to be suggested, from 0 to 1.
+/// The least similarity of a known name to be suggested, from 0 to 1.
 const SIMILAR: f64 = 0.75;
+
+/// The least part of the name that must be equal: a common beginning is not enough.
+const KEPT: f64 = 0.51;
 
 /// A name that no field has, with what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +34,11 @@ impl UnknownName {
         let is_camel = name.contains(char::is_uppercase);
         let mut nearest: Option<(f64, &str)> = None;
         for field in fields {
-            let similarity = strsim::jaro_winkler(&letters(name), &letters(field.name()));
-            if similarity >= SIMILAR && nearest.is_none_or(|(best, _)| similarity > best) {
+            let (given, known) = (letters(name), letters(field.name()));
+            let similarity = strsim::jaro_winkler(&given, &known);
+            let is_similar =
+                similarity >= SIMILAR && strsim::normalized_damerau_levenshtein(&given, &known) >= KEPT;
+            if is_similar && nearest.is_none_or(|(best, _)| similarity > best) {
                 nearest = Some((similarity, if is_camel { field.json_name() } else { field.name() }));
             }
         }
@@ -52,6 +59,13 @@ impl fmt::Display for UnknownName {
             None => write!(f, "'{path}' is not known: known are {}", known.join(", ")),
         }
     }
+}
+
+/// Refuses names that no field of a message has, and fields that are given twice, in JSON that is not from a request.
+pub fn check_message(message: &str, members: &Map<String, Value>) -> Result<(), BadRequest> {
+    let known = POOL.get_message_by_name(message);
+    let fields: Vec<FieldDescriptor> = known.iter().flat_map(MessageDescriptor::fields).collect();
+    check(&fields, members, "", UnknownNames::Refused)
 }
 
 /// Refuses fields that are given twice, and, where the package is strict, unknown fields and words, in all messages

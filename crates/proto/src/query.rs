@@ -20,9 +20,9 @@ pub enum BadParameter {
     Value {
         /// The parameter.
         name: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What should have been.
+        /// The expected type.
         expected: String,
     },
     /// A field that holds one value, given several times.
@@ -30,7 +30,7 @@ pub enum BadParameter {
     Several {
         /// The parameter.
         name: String,
-        /// How often.
+        /// The number of times.
         count: usize,
     },
     /// A name that no field has.
@@ -63,9 +63,9 @@ pub(crate) fn has_name(field: &FieldDescriptor, name: &str) -> bool {
 /// The fields that other parts of a request fill.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bound<'r> {
-    /// By segments of the path.
+    /// The fields bound by segments of the path.
     pub path: &'r [&'r str],
-    /// By the body.
+    /// The fields bound by the body.
     pub body: Option<&'r str>,
 }
 
@@ -202,7 +202,7 @@ fn parse<T: FromStr + Into<Value>>(given: &str) -> Option<Value> {
     given.parse::<T>().ok().map(Into::into)
 }
 
-/// What a value of this kind has to be.
+/// The expected JSON type of a value of this kind.
 pub(crate) fn expected(kind: &Kind) -> String {
     let from_to = |least: &str, most: &str| format!("a whole number from {least} to {most}");
     match kind {

@@ -16,7 +16,7 @@ use crate::explain;
 
 include!(concat!(env!("OUT_DIR"), "/rest.rs"));
 
-/// What a body fills.
+/// The part of a request that the body fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// Nothing: there is none.
@@ -34,7 +34,7 @@ pub struct Rule {
     pub verb: http::Method,
     /// The path, with `{field}` where a segment fills a field.
     pub path: &'static str,
-    /// What the body fills.
+    /// The part of the request that the body fills.
     pub body: Body,
 }
 
@@ -45,7 +45,7 @@ impl Rule {
     }
 }
 
-/// What an API package does with fields and parameters that it does not know.
+/// The handling of unknown fields and parameters by an API package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownNames {
     /// The request is refused: a misspelt field must not look as if it had been applied.
@@ -61,7 +61,7 @@ pub struct Method {
     pub grpc_path: &'static str,
     /// The full name of the message that it takes.
     pub request: &'static str,
-    /// What happens to names in a request that its message does not have.
+    /// The handling of names that the request's message does not have.
     pub unknown_names: UnknownNames,
     /// Whether it answers with a stream.
     pub streaming: bool,
@@ -71,18 +71,18 @@ pub struct Method {
     pub rules: &'static [Rule],
 }
 
-/// What a method is called with.
+/// The input of a method.
 #[derive(Debug, Default)]
 pub struct Call {
     /// The metadata: HTTP headers.
     pub metadata: MetadataMap,
-    /// What layers left with the request, such as who is calling.
+    /// The extensions that layers have added to the request, such as the caller.
     pub extensions: Extensions,
     /// The request as a JSON object; see [`crate::bind`].
     pub request: Map<String, Value>,
 }
 
-/// What a method answered.
+/// The response of a method.
 #[derive(Debug)]
 pub struct Answer {
     /// The metadata: HTTP headers.

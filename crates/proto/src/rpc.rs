@@ -27,7 +27,7 @@ pub struct ErrorInfo {
     /// A stable word.
     #[prost(string, tag = "1")]
     pub reason: String,
-    /// Whose word it is.
+    /// The namespace of the reason.
     #[prost(string, tag = "2")]
     pub domain: String,
     /// More, by name.

@@ -68,7 +68,7 @@ fn both_spellings_names_and_numbers_are_read_and_the_unknown_is_ignored() {
 }
 
 #[test]
-fn a_total_of_zero_is_told() {
+fn a_total_of_zero_is_shown() {
     let answer = ListClustersResponse { total_size: Some(0), ..ListClustersResponse::default() };
     assert_eq!(to_value(answer).unwrap(), json!({"totalSize": 0}));
 }

@@ -48,6 +48,10 @@ pub enum Subject {
     ImageTemplate,
     /// The image templates that the caller may see.
     ImageTemplates,
+    /// One job.
+    Job,
+    /// The jobs that the caller may see.
+    Jobs,
     /// One app.
     App,
     /// The apps that the caller may see.
@@ -109,6 +113,7 @@ impl Access {
                 | Subject::Actions
                 | Subject::ComputeTemplates
                 | Subject::ImageTemplates
+                | Subject::Jobs
                 | Subject::Apps
                 | Subject::Frameworks,
             ) => {
@@ -118,6 +123,10 @@ impl Access {
                 };
                 authorize(&principal, verb, on(what, &principal.project), Rule::Members).map_err(
                     |denied| match denied {
+                        Denied::Unseen(_) if principal.project.is_empty() => Denied::Forbidden(format!(
+                            "{} has no role in any project: {name} needs the role reader in one",
+                            principal.name
+                        )),
                         Denied::Unseen(_) => Denied::Forbidden(format!(
                             "{} has no role in project {}: {name} needs the role reader there",
                             principal.name, principal.project

@@ -34,11 +34,11 @@ pub struct AppWithUses {
     pub uses: Vec<AppUse>,
     /// The name of the Deployment that it belongs to, where that was asked for.
     pub deployment: Option<String>,
-    /// How long its lease is, if it needs one.
+    /// The duration of its lease, if it needs one.
     pub lease: Option<TimeSpan>,
 }
 
-/// What a driver registers.
+/// The registration of a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration<'r> {
     /// The name of the app, of one of its pods, or the name that a command is to have.
@@ -181,6 +181,9 @@ impl Service {
             let (app, deployment) = found.ok_or_else(|| not_found(app, namespace))?;
             return self.with_uses(app, deployment).await;
         };
+        if process.pid == 0 {
+            return Err(ServiceError::invalid("process: a pid above 0 is needed"));
+        }
         let given = given_app(app)?;
         let id = AppId::from_uuid(new_id());
         let identity = AppIdentity {
@@ -385,7 +388,7 @@ impl Service {
             Ok(FoundApp::Ambiguous(candidates)) => return Err(ambiguous(&given, &candidates)),
             Ok(FoundApp::Command(app)) => return Ok(vec![app.id]),
             Ok(FoundApp::Object(resolved)) => Some(resolved),
-            // What is not there, or cannot be observed, may have a row.
+            // A missing or unobservable app may have a row.
             Ok(FoundApp::Missing) | Err(_) => None,
         };
         let Some(resolved) = resolved else {

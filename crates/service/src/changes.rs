@@ -8,13 +8,15 @@ use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::node::{Node, NodeRole};
 use muster_core::principal::Door;
 use muster_core::time::TimeSpan;
-use muster_engine::{Caller, ChangeRequest, NewNode, NodeChangeRequest, Recipe, SubmitError};
-use muster_store::reads::NodeQuery;
+use muster_engine::{Caller, ChangeRequest, NewClusterUser, NewNode, NodeChangeRequest, Recipe, SubmitError};
+use muster_store::StoreError;
+use muster_store::reads::{ActionQuery, ClusterQuery, NodeQuery};
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
+use crate::owned::OPEN;
 use crate::service::Service;
 
-/// What happens if another action holds the target, by the API that the request came through.
+/// The conflict rule of each API.
 const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
     match (kind, door) {
         (_, Door::Webhook) => OnConflict::Reject,
@@ -23,6 +25,13 @@ const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
         (_, Door::Clustering) => OnConflict::Reject,
         _ => OnConflict::Queue,
     }
+}
+
+/// The longest wait of a create for the deletion of a cluster with the same name.
+const NAME_FREE_WITHIN: TimeSpan = TimeSpan::from_secs(5);
+
+const fn is_name_taken(error: &SubmitError) -> bool {
+    matches!(error, SubmitError::Store(StoreError::NameTaken { .. }))
 }
 
 fn refused(error: SubmitError, kind: ActionKind, target: Target) -> ServiceError {
@@ -39,8 +48,49 @@ impl Service {
         recipe: Recipe,
         unique_name: bool,
     ) -> Result<Action, ServiceError> {
-        let accepted = self.engine.create_cluster(cluster, recipe, unique_name, caller.clone()).await?;
-        Ok(accepted.action)
+        let create = async || {
+            self.engine.create_cluster(cluster.clone(), recipe.clone(), unique_name, caller.clone()).await
+        };
+        let accepted = match create().await {
+            Err(error) if is_name_taken(&error) && self.wait_for_name(&cluster).await? => create().await,
+            accepted => accepted,
+        };
+        Ok(accepted?.action)
+    }
+
+    /// Waits for the deletion of the cluster that has this name; whether the name is free afterwards. A deletion is answered
+    /// before Kubernetes reports that the object is gone, and clients create a cluster of that name right after it.
+    async fn wait_for_name(&self, wanted: &Cluster) -> Result<bool, ServiceError> {
+        let query = ClusterQuery {
+            namespace: Some(wanted.namespace.clone()),
+            names: vec![wanted.name.clone()],
+            limit: Some(1),
+            ..ClusterQuery::default()
+        };
+        let Some(present) = self.store().clusters(&query).await?.items.pop() else { return Ok(true) };
+        let query = ActionQuery {
+            cluster: Some(present.id),
+            kinds: vec![ActionKind::ClusterDelete],
+            statuses: OPEN.to_vec(),
+            limit: Some(1),
+            ..ActionQuery::default()
+        };
+        let Some(deletion) = self.store().actions(&query).await?.items.pop() else { return Ok(false) };
+        match self.wait_for_end(deletion, NAME_FREE_WITHIN).await {
+            Ok(deletion) => Ok(deletion.status == ActionStatus::Succeeded),
+            Err(error) if matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Unavailable) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decides about a new cluster as [`Self::create_cluster`] does, and returns it as it would be created.
+    pub async fn validate_cluster(
+        &self,
+        caller: &Caller,
+        cluster: Cluster,
+        recipe: Recipe,
+    ) -> Result<Cluster, ServiceError> {
+        Ok(self.engine.validate_cluster(cluster, recipe, true, caller).await?)
     }
 
     /// Creates a cluster that an app uses; an ephemeral one ends with it.
@@ -55,8 +105,15 @@ impl Service {
         let instance = cluster.instance.clone();
         let ephemeral = ephemeral.then(|| Box::new(app.mark()));
         let cluster = Cluster { ephemeral, ..cluster };
-        let accepted =
-            self.engine.create_cluster_for(cluster, recipe, true, Some(app.id), caller.clone()).await?;
+        let create = async || {
+            let (cluster, recipe, user) = (cluster.clone(), recipe.clone(), NewClusterUser::App(app.id));
+            self.engine.create_cluster_for(cluster, recipe, true, user, caller.clone()).await
+        };
+        let accepted = match create().await {
+            Err(error) if is_name_taken(&error) && self.wait_for_name(&cluster).await? => create().await,
+            accepted => accepted,
+        };
+        let accepted = accepted?;
         self.write_marks(&instance).await;
         Ok(accepted.action)
     }

@@ -131,7 +131,7 @@ impl Service {
         }
     }
 
-    /// What nodes of a template are given; one that is not there is a bad reference.
+    /// The resources of a template's nodes; a missing template is a bad reference.
     pub async fn shape_of_template(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),

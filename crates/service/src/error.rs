@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use muster_core::ids::ActionId;
-use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
+use muster_engine::ports::provider::{INVALID, NO_NAMESPACE, ProviderError};
 use muster_engine::{Conflict, QueryError, SubmitError};
 use muster_store::StoreError;
 
@@ -39,6 +39,21 @@ pub enum ErrorKind {
     TimedOut,
     /// A defect of Muster.
     Internal,
+}
+
+impl ErrorKind {
+    /// The class of what a provider refused for good, by its stable reason.
+    pub(crate) fn of_refusal(reason: &str) -> Self {
+        match reason {
+            "QuotaExceeded" => Self::OverQuota,
+            "Forbidden" => Self::Forbidden,
+            // A webhook's refusal is one of the object, too.
+            INVALID | "Rejected" | "TooLarge" => Self::Invalid,
+            "NotFound" | NO_NAMESPACE => Self::NotFound,
+            "NamespaceTerminating" => Self::Conflict,
+            _ => Self::Impossible,
+        }
+    }
 }
 
 /// The reason of a conflict, for APIs with messages of their own.
@@ -137,6 +152,7 @@ impl From<StoreError> for ServiceError {
             )),
             StoreError::ForeignCursor => Self::invalid(format!("page_token: {message}")),
             StoreError::NameTaken { .. } => Self::new(ErrorKind::Exists, message).code("ClusterNameTaken"),
+            StoreError::JobNameTaken { .. } => Self::new(ErrorKind::Exists, message).code("JobNameTaken"),
             StoreError::OverQuota { .. } => Self::new(ErrorKind::OverQuota, message),
             StoreError::RequestIdReused(_) => Self::new(ErrorKind::RequestIdReused, message),
             StoreError::NotFound { .. } => Self::not_found(message),
@@ -188,7 +204,7 @@ impl From<QueryError> for ServiceError {
 
 impl From<ProviderError> for ServiceError {
     fn from(ProviderError { transient, reason, message, .. }: ProviderError) -> Self {
-        let kind = if transient { ErrorKind::Unavailable } else { ErrorKind::Impossible };
+        let kind = if transient { ErrorKind::Unavailable } else { ErrorKind::of_refusal(&reason) };
         Self::new(kind, message).code(reason)
     }
 }

@@ -1,7 +1,11 @@
 //! The use cases behind every API: find the object, authorize, build the change, submit it, wait, list.
 //!
 //! APIs are wire formats over this crate: they parse a request, call one function here, and render the result. Rules
-//! about what a caller may do live here and in the engine's admission, never in one API alone.
+//! about what a caller may do live here and in the engine's admission, never in one API alone. Actions are executed by
+//! `muster-engine`, not here.
+//!
+//! Begin reading at `service.rs` ([`Service`], which has a method for each use case), [`find`] and `authorize.rs` (what
+//! every use case begins with), and [`changes`] (how a change is submitted).
 
 pub mod access;
 pub mod adoption;
@@ -12,10 +16,14 @@ mod compute_templates;
 mod config_sets;
 mod error;
 pub mod find;
+mod frameworks;
 mod image_templates;
+pub mod jobs;
 pub mod lists;
+pub mod machines;
 pub mod membership;
 mod mutation;
+mod node_usage;
 pub mod owned;
 pub mod placement;
 mod policies;
@@ -28,6 +36,7 @@ mod shapes;
 pub mod sizes;
 mod token_signer;
 mod unobserved;
+pub mod usage;
 pub mod watch;
 mod write_event;
 
@@ -35,9 +44,9 @@ pub use access::{Access, Case, Subject, Verb};
 pub use authorize::{Denied, Resource, Rule, authorize};
 pub use config_sets::ConfigRequest;
 pub use error::{ErrorKind, Obstacle, ServiceError};
-pub use muster_engine::{Caller, Conflict, LogLines, NewNode, Recipe, new_id};
+pub use muster_engine::{Caller, Conflict, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;
-pub use muster_store::reads::{Belongings, Edges};
+pub use muster_store::reads::{Edges, RelatedRows};
 pub use mutation::{Mutation, Submission, Wait};
 pub use policies::Removed;
 pub use reads::DatabaseInfo;
@@ -48,6 +57,8 @@ pub use write_event::Writer;
 
 /// The engine's ports that APIs use, and the types of their results.
 pub mod ports {
-    pub use muster_engine::ports::provider::{LogQuery, Operation, ProviderError};
-    pub use muster_engine::ports::{answer_cache, clock, domino, frameworks, identity};
+    pub use muster_engine::ports::provider::{
+        LogLines, LogQuery, LogText, Operation, ProviderError, StoredLog,
+    };
+    pub use muster_engine::ports::{answer_cache, clock, domino, frameworks, identity, machines, node_meter};
 }

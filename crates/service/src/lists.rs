@@ -13,6 +13,7 @@ use muster_core::compute_template::ComputeTemplate;
 use muster_core::event::Event;
 use muster_core::ids::ClusterId;
 use muster_core::image_template::ImageTemplate;
+use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::policy::{Binding, Policy};
 use muster_core::profile::Profile;
@@ -22,8 +23,8 @@ use muster_store::{Store, StoreError};
 pub use muster_store::reads::{
     ActionQuery, ActionSort, AppQuery, AppSort, BindingQuery, ClusterQuery, ClusterSort,
     ComputeTemplateQuery, ComputeTemplateSort, Deleted, EventQuery, EventSort, ImageTemplateQuery,
-    ImageTemplateSort, NodeQuery, NodeSort, PolicyQuery, PolicySort, ProfileQuery, ProfileSort,
-    ReceiverQuery, ReceiverSort,
+    ImageTemplateSort, JobQuery, JobSort, NodeQuery, NodeSort, PolicyQuery, PolicySort, ProfileQuery,
+    ProfileSort, ReceiverQuery, ReceiverSort, StoredObject,
 };
 pub use muster_store::{Direction, Page};
 pub(crate) use page_scope::PageScope;
@@ -37,7 +38,7 @@ use crate::service::Service;
 /// The most objects on one page, whatever a request asks for: no request may fill the memory with rows.
 pub const LONGEST_PAGE: u32 = 1_000;
 
-/// How many objects are on a page of a list; a request that does not say gets the longest page.
+/// The size of a page: the requested one, at most the largest, which is also the default.
 pub fn page_length(asked: Option<u32>) -> u32 {
     asked.map_or(LONGEST_PAGE, |asked| asked.min(LONGEST_PAGE))
 }
@@ -88,6 +89,7 @@ list_queries! {
     ReceiverQuery, receivers -> Receiver;
     ComputeTemplateQuery, compute_templates -> ComputeTemplate;
     ImageTemplateQuery, image_templates -> ImageTemplate;
+    JobQuery, jobs -> Job;
 }
 
 impl ListQuery for PolicyQuery {
@@ -170,6 +172,15 @@ impl Service {
 
     async fn read_page<Q: ListQuery>(&self, query: &Authorized<Q>) -> Result<Page<Q::Item>, ServiceError> {
         Ok(query.0.read(self.store()).await?)
+    }
+
+    /// The stored objects of the clusters of a flavor among all that a query selects.
+    pub async fn stored_objects(
+        &self,
+        query: &Authorized<ClusterQuery>,
+        flavor: &str,
+    ) -> Result<Vec<StoredObject>, ServiceError> {
+        Ok(self.store().stored_objects(&query.0, flavor).await?)
     }
 
     /// The policies that are bound to a cluster.

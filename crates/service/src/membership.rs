@@ -19,7 +19,7 @@ use crate::find::IdentifyError;
 use crate::service::Service;
 use crate::sizes::SizeError;
 
-/// Why nodes cannot join or leave a cluster.
+/// The reason why nodes cannot join or leave a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipError {
     /// These nodes, or nodes of this type of cluster, cannot join or leave.
@@ -187,7 +187,7 @@ impl Service {
         matches!(membership, Some(Membership::Delegated(_)))
     }
 
-    /// What clusters of this kind can do; none if another engine serves them.
+    /// The capabilities of clusters of this kind; none if another engine serves them.
     pub(crate) fn capabilities(&self, cluster: &Cluster) -> Option<Capabilities> {
         let provider = self.engine.provider(&cluster.instance)?;
         provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref())

@@ -15,7 +15,7 @@ use crate::service::Service;
 #[cfg(test)]
 mod tests;
 
-/// How long a request waits, and for what, before it is answered.
+/// The milestone that a request waits for, with a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     /// The milestone that the action has to reach.
@@ -36,8 +36,10 @@ impl Wait {
             status if status.is_final() => "has failed",
             _ => return Err(not_yet(action, &format!("been {}", self.milestone), self)),
         };
-        let refused = ServiceError::impossible(format!("{} {verb}: {}", action.kind, action.status_reason));
-        let obstacle = owned::refusal(action).map(Obstacle::Provider);
+        let reason = owned::refusal(action);
+        let kind = reason.as_deref().map_or(ErrorKind::Impossible, ErrorKind::of_refusal);
+        let refused = ServiceError::new(kind, format!("{} {verb}: {}", action.kind, action.status_reason));
+        let obstacle = reason.map(Obstacle::Provider);
         Err(ServiceError { obstacle, ..refused.code("ActionFailed").about(action.id) })
     }
 }

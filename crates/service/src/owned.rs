@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, REFUSAL_OUTPUT};
 use muster_core::change::{Change, ClusterUpdate, GroupChange, NodeChange, ResizeGroup};
-use muster_core::cluster::{Cluster, Framework};
+use muster_core::cluster::{Cluster, ClusterStatus, Framework};
 use muster_core::domino;
 use muster_core::ids::ClusterId;
 use muster_core::node::NodeRole;
+use muster_core::recipe::GivenRecipe;
 use muster_core::resize::Resize;
 use muster_core::restart::ReplacedHead;
 use muster_core::tier::HardwareTier;
@@ -16,31 +17,34 @@ use muster_core::time::TimeSpan;
 use muster_engine::ports::provider::Membership;
 use muster_store::Direction;
 use muster_store::commands::SignalKind;
-use muster_store::reads::{ActionQuery, ActionSort, ClusterQuery, ClusterSort};
+use muster_store::reads::{ActionQuery, ActionSort};
 
 use crate::access::Access;
 use crate::authorize::{Denied, Resource};
 use crate::error::{ErrorKind, ServiceError};
 use crate::find::FindError;
-use crate::lists::LONGEST_PAGE;
 use crate::mutation::{Mutation, Submission};
 use crate::service::Service;
 
 /// The names of nodes by their cluster.
 pub type PresentNodes = HashMap<ClusterId, Vec<String>>;
 
-/// How long a change that was not applied in time may take to be cancelled.
+/// The longest wait for the cancellation of a change that was not applied in time.
 const CANCELLED_WITHIN: TimeSpan = TimeSpan::from_secs(3);
 
-/// How long a change may take to be applied by Muster itself before the answer.
+/// The longest wait until Muster has applied a change, before the response.
 const STORED_WITHIN: TimeSpan = TimeSpan::from_millis(1_500);
 
 /// How often the head of a cluster that was just discovered is read, and the pause in between.
 const HEAD_READS: u32 = 50;
 const HEAD_READ_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the row of a cluster is read whose change was refused, and the pause in between.
+const DELETION_READS: u32 = 5;
+const DELETION_READ_PAUSE: Duration = Duration::from_millis(50);
+
 /// The states of actions that have not ended.
-const OPEN: [ActionStatus; 4] =
+pub(crate) const OPEN: [ActionStatus; 4] =
     [ActionStatus::Init, ActionStatus::Ready, ActionStatus::Running, ActionStatus::Suspended];
 
 /// The most restarts of one cluster that a status is looked up in.
@@ -90,14 +94,7 @@ impl Service {
         name: &str,
         preferred: &str,
     ) -> Result<Cluster, FindError> {
-        let query = ClusterQuery {
-            names: vec![name.to_owned()],
-            framework: Some(framework),
-            sort: vec![(ClusterSort::Namespace, Direction::Ascending)],
-            limit: Some(LONGEST_PAGE),
-            ..ClusterQuery::default()
-        };
-        let mut found = self.store().clusters(&query).await?.items;
+        let mut found = self.store().clusters_of_name(name, framework).await?;
         let is_preferred = |cluster: &Cluster| {
             cluster.flavor.as_deref() == Some(domino::FLAVOR) && cluster.namespace == preferred
         };
@@ -160,8 +157,8 @@ impl Service {
     }
 
     /// Waits until a change is applied. Where an operator completes it, one that is not applied in time is cancelled, so that
-    /// what is refused changes nothing. A change of nodes that Muster starts itself is stored, and goes on after those
-    /// before it.
+    /// what is refused changes nothing. A change of nodes that Muster starts itself, or of a cluster that is still being
+    /// created, is stored, and goes on after those before it.
     async fn apply(
         &self,
         mutation: &Mutation,
@@ -169,12 +166,16 @@ impl Service {
         submit: Submission<'_, ServiceError>,
     ) -> Result<(Cluster, Action), ServiceError> {
         let is_delegated = self.is_delegated(cluster);
+        let is_queued = !is_delegated || self.is_being_created(cluster.id).await?;
         let mut mutation = mutation.clone();
-        if !is_delegated {
+        if is_queued {
             mutation.wait.at_most = STORED_WITHIN;
         }
         let refused = match self.mutate(&mutation, submit).await {
             Err(error) if error.kind == ErrorKind::TimedOut => error,
+            Err(_) if is_delegated && self.is_being_deleted(cluster.id).await? => {
+                return Err(ServiceError::not_found("the cluster was deleted meanwhile"));
+            }
             done => return done,
         };
         let Some(action) = (match refused.action {
@@ -183,10 +184,11 @@ impl Service {
         }) else {
             return Err(refused);
         };
-        if !is_delegated {
+        if is_queued {
             let cluster = self.store().cluster(cluster.id).await?;
             return cluster.map(|cluster| (cluster, action)).ok_or(refused);
         }
+        let has_begun = action.status == ActionStatus::Running;
         // It may have ended by now.
         drop(self.signal(&action, SignalKind::Cancel, None).await);
         let ended = self.wait_for_end(action, CANCELLED_WITHIN).await?;
@@ -196,11 +198,40 @@ impl Service {
         };
         match cluster.filter(|_| ended.has_reached(Milestone::Applied)) {
             Some(cluster) => Ok((cluster, ended)),
+            None if has_begun => {
+                let message =
+                    "Kubernetes has not accepted the change in time; nothing was changed: try again";
+                Err(ServiceError::new(ErrorKind::Unavailable, message))
+            }
             None => {
                 let message = "another change of the cluster was under way; nothing was changed: try again";
                 Err(ServiceError::new(ErrorKind::Conflict, message))
             }
         }
+    }
+
+    /// Whether the creation of a cluster has not ended. It does not yield to changes, and may wait for its workers for long.
+    async fn is_being_created(&self, cluster: ClusterId) -> Result<bool, ServiceError> {
+        let query = ActionQuery {
+            cluster: Some(cluster),
+            kinds: vec![ActionKind::ClusterCreate],
+            statuses: OPEN.to_vec(),
+            limit: Some(1),
+            ..ActionQuery::default()
+        };
+        Ok(!self.store().actions(&query).await?.items.is_empty())
+    }
+
+    /// Whether a cluster is deleted, or turns out to be shortly: its operator reports that a moment after it is so.
+    async fn is_being_deleted(&self, cluster: ClusterId) -> Result<bool, ServiceError> {
+        for _ in 0..DELETION_READS {
+            let row = self.store().cluster(cluster).await?;
+            if row.is_none_or(|row| row.deleted_at.is_some() || row.status == ClusterStatus::Deleting) {
+                return Ok(true);
+            }
+            tokio::time::sleep(DELETION_READ_PAUSE).await;
+        }
+        Ok(false)
     }
 
     /// The names of the nodes of clusters whose pod or process works: the head, then the workers.
@@ -224,16 +255,17 @@ impl Service {
         }
     }
 
-    /// The numbers of workers that changes ask for which are stored and have not begun yet.
-    pub async fn pending_sizes(
+    /// These clusters with the numbers of workers and the recipes of nodes that changes ask for which are stored and not
+    /// applied yet.
+    pub async fn with_pending_changes(
         &self,
-        clusters: &[ClusterId],
-    ) -> Result<HashMap<ClusterId, u32>, ServiceError> {
+        mut clusters: Vec<Cluster>,
+    ) -> Result<Vec<Cluster>, ServiceError> {
         if clusters.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(clusters);
         }
         let query = ActionQuery {
-            clusters: clusters.iter().map(ToString::to_string).collect(),
+            clusters: clusters.iter().map(|cluster| cluster.id.to_string()).collect(),
             kinds: vec![ActionKind::ClusterResize, ActionKind::ClusterUpdate],
             statuses: OPEN.to_vec(),
             top_level: true,
@@ -241,8 +273,12 @@ impl Service {
             ..ActionQuery::default()
         };
         let open = self.store().actions(&query).await?.items;
-        let pending = open.into_iter().filter(|action| action.applied_at.is_none());
-        Ok(pending.filter_map(|action| Some((action.cluster_id?, asked_size(&action)?))).collect())
+        for action in open.iter().filter(|action| action.applied_at.is_none()) {
+            if let Some(cluster) = clusters.iter_mut().find(|cluster| action.cluster_id == Some(cluster.id)) {
+                show_change(cluster, action);
+            }
+        }
+        Ok(clusters)
     }
 
     /// Whether nodes whose recipe changes are replaced by that, without a restart.
@@ -267,12 +303,27 @@ impl Service {
     }
 }
 
-/// The number of workers of the first group that an action asks for.
-fn asked_size(action: &Action) -> Option<u32> {
-    match Change::read(action.kind, &action.inputs).ok()? {
-        Change::Resize(resize) => resize.resize.exact_size(),
-        Change::UpdateCluster(update) => update.groups.iter().flatten().next()?.desired,
-        _ => None,
+/// Changes a cluster as an action asks for: sizes, and the recipes of nodes.
+fn show_change(cluster: &mut Cluster, action: &Action) {
+    match Change::read(action.kind, &action.inputs) {
+        Ok(Change::Resize(ResizeGroup { group, resize, .. })) => {
+            let is_asked = |name: &str| group.as_deref().is_none_or(|group| group == name);
+            let asked = cluster.groups.iter_mut().find(|group| is_asked(&group.name));
+            if let (Some(group), Some(size)) = (asked, resize.exact_size()) {
+                group.desired = size;
+            }
+        }
+        Ok(Change::UpdateCluster(update)) => {
+            for change in update.groups.iter().flatten() {
+                let Some(group) = cluster.groups.iter_mut().find(|group| group.name == change.name) else {
+                    continue;
+                };
+                group.desired = change.desired.unwrap_or(group.desired);
+                change.apply_recipe(group);
+            }
+            GivenRecipe::update(&mut cluster.spec, &update);
+        }
+        _ => {}
     }
 }
 
@@ -284,6 +335,8 @@ pub(crate) fn refusal(action: &Action) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
+    use muster_core::shape::Shape;
+    use muster_core::shape::ShapeChange;
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -305,12 +358,26 @@ mod tests {
     }
 
     #[test]
-    fn the_size_that_an_action_asks_for_is_read_from_its_change() {
-        let cluster = sample::cluster(2, 2, Some(5));
+    fn a_cluster_is_shown_as_pending_changes_ask_for() {
+        let mut cluster = sample::cluster(2, 2, Some(5));
         let mut action = sample::action(1, ActionKind::ClusterResize, cluster.id);
         action.inputs = OwnerChange { size: Some(4), ..OwnerChange::default() }.of(&cluster).inputs();
-        assert_eq!(asked_size(&action), Some(4));
+        show_change(&mut cluster, &action);
+        assert_eq!(cluster.desired(), 4);
         action.inputs = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 1});
-        assert_eq!(asked_size(&action), None);
+        show_change(&mut cluster, &action);
+        assert_eq!(cluster.desired(), 4, "a relative size is unknown until it is applied");
+        let node = |cpu: &str| NodeChange {
+            shape: ShapeChange { cpu: Some(cpu.parse().ok()), ..ShapeChange::default() },
+            ..NodeChange::default()
+        };
+        let change =
+            OwnerChange { size: Some(3), worker: Some(node("500m")), head: Some(node("250m")) }.of(&cluster);
+        (action.kind, action.inputs) = (change.kind(), change.inputs());
+        show_change(&mut cluster, &action);
+        let cpu = |shape: &Shape| shape.cpu.map(|cpu| cpu.to_string());
+        assert_eq!((cluster.desired(), cpu(&cluster.groups[0].shape)), (3, Some("500m".to_owned())));
+        let head = GivenRecipe::stored_in(&cluster.spec).head;
+        assert_eq!(cpu(&head.shape()), Some("250m".to_owned()));
     }
 }

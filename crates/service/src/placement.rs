@@ -1,4 +1,4 @@
-//! Where new objects are placed, and whether their creator may run them there.
+//! The placement of new objects, and the permission of their creator to run them there.
 
 use muster_core::cluster::Framework;
 use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
@@ -104,9 +104,11 @@ impl Service {
         let what = format!("namespace '{namespace}'");
         let own = || self.namespace_of(&access.principal().project);
         let unseen = |home: &str| {
-            ServiceError::not_found(format!(
-                "{what} could not be found: what you create goes to namespace '{home}'"
-            ))
+            ServiceError::not_found(if home.is_empty() {
+                format!("{what} could not be found: {} belongs to no project", access.principal().name)
+            } else {
+                format!("{what} could not be found: what you create goes to namespace '{home}'")
+            })
         };
         let project = self.project_of(namespace);
         if access.scope().is_some() && project.is_err() {

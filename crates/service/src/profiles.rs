@@ -14,7 +14,7 @@ use crate::error::ServiceError;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// Why a specification is no profile.
+/// The reason why a specification is no profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The specification does not name a type and a version.
@@ -72,7 +72,7 @@ impl Service {
         info.schema.validate(&properties)?;
         self.check_recipe_namespace(principal, &properties)?;
         let kind = ProfileType::new(info.name, info.version);
-        self.resolve_names(&kind, &mut properties)?;
+        self.resolve_names(&kind, &principal.project, &mut properties)?;
         let mut envelope = envelope.whole().clone();
         envelope.retain(|key, _| key != "properties");
         let profile = Profile {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use muster_core::action::Action;
 use muster_core::capacity::Capacity;
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ActionId, ClusterId, InstanceId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::ProfileType;
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_engine::ports::provider::{LogQuery, Operation};
-use muster_engine::{Caller, LogLines};
+use muster_engine::ports::provider::{LogLines, LogQuery, Operation, StoredLog};
+use muster_engine::{Caller, UpdatePreview};
 use muster_store::commands::SignalKind;
 use serde_json::{Map, Value};
 
@@ -25,7 +26,7 @@ impl Service {
         self.engine.now()
     }
 
-    /// How long history is stored.
+    /// The retention of history.
     pub fn retention(&self) -> TimeSpan {
         self.engine.config().retention
     }
@@ -65,6 +66,24 @@ impl Service {
         query: LogQuery,
     ) -> Result<LogLines, ServiceError> {
         Ok(self.engine.logs(cluster, node, query).await?)
+    }
+
+    /// The nodes that an update would replace.
+    pub async fn preview_update(
+        &self,
+        cluster: &Cluster,
+        update: ClusterUpdate,
+    ) -> Result<UpdatePreview, ServiceError> {
+        Ok(self.engine.preview_update(cluster, update).await?)
+    }
+
+    /// The logs that are stored of the nodes of a deleted cluster.
+    pub async fn stored_logs(
+        &self,
+        cluster: &Cluster,
+        query: LogQuery,
+    ) -> Result<Vec<StoredLog>, ServiceError> {
+        Ok(self.engine.stored_logs(cluster, query).await?)
     }
 
     /// The environment variables that programs need to use a cluster.
@@ -110,7 +129,8 @@ impl Service {
         Ok(self.engine.complete_lifecycle(token).await?)
     }
 
-    /// Why this server cannot work now: no lease, a failed write, or a database that does not answer in time.
+    /// The reason why this server cannot work now: no lease, a failed write, or a database that does not respond in
+    /// time.
     pub async fn readiness(&self, at_most: Duration) -> Result<(), String> {
         self.engine.readiness()?;
         if let Some(machines) = &self.machines {
@@ -127,7 +147,7 @@ impl Service {
         self.engine.liveness()
     }
 
-    /// How long ago the engine renewed its lease.
+    /// The time since the engine renewed its lease.
     pub fn lease_age(&self) -> TimeSpan {
         self.engine.lease_age()
     }

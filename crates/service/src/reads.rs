@@ -9,8 +9,8 @@ use muster_core::ids::{ActionId, ClusterId, ProfileId};
 use muster_core::node::Node;
 use muster_core::policy::{Binding, Policy};
 use muster_core::profile::Profile;
-use muster_store::reads::{Belongings, Edges, EngineRow};
-use muster_store::{Dialect, SCHEMA_VERSION};
+use muster_store::reads::{Edges, EngineRow, RelatedRows};
+use muster_store::{Dialect, SCHEMA_VERSION, StoreError};
 use serde_json::Value;
 
 use crate::error::ServiceError;
@@ -32,8 +32,8 @@ impl Service {
     }
 
     /// The workers, policies and profile names of clusters.
-    pub async fn belongings(&self, clusters: &[Cluster]) -> Result<Belongings, ServiceError> {
-        Ok(self.store().belongings(clusters).await?)
+    pub async fn related_rows(&self, clusters: &[Cluster]) -> Result<RelatedRows, ServiceError> {
+        Ok(self.store().related_rows(clusters).await?)
     }
 
     /// The names of the profiles of nodes.
@@ -51,6 +51,19 @@ impl Service {
         &self,
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Value>, ServiceError> {
+        let stored = self.cluster_object_texts(clusters).await?;
+        let parse = |(id, json): (ClusterId, String)| {
+            let corrupt = |error| StoreError::Corrupt(format!("the object of cluster {id}: {error}"));
+            Ok((id, serde_json::from_str(&json).map_err(corrupt)?))
+        };
+        stored.into_iter().map(parse).collect()
+    }
+
+    /// The same as JSON with sorted keys, for answers that show them as they are.
+    pub async fn cluster_object_texts(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, String>, ServiceError> {
         Ok(self.store().cluster_objects(clusters).await?)
     }
 
@@ -63,7 +76,7 @@ impl Service {
         Ok(self.store().latest_events(clusters, limit).await?)
     }
 
-    /// How a policy is bound to a cluster; none if it is not.
+    /// The binding of a policy to a cluster, if any.
     pub async fn binding(&self, cluster: &Cluster, policy: &Policy) -> Result<Option<Binding>, ServiceError> {
         Ok(self.store().binding(cluster.id, policy.id).await?)
     }

@@ -15,7 +15,7 @@ use crate::write_event::{Object, Writer, Written};
 /// A webhook that is to be created.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewReceiver {
-    /// What users call it.
+    /// The name for users.
     pub name: String,
     /// The cluster that it changes.
     pub cluster_id: ClusterId,
@@ -30,7 +30,7 @@ pub struct NewReceiver {
 /// Changed properties of a receiver; absent ones stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReceiverUpdate {
-    /// What users call it.
+    /// The name for users.
     pub name: Option<String>,
     /// The change.
     pub action: Option<ActionKind>,

@@ -21,7 +21,7 @@ pub struct Service {
     signer: Arc<OnceCell<TokenSigner>>,
     /// The shapes that requests can name.
     pub(crate) shapes: Arc<[NamedShape]>,
-    /// What serves machines, if they are switched on.
+    /// The port to machines, if they are enabled.
     pub(crate) machines: Option<Arc<dyn MachineProvider>>,
 }
 
@@ -45,8 +45,8 @@ impl Service {
 
     /// The same, beside what serves machines.
     #[must_use]
-    pub fn with_machines(self, machines: Arc<dyn MachineProvider>) -> Self {
-        Self { machines: Some(machines), ..self }
+    pub fn with_machines(self, machines: Option<Arc<dyn MachineProvider>>) -> Self {
+        Self { machines, ..self }
     }
 
     /// The engine below the use cases.

@@ -20,7 +20,7 @@ impl Service {
         &self.shapes
     }
 
-    /// What a name of a shape stands for.
+    /// The shape of a name.
     pub fn shape(&self, name: &str) -> Result<&Shape, ServiceError> {
         let known = self.shapes();
         known.iter().find(|known| known.name == name).map(|known| &known.shape).ok_or_else(|| {
@@ -37,23 +37,26 @@ impl Service {
         })
     }
 
-    /// Completes the recipe in a profile by the shapes that it names; what it gives beside a name wins.
+    /// Completes the recipe in a profile by the shapes and machine types that it names; what it gives beside the name of
+    /// a shape wins.
     pub fn resolve_names(
         &self,
         kind: &ProfileType,
+        namespace: &str,
         properties: &mut Map<String, Value>,
     ) -> Result<(), ServiceError> {
-        if framework_of(kind).is_none() {
-            return Ok(());
-        }
+        let Some(framework) = framework_of(kind) else { return Ok(()) };
+        let namespace = properties.get("namespace").and_then(Value::as_str).unwrap_or(namespace).to_owned();
         for node in NODES {
             let Some(given) = properties.get_mut(node) else { continue };
-            // What is no recipe is refused with the other properties.
+            // Invalid recipes are refused with the other properties.
             let Ok(recipe) = NodeRecipe::deserialize(&*given) else { continue };
             if let Some(name) = &recipe.shape {
                 let shape = recipe.shape().or(self.shape(name)?.clone());
                 shape.check().map_err(|why| ServiceError::invalid(format!("{node}: {why}")))?;
                 *given = serde_json::to_value(recipe.with_shape(shape)).unwrap_or_default();
+            } else if let Some(guest) = self.guest_recipe(node, framework, &namespace, &recipe)? {
+                *given = serde_json::to_value(guest).unwrap_or_default();
             }
         }
         Ok(())

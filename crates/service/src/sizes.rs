@@ -16,7 +16,7 @@ pub use muster_engine::intent::IntentError;
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// Why a size is refused before the change is submitted.
+/// The reason why a size is refused before the change is submitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// The cluster has no group of this name.
@@ -61,7 +61,7 @@ impl Service {
         let found = found.ok_or_else(|| SizeError::UnknownGroup(group.unwrap_or_default().to_owned()))?;
         let store = self.engine.store();
         let members = match change {
-            // Which members go decides whose group shrinks.
+            // The removed members decide which groups shrink.
             Change::RemoveNodes(_) => store.members(cluster.id).await.map_err(ServiceError::from)?,
             _ => Vec::new(),
         };

@@ -29,7 +29,7 @@ const READS: u32 = 50;
 /// Clusters that are read at once: few enough that a slow client does not hold much memory.
 const BATCH: u32 = 500;
 
-/// How a watched set of clusters changed.
+/// A change of a watched set of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterChange {
     /// The cluster was created, or fits the filters now.
@@ -73,7 +73,7 @@ struct Watch {
     known: HashMap<ClusterId, bool>,
     /// An earlier watch has sent the clusters that were created by this change or before.
     known_until: i64,
-    /// How many more reads look for a commit that was notified and could not be read.
+    /// The number of further reads for a notified commit that was not visible yet.
     reads_left: u32,
     /// Continues after the last message that was sent.
     resume_token: String,
@@ -316,6 +316,7 @@ fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
         names: _,
         owner: _,
         managed_by: _,
+        unless_stored_as: _,
         deleted: _,
         sort: _,
         after: _,

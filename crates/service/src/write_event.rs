@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use crate::service::Service;
 
-/// Who writes, through which API and in which request.
+/// The author of a write, with API and request.
 #[derive(Debug, Clone)]
 pub struct Writer {
     /// The authenticated caller.
@@ -19,7 +19,7 @@ pub struct Writer {
     pub request_id: String,
 }
 
-/// What was done to an object that is written at once.
+/// The operation on an object that is written without an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Created,

@@ -51,7 +51,7 @@ const DRAWN: &str = concat!(
      ) FROM drawn"
 );
 
-/// How far numbers have been drawn, before a snapshot was taken.
+/// The highest number that was drawn before a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
     /// No higher number had been drawn.

@@ -12,6 +12,7 @@ mod discover;
 mod duty;
 mod evaluate;
 mod image_template;
+mod job;
 mod join;
 mod lease;
 mod lifecycle;
@@ -27,7 +28,7 @@ mod signal;
 mod task;
 
 pub use abandon::Abandon;
-pub use accept::{Accept, Accepted, NewCluster, RequestKey};
+pub use accept::{Accept, Accepted, CheckNewCluster, NewCluster, RequestKey};
 pub use adopt::Adopt;
 pub use app::{EndApp, RecordAppMarks, RecordAppStates, RegisterApp, RenewApp};
 pub use app_use::{AppUseChanged, AppUseRefusal, ChangeAppUse, EndForApp, EndedForApp};
@@ -38,6 +39,7 @@ pub use compute_template::{DeleteComputeTemplate, InsertComputeTemplate, MirrorC
 pub use discover::Discover;
 pub use duty::TakeDuty;
 pub use image_template::{DeleteImageTemplate, InsertImageTemplate};
+pub use job::{InsertJob, StopJob};
 pub use lease::{Deregister, Heartbeat, Register, Renewal, ServeInstances};
 pub use lifecycle::{CompleteLifecycle, EndWait};
 pub use limits::{Expire, Expired, RecordExpiryState};

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::sqlite;
 use crate::value::{Row, Value, json};
 
-/// Which database this is, for the few statements that differ.
+/// The SQL dialect, for the few statements that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// A file.
@@ -105,7 +105,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Runs a statement and tells how many rows it changed.
+    /// Runs a statement and returns how many rows it changed.
     pub(crate) async fn execute(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(connection) => sqlite::execute(connection, sql.as_ref(), arguments),

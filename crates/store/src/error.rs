@@ -1,9 +1,9 @@
-//! What can go wrong with the store.
+//! Errors of the store.
 
 use muster_core::action::Action;
 use muster_core::ids::{ActionId, NodeId};
 
-/// Why a command was not carried out. Nothing of it was.
+/// The reason why a command was not executed. It had no effect.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database cannot be reached, is locked, or its disk is full.
@@ -27,9 +27,9 @@ pub enum StoreError {
     /// The database was made for a newer Muster.
     #[error("the database needs a Muster that reads version {needed}; this one reads up to {known}")]
     TooNew {
-        /// What it needs.
+        /// The required version.
         needed: i64,
-        /// What we know.
+        /// The supported version.
         known: i64,
     },
     /// Another engine has taken the action over, or it has ended.
@@ -51,6 +51,14 @@ pub enum StoreError {
         /// The namespace.
         namespace: String,
     },
+    /// A job of that name is stored already.
+    #[error("job '{name}' already exists in namespace '{namespace}': choose another name")]
+    JobNameTaken {
+        /// The name.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// A project has as many clusters as it may have.
     #[error(
         "project '{project}' has {count} clusters, and may have {limit}: delete one, or ask for a higher limit"
@@ -58,9 +66,9 @@ pub enum StoreError {
     OverQuota {
         /// The project.
         project: String,
-        /// How many it has.
+        /// The present number.
         count: i64,
-        /// How many it may have.
+        /// The quota.
         limit: i64,
     },
     /// The same request id came with another request.
@@ -69,29 +77,31 @@ pub enum StoreError {
     /// There is no such object.
     #[error("the {kind} '{given}' could not be found")]
     NotFound {
-        /// What was looked for.
+        /// The kind of the object.
         kind: &'static str,
-        /// By which name or id.
+        /// The given name or id.
         given: String,
     },
-    /// The action is a part of another one, which is what can be told this.
-    #[error("action {id} is a part of action {parent} and cannot be {told} alone: tell {parent} instead")]
+    /// The action is a part of another one, which takes this signal.
+    #[error(
+        "action {id} is a part of action {parent} and cannot be {signalled} alone: signal {parent} instead"
+    )]
     PartOf {
         /// The action.
         id: ActionId,
         /// The one that it is a part of.
         parent: ActionId,
-        /// What it was told.
-        told: &'static str,
+        /// The requested signal.
+        signalled: &'static str,
     },
     /// The action is not in a state where this is possible.
     #[error("action {id} is {status}: {wanted}")]
     WrongState {
         /// The action.
         id: ActionId,
-        /// Where it stands.
+        /// The present status.
         status: &'static str,
-        /// What would be possible when.
+        /// The states in which the request would be possible.
         wanted: &'static str,
     },
 }
@@ -135,7 +145,7 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(database) if database.is_unique_violation() => {
                 Self::Duplicate(error.to_string())
             }
-            // Whoever is referred to was removed, or is referred to only now: the command looks again.
+            // The referenced row was removed, or is referenced only now: the command reads again.
             sqlx::Error::Database(database) if database.is_foreign_key_violation() => {
                 Self::Contended(error.to_string())
             }

@@ -8,13 +8,14 @@ use muster_core::task::Task;
 use muster_core::time::Timestamp;
 
 use crate::commands::{
-    Abandon, Accept, Accepted, Adopt, AppUseChanged, Bind, ChangeAppUse, Claim, ClaimTasks, Claimed,
-    CompleteLifecycle, CountDeaths, CreatePolicy, DeleteComputeTemplate, DeleteImageTemplate, DeletePolicy,
-    DeleteProfile, DeleteReceiver, Deregister, Discover, EndApp, EndForApp, EndWait, EndedForApp, Expire,
-    Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertImageTemplate, InsertProfile, Mirror,
-    MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver, Record, RecordAppMarks,
-    RecordAppStates, RecordExpiryState, RecordTask, Register, RegisterApp, Removed, RenamePolicy, RenewApp,
-    Renewal, Requeue, ServeInstances, Signal, TakeDuty, TaskRecorded, UpdateProfile,
+    Abandon, Accept, Accepted, Adopt, AppUseChanged, Bind, ChangeAppUse, CheckNewCluster, Claim, ClaimTasks,
+    Claimed, CompleteLifecycle, CountDeaths, CreatePolicy, DeleteComputeTemplate, DeleteImageTemplate,
+    DeletePolicy, DeleteProfile, DeleteReceiver, Deregister, Discover, EndApp, EndForApp, EndWait,
+    EndedForApp, Expire, Expired, ForgetChecks, Heartbeat, InsertComputeTemplate, InsertImageTemplate,
+    InsertJob, InsertProfile, Mirror, MirrorComputeTemplates, Mirrored, Observe, Purge, Purged, PutReceiver,
+    Record, RecordAppMarks, RecordAppStates, RecordExpiryState, RecordTask, Register, RegisterApp, Removed,
+    RenamePolicy, RenewApp, Renewal, Requeue, ServeInstances, Signal, StopJob, TakeDuty, TaskRecorded,
+    UpdateProfile,
 };
 use crate::error::StoreError;
 use crate::postgres::Lane;
@@ -26,7 +27,12 @@ impl Store {
         self.write("accept", command).await
     }
 
-    /// Ends the row of a cluster that nobody can reach any more.
+    /// Checks whether a new cluster could be stored now.
+    pub async fn check_new_cluster(&self, command: CheckNewCluster) -> Result<(), StoreError> {
+        self.write("check_new_cluster", command).await
+    }
+
+    /// Ends the row of a cluster whose provider instance has no engine any more.
     pub async fn abandon(&self, command: Abandon) -> Result<Action, StoreError> {
         self.write("abandon", command).await
     }
@@ -36,7 +42,7 @@ impl Store {
         self.write("claim", command).await
     }
 
-    /// Writes one step of a running action, and tells what it was told.
+    /// Writes one step of a running action, and returns its signals.
     pub async fn record(&self, command: Record) -> Result<Option<Control>, StoreError> {
         self.write("record", command).await
     }
@@ -129,6 +135,16 @@ impl Store {
         self.write("delete_image_template", command).await
     }
 
+    /// Stores a job on a cluster that exists.
+    pub async fn insert_job(&self, command: InsertJob) -> Result<(), StoreError> {
+        self.write("insert_job", command).await
+    }
+
+    /// Requests that a job stops; false if it has ended.
+    pub async fn stop_job(&self, command: StopJob) -> Result<bool, StoreError> {
+        self.write("stop_job", command).await
+    }
+
     /// Takes tasks for an engine.
     pub async fn claim_tasks(&self, command: ClaimTasks) -> Result<Vec<Task>, StoreError> {
         self.write("claim_tasks", command).await
@@ -149,7 +165,7 @@ impl Store {
         self.write("put_back", command).await
     }
 
-    /// Tells an action something.
+    /// Sends a signal to an action.
     pub async fn signal(&self, command: Signal) -> Result<Action, StoreError> {
         self.write("signal", command).await
     }

@@ -6,7 +6,7 @@ use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::value::{Row, Value};
 
-/// Where a page ended: the sorted values of its last row, and that row's id.
+/// The end of a page: the sort values of its last row, and its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     keys: Vec<Key>,
@@ -50,7 +50,7 @@ impl SortColumn {
     }
 }
 
-/// What a list can be sorted by.
+/// The keys by which a list can be sorted.
 pub(crate) trait SortKey: Copy {
     /// The column that it stands for.
     fn column(self, dialect: Dialect) -> SortColumn;
@@ -110,7 +110,7 @@ impl Filter {
         format!("${}", self.arguments.len())
     }
 
-    /// Where the next argument will stand.
+    /// The position of the next argument.
     pub(crate) fn next_place(&self) -> String {
         format!("${}", self.arguments.len() + 1)
     }
@@ -223,11 +223,11 @@ pub(crate) fn cursor(
 /// One page of a list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// What is on it.
+    /// The items of the page.
     pub items: Vec<T>,
-    /// Where the next one begins, if there is one.
+    /// The start of the next page, if there is one.
     pub next: Option<Cursor>,
-    /// How many there are on all pages: on the last one, or if that was asked.
+    /// The number of items on all pages: on the last page, or if requested.
     pub total: Option<u64>,
 }
 

@@ -1,6 +1,10 @@
-//! All rows of Muster, in SQLite or PostgreSQL.
+//! All rows of Muster, in SQLite or PostgreSQL, and all SQL.
 //!
-//! Changes are commands of the domain, each atomic; no transaction leaves this crate.
+//! Changes are commands of the domain, each atomic; no transaction leaves this crate. It decides nothing about clusters:
+//! it refuses only what the stored rows contradict, such as an outdated version or a lost lease.
+//!
+//! Begin reading at `store.rs` ([`Store`]), then [`commands`] (the writes, one file each) and [`reads`]. `writer.rs` groups
+//! commands into commits of SQLite; `migrate.rs` has the schema. `docs/operations.md` is for administrators.
 
 mod bulk;
 mod change_order;
@@ -15,7 +19,7 @@ mod migrate;
 mod notice;
 mod notifier;
 mod paging;
-mod pen;
+
 mod postgres;
 mod readers;
 pub mod reads;
@@ -25,6 +29,7 @@ mod sqlite;
 mod store;
 mod transaction;
 mod value;
+mod write_connection;
 mod writer;
 
 pub use connection::Dialect;

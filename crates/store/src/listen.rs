@@ -13,10 +13,10 @@ use crate::transaction::Touched;
 /// The channel on which replicas notify each other of commits.
 pub(crate) const CHANNEL: &str = "muster_touched";
 
-/// A listener that hears nothing for so long probes its connection: one that was cut looks just as silent.
+/// The silence after which a listener probes its connection, which may have been cut without a notice.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 
-/// How long the server may take to answer a probe.
+/// The time-out of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The delay before another listener is opened.
@@ -30,7 +30,7 @@ pub(crate) async fn follow(pool: PgPool, shared: Shared) {
             continue;
         };
         // Notices were missed while there was no listener, and it is not known which.
-        shared.tell(&[Touched::Everything]);
+        shared.notify(&[Touched::Everything]);
         while is_alive(&mut listener, &shared).await {}
     }
 }
@@ -51,7 +51,7 @@ async fn is_alive(listener: &mut PgListener, shared: &Shared) -> bool {
     // Listeners of this process were notified of its own commits when they were made.
     let others = notice.payload().split_once(' ').filter(|(from, _)| *from != shared.id());
     if let Some((_, touched)) = others {
-        shared.tell(&touched_in(touched).collect::<Vec<_>>());
+        shared.notify(&touched_in(touched).collect::<Vec<_>>());
     }
     true
 }

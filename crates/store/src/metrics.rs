@@ -1,4 +1,4 @@
-//! What the store counts.
+//! The metrics of the store.
 
 use std::time::Duration;
 

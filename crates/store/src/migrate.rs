@@ -15,9 +15,9 @@ struct Migration {
     /// The oldest Muster that can work with a database after this step.
     min_reader: i64,
     sql: &'static str,
-    /// What only PostgreSQL has.
+    /// The statements for PostgreSQL only.
     postgres: &'static str,
-    /// What only SQLite has.
+    /// The statements for SQLite only.
     sqlite: &'static str,
 }
 
@@ -80,10 +80,17 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
         sqlite: "",
     },
+    Migration {
+        version: 9,
+        min_reader: 3,
+        sql: include_str!("../migrations/0009_base.sql"),
+        postgres: "",
+        sqlite: "",
+    },
 ];
 
 /// The version that this Muster makes.
-pub const SCHEMA_VERSION: i64 = 8;
+pub const SCHEMA_VERSION: i64 = 9;
 
 /// Keeps replicas that start together from making the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";
@@ -117,7 +124,7 @@ pub(crate) async fn postgres(pool: &PgPool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a database says of itself: its version, and who may read it.
+/// The metadata of a database: its version, and the versions of Muster that can read it.
 #[derive(Debug, Clone, Copy)]
 struct Present {
     version: i64,

@@ -1,4 +1,4 @@
-//! What replicas tell each other of a commit, as text.
+//! The text of the notifications by which replicas announce their commits.
 
 use crate::transaction::Touched;
 
@@ -36,7 +36,7 @@ fn touched_of(word: &str) -> Option<Touched> {
     }
 }
 
-/// What a notice says.
+/// The content of a notice.
 pub(crate) fn touched_in(text: &str) -> impl Iterator<Item = Touched> {
     text.split(' ').filter_map(touched_of)
 }

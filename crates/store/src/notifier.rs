@@ -19,7 +19,7 @@ use crate::transaction::Touched;
 /// More changes than fit into one notice.
 const MOST: usize = 256;
 
-/// How long a notice may take.
+/// The time-out of a notice.
 const SEND_LIMIT: Duration = Duration::from_secs(5);
 
 /// The delay after a notice could not be sent.
@@ -29,7 +29,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(crate) struct Notifier {
     /// A connection of its own: notices wait for no command.
     pub(crate) pool: PgPool,
-    /// What other replicas know this one by.
+    /// The id of this replica in notices to others.
     from: String,
     pending: Mutex<Vec<Touched>>,
     added: Notify,

@@ -15,7 +15,7 @@ pub(crate) trait Listed: Sized {
     const ID: &'static str;
     /// In the order of [`Self::read`]; the first one is the id.
     const COLUMNS: &'static [&'static str];
-    /// What they can be sorted by.
+    /// The keys by which they can be sorted.
     type Sort: SortKey;
 
     fn read(row: &Row) -> Result<Self, StoreError>;
@@ -39,7 +39,7 @@ macro_rules! listed {
 
 pub(crate) use listed;
 
-/// Which page of a list, in which order.
+/// The requested page and order of a list.
 pub(crate) struct Selection<'q, S> {
     pub(crate) sort: &'q [(S, Direction)],
     pub(crate) after: Option<&'q Cursor>,
@@ -84,7 +84,7 @@ impl<'q, S: SortKey> Selection<'q, S> {
         {
             filter.after(&sort, R::ID, &cursor);
         }
-        // One more than asked tells whether there is another page.
+        // One row more than requested shows whether there is another page.
         let limit = self.limit.map(|limit| format!(" LIMIT {}", u64::from(limit) + 1)).unwrap_or_default();
         let sql = format!(
             "SELECT {}{} FROM {} {} {}{limit}",

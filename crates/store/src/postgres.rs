@@ -1,9 +1,9 @@
 //! Connections to a PostgreSQL that is shared with other replicas, and the limits that keep one replica from stopping
 //! the others.
 //!
-//! A replica whose machine dies, or whose network is cut, says no goodbye: its transactions stay open with the rows that
-//! they have locked until the server ends them. So the server is asked to end whatever waits too long, and no command
-//! here waits for an answer without a limit.
+//! A replica whose machine dies, or whose network is cut, does not close its connections: its transactions stay open, with
+//! the rows that they have locked, until the server ends them. So the server is configured to end transactions that wait
+//! too long, and every command here has a time-out.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -39,29 +39,29 @@ const SESSION_LIMITS: &[(&str, &str)] = &[
 /// Connections for everything but leases: a few replicas stay below the server's default of 100.
 const CONNECTIONS: u32 = 24;
 
-/// How long the server may take to answer at the start.
+/// The time-out of the first connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long to wait for a free connection.
+/// The longest wait for a free connection.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a transaction may take as a whole: longer than the server lets any of its statements run. Only a server that
 /// cannot be reached any more takes so long.
 const TRANSACTION_LIMIT: Duration = Duration::from_secs(40);
 
-/// How long the renewal of a lease may take. It is worth nothing if it comes late.
+/// The time-out for the renewal of a lease, which is useless if it is late.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(4);
 
-/// How long connections may take to end.
+/// The longest wait for connections to close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A connection that was idle for longer is probed before it is used.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a probe may take.
+/// The time-out of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a command is attempted that conflicts with others.
+/// The number of attempts of a command that conflicts with others.
 const ATTEMPTS: u32 = 8;
 
 /// A command that conflicted for longer is not attempted again: it waited for a lock that is not released.
@@ -80,7 +80,7 @@ pub(crate) struct Server {
     pub(crate) notifier: Arc<Notifier>,
 }
 
-/// What a command is for, which decides on which connections it runs.
+/// The purpose of a command, which selects its connection pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     Work,

@@ -67,7 +67,7 @@ impl Readers {
     }
 }
 
-/// How much a query answers.
+/// The size of a query's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A handful of rows, found by their keys: there before others on the thread could be sent elsewhere.

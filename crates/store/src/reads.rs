@@ -1,8 +1,7 @@
-//! What doors and engines read.
+//! Reads for APIs and engines.
 
 mod actions;
 mod apps;
-mod belongings;
 mod changes;
 mod clusters;
 mod compute_templates;
@@ -10,15 +9,17 @@ mod engines;
 mod events;
 mod identify;
 mod image_templates;
+mod jobs;
 mod limits;
 mod nodes;
 mod policies;
 mod profiles;
 mod receivers;
+mod related_rows;
+mod usage;
 
 pub use actions::{ActionQuery, ActionSignals, ActionSort, Edges};
 pub use apps::{AppQuery, AppSort, UnmarkedApp};
-pub use belongings::Belongings;
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
 pub use clusters::{ClusterQuery, ClusterSort, Deleted, Subject};
@@ -27,7 +28,12 @@ pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};
 pub use identify::{Found, Thing};
 pub use image_templates::{ImageTemplateQuery, ImageTemplateSort};
+pub use jobs::{JobQuery, JobSort, JobUse};
 pub use nodes::{NodeQuery, NodeSort};
 pub use policies::{BindingQuery, PolicyQuery, PolicySort};
 pub use profiles::{ProfileQuery, ProfileSort};
 pub use receivers::{ReceiverQuery, ReceiverSort};
+pub use related_rows::RelatedRows;
+pub use usage::{UsageQuery, UsedCluster};
+
+pub use crate::rows::cluster_objects::StoredObject;

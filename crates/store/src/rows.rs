@@ -1,4 +1,4 @@
-//! How things of the domain are written into rows and read back.
+//! The mapping of domain types to rows.
 
 pub(crate) mod actions;
 pub(crate) mod apps;
@@ -8,6 +8,7 @@ mod columns;
 pub(crate) mod compute_templates;
 pub(crate) mod events;
 pub(crate) mod image_templates;
+pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod policies;
 pub(crate) mod profiles;

@@ -1,4 +1,4 @@
-//! What every handle of a store shares: who is told of commits, what is counted, and whether the last write worked.
+//! The shared state of all handles of a store: listeners of commits, counters, and the health of writes.
 
 use std::sync::{Arc, Weak};
 
@@ -13,7 +13,7 @@ use crate::transaction::{Effects, Touched};
 /// Changes that a slow listener may be behind before it has to read again: a few of the largest groups.
 const BACKLOG: usize = 4096;
 
-/// Somebody who is told of commits as they are made: in their order, on the thread that made them, before whoever asked
+/// A listener that is notified of each commit: in their order, on the thread that made the commit, before the caller
 /// for them has an answer. So whatever they do has to be quick.
 pub trait Listener: Send + Sync {
     /// These were changed by a commit.
@@ -26,12 +26,12 @@ pub(crate) struct Shared {
 }
 
 struct Inner {
-    /// What other replicas know us by.
+    /// The id of this replica in notices to others.
     id: String,
     metrics: Metrics,
     listeners: RwLock<Vec<Weak<dyn Listener>>>,
     touched: broadcast::Sender<Touched>,
-    /// Why the last write failed, until one works again.
+    /// The reason why the last write failed, until one succeeds.
     broken: Mutex<Option<String>>,
 }
 
@@ -43,22 +43,22 @@ impl Shared {
         Self { inner: Arc::new(Inner { id, metrics, listeners, touched, broken }) }
     }
 
-    /// What our notices to other replicas begin with.
+    /// The prefix of notices to other replicas.
     pub(crate) fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Counts a commit of ours, if it wrote anything, and tells whoever listens.
+    /// Counts a commit of ours, if it wrote anything, and notifies the listeners.
     pub(crate) fn committed(&self, effects: &Effects) {
         if effects.wrote {
             self.inner.metrics.commits.inc();
             self.set_broken(None);
         }
-        self.tell(&effects.touched);
+        self.notify(&effects.touched);
     }
 
-    /// Tells whoever listens, here, of a commit made anywhere.
-    pub(crate) fn tell(&self, touched: &[Touched]) {
+    /// Notifies the listeners in this process of a commit made anywhere.
+    pub(crate) fn notify(&self, touched: &[Touched]) {
         if touched.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl Shared {
         }
         drop(listeners);
         for change in touched {
-            // Nobody listening is fine.
+            // There may be no subscriber.
             drop(self.inner.touched.send(*change));
         }
     }

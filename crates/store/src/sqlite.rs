@@ -16,7 +16,7 @@ use crate::value::{Cells, Value};
 /// Statements that stay prepared: more than there are different ones.
 const STATEMENTS: usize = 256;
 
-/// How long another process may hold the file before we give up.
+/// The longest wait for another process that has locked the file.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens, or makes, the file to write to.
@@ -39,7 +39,7 @@ fn open(file: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY)?;
     // A file for what is sorted would be left behind by a process that is killed while it makes it.
     connection.pragma_update(None, "temp_store", "memory")?;
-    // A plan that depends on what is bound is made anew for everything that is bound: no index of ours needs that.
+    // Without this, SQLite plans a statement again for each set of bound values. None of our indexes needs that.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
@@ -51,7 +51,7 @@ pub(crate) fn at_once<T>(run: impl Future<Output = Result<T, StoreError>>) -> Re
     run.now_or_never().unwrap_or_else(waited)
 }
 
-/// Runs a statement and tells how many rows it changed.
+/// Runs a statement and returns how many rows it changed.
 pub(crate) fn execute(to: &Connection, sql: &str, arguments: Vec<Value>) -> Result<u64, StoreError> {
     let mut statement = prepare(to, sql, arguments)?;
     Ok(u64::try_from(statement.raw_execute()?).unwrap_or_default())

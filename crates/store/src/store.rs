@@ -42,14 +42,14 @@ enum Backend {
 }
 
 impl Store {
-    /// Opens, or makes, a database in a file. Nobody else may have it open for writing.
+    /// Opens, or makes, a database in a file. No other process may have it open for writing.
     pub async fn open_file(path: &Path) -> Result<Self, StoreError> {
         let shared = Shared::new();
-        let (file, told) = (path.to_owned(), shared.clone());
+        let (file, shared_with_writer) = (path.to_owned(), shared.clone());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, StoreError> {
             let mut connection = sqlite::open_writer(&file)?;
             migrate::sqlite(&mut connection)?;
-            let writer = Writer::start(connection, told)?;
+            let writer = Writer::start(connection, shared_with_writer)?;
             Ok(Backend::Sqlite { writer, readers: Readers::new(file) })
         });
         let backend = opened.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
@@ -80,7 +80,7 @@ impl Store {
         Ok(Self { backend: Backend::Postgres(server), shared, _listening: Some(Arc::new(done.drop_guard())) })
     }
 
-    /// Which database is below.
+    /// The dialect of the database.
     pub fn dialect(&self) -> Dialect {
         match self.backend {
             Backend::Sqlite { .. } => Dialect::Sqlite,
@@ -88,27 +88,27 @@ impl Store {
         }
     }
 
-    /// Tells somebody of commits from now on, of other replicas too, for as long as there is somebody.
+    /// Notifies a listener of all commits from now on, also of other replicas, for as long as the listener lives.
     pub fn listen(&self, listener: Weak<dyn Listener>) {
         self.shared.listen(listener);
     }
 
-    /// Tells of commits from now on, of other replicas too. Whoever falls behind has to read again.
+    /// Subscribes to all commits from now on, also of other replicas. A subscriber that lags has to read again.
     pub fn subscribe(&self) -> broadcast::Receiver<Touched> {
         self.shared.subscribe()
     }
 
-    /// How many commits this process has made that wrote something.
+    /// The number of commits with changes by this process.
     pub fn commits(&self) -> u64 {
         self.shared.metrics().commits.get()
     }
 
-    /// What is counted here.
+    /// The metrics of the store.
     pub fn metrics(&self) -> &Metrics {
         self.shared.metrics()
     }
 
-    /// Why the last write failed (a full disk, a locked file, no connection), until one works again.
+    /// The reason why the last write failed (a full disk, a locked file, no connection), until one succeeds.
     pub fn write_failure(&self) -> Option<String> {
         self.shared.broken()
     }
@@ -118,12 +118,12 @@ impl Store {
         self.read(async |tx| tx.row("SELECT 1", args![]).await).await.map(drop)
     }
 
-    /// Which database this is: an id that it was given when it was made.
+    /// The id that the database was given at its creation.
     pub async fn database_id(&self) -> Result<String, StoreError> {
         self.read(async |tx| tx.one("SELECT database_id FROM muster", args![]).await?.text(0)).await
     }
 
-    /// What tokens that doors give out are signed with: the same on every replica, and after a restart.
+    /// The key that signs page tokens: the same on every replica, and after a restart.
     pub async fn token_key(&self) -> Result<String, StoreError> {
         self.read(async |tx| tx.one("SELECT token_key FROM muster", args![]).await?.text(0)).await
     }

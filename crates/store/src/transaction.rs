@@ -1,4 +1,4 @@
-//! What a command sees while it runs: a connection, and what it has touched so far.
+//! The context of a running command: its connection, and its effects so far.
 
 use futures::future::BoxFuture;
 use muster_core::ids::{ActionId, ClusterId};
@@ -13,7 +13,7 @@ use crate::value::{Row, Value, args};
 pub enum Touched {
     /// A cluster, its groups or its nodes.
     Cluster(ClusterId),
-    /// An action: how it stands, whose it is, or what it was told.
+    /// An action: its state, its owner, or its signals.
     Action(ActionId),
     /// An action that goes on as it should: it was begun, or has come nearer to its end.
     Progress(ActionId),
@@ -23,14 +23,14 @@ pub enum Touched {
     Tasks,
     /// Apps, or the clusters that they use.
     Apps,
-    /// Nobody knows what: whoever waits for anything reads again.
+    /// It is unknown what changed: every subscriber reads again.
     Everything,
 }
 
-/// What a command has done that a commit makes durable.
+/// The effects of a command, which its commit makes durable.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
-    /// Who is told.
+    /// The notifications to listeners.
     pub(crate) touched: Vec<Touched>,
     /// Whether there is anything to commit at all.
     pub(crate) wrote: bool,
@@ -53,7 +53,7 @@ pub(crate) const MANY: usize = usize::MAX;
 ///
 /// PostgreSQL may ask for it to be run again, so it must not change itself.
 pub(crate) trait Command: Send + Sync + 'static {
-    /// What it answers.
+    /// The result of the command.
     type Output: Send + 'static;
 
     /// About how many rows it writes, as far as that is known before; see [`MANY`].
@@ -121,14 +121,14 @@ impl<'c> Transaction<'c> {
         row.ok_or_else(|| StoreError::corrupt("a row is missing that is always there"))
     }
 
-    /// Tells whoever waits, once this is committed.
+    /// Notifies the listeners, once this is committed.
     pub(crate) fn touch(&mut self, touched: Touched) {
         if !self.touched.contains(&touched) {
             self.touched.push(touched);
         }
     }
 
-    /// What it leaves to be committed.
+    /// The effects that remain to be committed.
     pub(crate) fn into_effects(self) -> Effects {
         Effects { touched: self.touched, wrote: self.wrote }
     }

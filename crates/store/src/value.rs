@@ -16,7 +16,7 @@ pub(crate) enum Value {
     Text(Option<String>),
 }
 
-/// Whatever can stand in a column.
+/// A value of a column.
 pub(crate) trait IntoValue {
     fn into_value(self) -> Value;
 }

@@ -1,4 +1,4 @@
-//! SQLite's one writer. Whoever finds it idle writes himself, at once; commands that come meanwhile wait together for a
+//! SQLite's one writer. A caller that finds it idle writes at once on its own thread; commands that come meanwhile wait together for a
 //! thread of their own, and are committed together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::pen::{Open, Pen, is_busy};
 use crate::shared::Shared;
 use crate::sqlite::{BUSY, at_once};
 use crate::transaction::{Command, Effects, Transaction};
+use crate::write_connection::{OpenTransaction, WriteConnection, is_busy};
 
 /// Commands that may wait before callers have to: enough that a full group is always at hand.
 const QUEUE: usize = 1024;
@@ -23,19 +23,19 @@ const QUEUE: usize = 1024;
 /// Commands in one commit. More would only make the first of them wait longer.
 const GROUP: usize = 128;
 
-/// Rows that are written on the thread of whoever asks: a millisecond's work, about what the commit itself takes.
+/// Rows that are written on the caller's thread: a millisecond's work, about what the commit itself takes.
 const ROWS_AT_ONCE: usize = 100;
 
 /// A command with the place where its answer goes.
 trait Job: Send {
-    /// Runs it, and tells what it did, or that it failed and has to be undone.
+    /// Runs it, and returns what it did, or that it failed and has to be undone.
     fn run(&mut self, connection: &mut Sqlite) -> Option<Effects>;
 
     /// Answers, once it is known whether the group was committed.
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
-/// What a command answers, or the panic that ended it: that is for whoever asked.
+/// The answer of a command, or the panic that ended it, which is passed on to the caller.
 type Answer<T> = thread::Result<Result<T, StoreError>>;
 
 struct Pending<C: Command> {
@@ -48,7 +48,7 @@ struct Pending<C: Command> {
 impl<C: Command> Job for Pending<C> {
     fn run(&mut self, connection: &mut Sqlite) -> Option<Effects> {
         let mut tx = Transaction::new(Connection::Sqlite(connection));
-        // What it leaves half-done is undone with its savepoint.
+        // Its partial writes are rolled back with its savepoint.
         let result = catch_unwind(AssertUnwindSafe(|| at_once(self.command.run(&mut tx))));
         let effects = tx.into_effects();
         let worked = matches!(result, Ok(Ok(_)));
@@ -64,9 +64,9 @@ impl<C: Command> Job for Pending<C> {
             (Err(error), _) => unavailable(error.to_string()),
             (Ok(()), None) => unavailable("the command was not run".to_owned()),
         };
-        // Before the answer: whoever has it may find the writer idle.
+        // Before the answer: a caller that has it may find the writer idle.
         drop(place);
-        // Whoever asked may have gone; what was committed stays.
+        // The caller may have gone; what was committed stays.
         drop(reply.send(result));
     }
 }
@@ -87,10 +87,10 @@ impl Drop for Place {
     }
 }
 
-/// The way to the writer.
+/// The handle of the writer.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    pen: Arc<Pen>,
+    connection: Arc<WriteConnection>,
     jobs: mpsc::Sender<Box<dyn Job>>,
     places: Arc<AtomicUsize>,
 }
@@ -100,13 +100,13 @@ impl Writer {
     /// handle.
     pub(crate) fn start(connection: Sqlite, shared: Shared) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        let pen = Arc::new(Pen::new(connection, shared));
-        let own = Arc::clone(&pen);
+        let connection = Arc::new(WriteConnection::new(connection, shared));
+        let own = Arc::clone(&connection);
         thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || write_groups(&own, waiting))
             .map_err(|error| StoreError::Unavailable(format!("no thread for the database: {error}")))?;
-        Ok(Self { pen, jobs, places: Arc::default() })
+        Ok(Self { connection, jobs, places: Arc::default() })
     }
 
     pub(crate) async fn run<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
@@ -122,13 +122,13 @@ impl Writer {
     /// thread and back costs more than the commit (and `block_in_place` is such a hand-over, of all the others on this
     /// one). It is never more than one thread, as there is one connection; nor for long: commands that are large, that
     /// would have to wait for another process, or that come while the disk is slow, are not run here. And it is only
-    /// for who finds nobody waiting: under load commands are grouped.
+    /// for callers that find no other command waiting: under load commands are grouped.
     fn run_at_once<C: Command>(&self, command: &C) -> Option<Result<C::Output, StoreError>> {
         if command.rows() > ROWS_AT_ONCE || self.places.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let mut turn = self.pen.at_once()?;
-        let open = match turn.begin(Duration::ZERO) {
+        let mut guard = self.connection.try_lock_quick()?;
+        let open = match guard.begin(Duration::ZERO) {
             Err(error) if is_busy(&error) => return None,
             Err(error) => return Some(Err(error.into())),
             Ok(open) => open,
@@ -149,19 +149,19 @@ impl Writer {
     }
 }
 
-fn write_groups(pen: &Pen, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+fn write_groups(connection: &WriteConnection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
     let mut group = Vec::with_capacity(GROUP);
     while let Some(first) = waiting.blocking_recv() {
         group.push(first);
         let written = {
-            let mut turn = pen.wait();
-            // More may have come while somebody else was writing.
+            let mut guard = connection.lock();
+            // More may have come during the last write.
             while group.len() < GROUP
                 && let Ok(next) = waiting.try_recv()
             {
                 group.push(next);
             }
-            let open = turn.begin(BUSY).map_err(StoreError::from);
+            let open = guard.begin(BUSY).map_err(StoreError::from);
             open.and_then(|open| write_group(open, &mut group))
         };
         for job in group.drain(..) {
@@ -170,7 +170,7 @@ fn write_groups(pen: &Pen, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
     }
 }
 
-fn write_group(open: Open<'_>, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+fn write_group(open: OpenTransaction<'_>, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
     let alone = group.len() == 1;
     let mut all = Effects::default();
     for job in group {

@@ -1,4 +1,7 @@
-//! The attribute of tests that run on both databases; `muster_testkit` exports it.
+//! The attribute `database_test`, which runs a test on both databases; `muster_testkit` exports it.
+//!
+//! It is a crate of its own because procedural macros must be, and contains nothing else: the databases are in
+//! `muster-testkit`. Begin reading at [`macro@database_test`]; the expansion is in `database_test.rs`.
 
 mod database_test;
 

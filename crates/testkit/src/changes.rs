@@ -1,4 +1,4 @@
-//! Changes as requests give them.
+//! Changes, read from the inputs of a request.
 
 use muster_core::action::ActionKind;
 use muster_core::change::Change;

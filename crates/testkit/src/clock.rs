@@ -1,4 +1,4 @@
-//! A clock that goes on only when it is told to.
+//! A clock that a test advances.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::eventually::PATIENCE;
 
-/// A clock that stands still. Clones show the same time.
+/// A clock that only a test advances. Clones share its time.
 #[derive(Clone)]
 pub struct ManualClock {
     face: Arc<watch::Sender<Face>>,
@@ -19,13 +19,13 @@ pub struct ManualClock {
 
 struct Face {
     now: Timestamp,
-    /// Who sleeps, until when.
+    /// The sleeping tasks, with the time until which each sleeps.
     asleep: HashMap<u64, Timestamp>,
     sleeps: u64,
 }
 
 impl Default for ManualClock {
-    /// One that stopped just now.
+    /// A clock with the present time.
     fn default() -> Self {
         let face = Face { now: SystemClock.now(), asleep: HashMap::new(), sleeps: 0 };
         Self { face: Arc::new(watch::Sender::new(face)) }
@@ -33,7 +33,7 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// Lets time pass, and wakes whoever slept until then.
+    /// Advances the time, and wakes the sleepers that are due.
     pub fn advance(&self, span: TimeSpan) {
         self.face.send_modify(|face| {
             face.now = face.now.after(span);
@@ -42,10 +42,10 @@ impl ManualClock {
         });
     }
 
-    /// Returns when somebody sleeps: whoever was woken has then done what it was woken for.
-    pub async fn somebody_sleeps(&self) {
+    /// Returns when a task sleeps: a task that was woken has then done its work.
+    pub async fn a_task_sleeps(&self) {
         let mut face = self.face.subscribe();
-        // The sender is this clock, which is still there.
+        // The sender is owned by this clock.
         let asleep = tokio::time::timeout(PATIENCE, face.wait_for(|face| !face.asleep.is_empty())).await;
         assert!(asleep.is_ok(), "waited {PATIENCE:?} for a task that sleeps by this clock");
     }
@@ -67,7 +67,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Somebody sleeps, for as long as this is there.
+/// A task sleeps for as long as this exists.
 struct Sleep {
     clock: ManualClock,
     number: u64,

@@ -4,16 +4,16 @@ use muster_store::Store;
 
 use crate::Database;
 
-/// Which database a test runs on.
+/// The kind of the database of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
-    /// A file.
+    /// SQLite, in a file.
     Sqlite,
-    /// A server.
+    /// PostgreSQL, on a server.
     Postgres,
 }
 
-/// A database that is gone with the test.
+/// A database that is removed with the test.
 pub struct FreshStore {
     /// The store over it.
     pub store: Store,
@@ -49,7 +49,7 @@ impl FreshStore {
         self.database.as_ref()
     }
 
-    /// Asks the server below in plain SQL; a file has none.
+    /// Runs SQL by `psql` on the server; none for SQLite.
     pub async fn psql(&self, sql: &str) -> Option<String> {
         Some(self.database.as_ref()?.psql(sql).await)
     }
@@ -66,7 +66,7 @@ impl FreshStore {
         }
     }
 
-    /// Another replica of the same database; a file has none.
+    /// A store of another replica on the same database; none for SQLite.
     pub async fn replica(&self) -> Option<Store> {
         Some(Store::connect(self.database.as_ref()?.url()).await.expect("the same database opens again"))
     }

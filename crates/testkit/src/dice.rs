@@ -1,15 +1,15 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
 use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Numbers that look random and follow from a seed (splitmix64).
+/// A pseudo-random generator with a seed (splitmix64).
 pub struct Dice {
     state: u64,
 }
 
 impl Dice {
-    /// From `MUSTER_CHAOS_SEED`, else from the clock; says how to repeat it.
+    /// Takes the seed from `MUSTER_CHAOS_SEED` or the clock, and prints how to repeat the run.
     pub fn roll() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
         let seed =
@@ -32,7 +32,7 @@ impl Dice {
         from[usize::try_from(self.below(from.len() as u64)).expect("it is below a length")]
     }
 
-    /// A moment before this one.
+    /// A duration below this one.
     pub fn moment(&mut self, before: Duration) -> Duration {
         Duration::from_micros(self.below(u64::try_from(before.as_micros()).expect("a moment in this life")))
     }

@@ -1,4 +1,4 @@
-//! Disks that are soon full.
+//! Small disks.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -33,12 +33,12 @@ impl SmallDisk {
         }
     }
 
-    /// Where it is mounted.
+    /// The path of the mount.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file of such a disk until nothing fits any more; whoever removes it has room again.
+    /// Writes a file of such a disk until nothing fits any more; removing it frees the space.
     pub fn fill(file: &Path) {
         let mut file = File::create(file).expect("a file can be made");
         while file.write_all(&[0; 512]).is_ok() {}
@@ -47,7 +47,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: whoever has a file open there ends in a moment.
+        // Lazily, because processes with open files there end soon.
         let unmounted = Command::new("umount").arg("--lazy").arg(self.path()).status();
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} stays mounted", self.path().display());

@@ -1,4 +1,4 @@
-//! Domino as far as Muster calls it: who is calling, and which hardware tiers exist.
+//! The parts of Domino that Muster calls: users and hardware tiers.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub struct FakeDomino {
 }
 
 impl FakeDomino {
-    /// A Domino that answers.
+    /// Starts a Domino that works.
     pub async fn start() -> Self {
         Self { outside: Outside::answering(answer).await }
     }
@@ -21,24 +21,24 @@ impl FakeDomino {
         self.outside.url("")
     }
 
-    /// Answers every request by a function from now on: slow, wrong or not at all.
+    /// Gives every request this reply from now on.
     pub fn fails(&self, reply: Reply) {
         self.outside.answers_by(move |_| reply.clone());
     }
 
-    /// Shows no tiers from now on, and knows its users.
+    /// Gives requests for tiers this reply from now on; users still work.
     pub fn fails_for_tiers(&self, reply: Reply) {
         self.outside.answers_by(move |called| {
             if called.line.contains("hardwareTier") { reply.clone() } else { answer(called) }
         });
     }
 
-    /// Answers again.
+    /// Works again from now on.
     pub fn recovers(&self) {
         self.outside.answers_by(answer);
     }
 
-    /// The requests that were received and not read yet.
+    /// The received requests that were not read yet.
     pub fn received(&mut self) -> Vec<Called> {
         self.outside.received()
     }

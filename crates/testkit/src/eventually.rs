@@ -1,4 +1,4 @@
-//! Waiting for something that becomes true by itself, but not forever.
+//! Bounded waits for a condition.
 
 use std::fmt::Display;
 use std::panic::Location;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Longer than anything takes that happens in memory; only a hang reaches it.
+/// A limit for conditions in memory, which only a hang reaches.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two checks.
+/// The interval between checks.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Repeats `check` until it is `Ok`, and returns its value. After `limit` it panics, with what was waited for and with the
@@ -35,7 +35,7 @@ pub fn eventually<T, Seen: Display>(
     async move {
         let deadline = Instant::now() + limit;
         let mut last = None;
-        // A check that hangs does not count, but it must not hang the test either.
+        // A check that hangs must not hang the test.
         while let Ok(checked) = timeout_at(deadline, check()).await {
             match checked {
                 Ok(value) => return value,

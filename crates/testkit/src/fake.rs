@@ -1,4 +1,4 @@
-//! A provider whose world is in memory: it records what it was told, checks fences, and fails on command.
+//! A provider whose world is in memory: it records its calls, checks fences, and fails on command.
 
 mod world;
 
@@ -23,7 +23,7 @@ pub use world::{Entry, Verb, World};
 /// Nodes without a head, started one by one.
 pub const FAKE_NODE: &str = "fake.node-1.0";
 
-/// Nodes without a head that can be told where they run.
+/// Nodes without a head that can be placed.
 pub const FAKE_PLACED: &str = "fake.placed-1.0";
 
 /// Workers with a head that they cannot outlive, healed by default.
@@ -36,12 +36,12 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A provider of the instance `fake:test` over this world; several share it as several engines share a machine.
+    /// A provider of the instance `fake:test`. Several share a world, as engines share a machine.
     pub fn new(world: &Arc<World>) -> Self {
         Self { instance: Self::instance_id(), world: Arc::clone(world) }
     }
 
-    /// The instance that every fake stands for.
+    /// The instance of all fakes.
     pub fn instance_id() -> InstanceId {
         InstanceId::new("fake", "test")
     }
@@ -51,7 +51,7 @@ impl Fake {
             async move { NodeResult { node: node.id, result: self.world.act(verb, call, &node).await } }
                 .boxed()
         };
-        // A bounded number at once, as real providers do.
+        // Concurrency is bounded, as in real providers.
         stream::iter(nodes).map(one).buffer_unordered(16).boxed()
     }
 }
@@ -154,13 +154,14 @@ impl NodeProvider for Fake {
     }
 }
 
-/// What can be done to nodes of types for tests.
+/// The operations of node types for tests.
 pub(crate) fn operations() -> Vec<Operation> {
     let (description, parameters) = ("Turns it off and on again.", muster_core::spec::Schema(&[]));
     vec![Operation { name: "reboot", description, parameters }]
 }
 
-/// What types for tests can do: with a head its workers cannot outlive it and are healed, without one they may be orphans.
+/// The capabilities of types for tests: with a head, workers cannot outlive it and are healed; without one, they may be
+/// orphans.
 pub(crate) const fn capabilities(head: bool) -> Capabilities {
     Capabilities {
         membership: Membership::Individual,

@@ -44,7 +44,7 @@ impl Kubernetes {
         Some(Self { testbed: testbed.to_owned(), client, kubeconfig, log_dir })
     }
 
-    /// Has an operator run in it, with its custom resources, from the first time that one asks for it to the end;
+    /// Runs an operator with its custom resources, from the first request until the end of the testbed;
     /// `None` if the test is skipped.
     ///
     /// ```no_run
@@ -61,12 +61,12 @@ impl Kubernetes {
         Some(RunningOperator { log })
     }
 
-    /// A client with the admin's rights.
+    /// A client with the permissions of an admin.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A client that shows this token instead of the admin's.
+    /// A client with this token instead of the admin's.
     pub async fn client_with_token(&self, token: &str) -> Client {
         connect(&self.kubeconfig, Some(token)).await.expect("the testbed's kubeconfig is good")
     }
@@ -76,7 +76,7 @@ impl Kubernetes {
         &self.kubeconfig
     }
 
-    /// A way to its API server that closes at a chosen write.
+    /// A proxy to its API server that closes at a chosen write.
     pub async fn gate(&self) -> Gate {
         Gate::before(self).await
     }
@@ -86,7 +86,7 @@ impl Kubernetes {
         &self.log_dir
     }
 
-    /// Makes a namespace that is deleted together with the returned value.
+    /// Creates a namespace that is deleted with the returned value.
     pub async fn namespace(&self) -> Namespace {
         Namespace::create(self.clone()).await
     }
@@ -102,7 +102,7 @@ pub(crate) async fn connect(kubeconfig: &Path, token: Option<&str>) -> Result<Cl
         }
     }
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    // It is on this machine: a proxy that the environment names must not come between.
+    // The server is on this machine: proxies of the environment must not be used.
     config.proxy_url = None;
     Ok(Client::try_from(config)?)
 }

@@ -1,7 +1,7 @@
-//! What tests share: a real Kubernetes, a real PostgreSQL and real frameworks, on Linux.
+//! Shared parts of the tests: a real Kubernetes, a real PostgreSQL, real frameworks, and fakes for faults. Linux only.
 //!
-//! One process, the [`testbed`], owns these for a whole test run. Tests ask it for what they need and get it, or
-//! are skipped with the reason:
+//! One process, the [`testbed`], owns the real programs for a whole test run. Tests request one from it, and are skipped
+//! with the reason if it is not available:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -10,9 +10,12 @@
 //! # }
 //! ```
 //!
-//! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] one whose members an operator
-//! makes, and [`world`] one in a process of its own, for engines that are killed and stopped. [`outside`] plays services
-//! that the server calls.
+//! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] one whose members are created by an
+//! operator, and [`world`] one in a process of its own, for engines that are killed and stopped. [`outside`] imitates
+//! services that the server calls.
+//!
+//! No program of Muster depends on this crate, and the tests of a single crate are not here. Begin reading at
+//! `kubernetes.rs`, `postgres.rs` and `eventually.rs`, which most tests use; `docs/testing.md` has an overview.
 
 mod changes;
 mod clock;

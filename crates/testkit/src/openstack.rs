@@ -1,4 +1,4 @@
-//! The clients of OpenStack, unchanged, as an account of a server.
+//! The unchanged clients of OpenStack, with an account of a server.
 
 use std::path::Path;
 use std::process::{Command, Output};

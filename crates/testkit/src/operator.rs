@@ -1,4 +1,4 @@
-//! A provider whose members are made by an operator in memory, which converges on its own and fails on command.
+//! A provider whose members are created by an operator in memory, which converges by itself and fails on command.
 
 mod apps;
 mod state;
@@ -21,13 +21,13 @@ pub use apps::FakeApps;
 pub use state::{Deed, Verb};
 pub use world::{Lie, OperatorWorld};
 
-/// Workers with a head, made by an operator that can do everything.
+/// Workers with a head, of an operator that supports every change.
 pub const OPERATED_CLUSTER: &str = "operated.cluster-1.0";
 
-/// The same without a head, by an operator that can do nothing but count.
+/// Workers without a head, of an operator that only keeps their number.
 pub const PLAIN_OPERATED: &str = "operated.plain-1.0";
 
-/// The flavor whose operator makes members anew when their recipe changes.
+/// The flavor whose operator recreates members when their recipe changes.
 pub const ROLLING: &str = "rolling";
 
 /// A provider over an [`OperatorWorld`].
@@ -42,7 +42,7 @@ impl Operated {
         Self { instance: Self::instance_id(), world: Arc::clone(world) }
     }
 
-    /// The instance that every such provider stands for.
+    /// The instance of all these providers.
     pub fn instance_id() -> InstanceId {
         InstanceId::new("operated", "test")
     }
@@ -60,7 +60,8 @@ impl Provider for Operated {
             PLAIN_OPERATED => false,
             _ => return None,
         };
-        let operator = OperatorCapabilities { replaces_head: able, rolls: flavor == Some(ROLLING) };
+        let rolls = flavor == Some(ROLLING);
+        let operator = OperatorCapabilities { replaces_head: able, rolls, replaces_workers: able };
         Some(Capabilities {
             membership: Membership::Delegated(operator),
             head: able,
@@ -123,7 +124,7 @@ impl OperatorProvider for Operated {
         self.world.call(Verb::Settle, call, |state| state.settle(call.cluster.id)).await
     }
 
-    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+    async fn replace_members(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
         self.world.call(Verb::RestartHead, call, |state| state.replace(call.cluster.id, old)).await
     }
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Longer than anything here takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request that the service received.
@@ -35,7 +35,7 @@ impl Called {
 pub enum Reply {
     /// A status and a body.
     Now(u16, String),
-    /// The same, after a while.
+    /// The same after a delay.
     Late(Duration, u16, String),
     /// The connection is closed without a response.
     Closed,
@@ -43,7 +43,7 @@ pub enum Reply {
 
 type Handler = dyn Fn(&Called) -> Reply + Send + Sync;
 
-/// The service; it ends when it is dropped.
+/// The service, which ends when it is dropped.
 pub struct Outside {
     /// Its port on loopback.
     pub port: u16,
@@ -105,7 +105,7 @@ impl Outside {
         call.expect("it is called").expect("it listens")
     }
 
-    /// The requests that were received and not read yet.
+    /// The received requests that were not read yet.
     pub fn received(&mut self) -> Vec<Called> {
         std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
     }

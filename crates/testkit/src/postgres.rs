@@ -20,7 +20,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes an empty database that is dropped together with the returned value.
+    /// Creates an empty database that is dropped with the returned value.
     pub async fn database(&self) -> Database {
         let name = format!("test_{}", Uuid::new_v4().simple());
         let mut createdb = self.tool("createdb");
@@ -43,7 +43,7 @@ impl Postgres {
     }
 }
 
-/// A database of one test, dropped with it, whoever is still connected.
+/// A database of one test, dropped with it, also if clients are still connected.
 #[derive(Debug)]
 pub struct Database {
     server: Postgres,
@@ -62,7 +62,7 @@ impl Database {
         &self.name
     }
 
-    /// Runs statements with `psql` and gives the rows as lines, their columns parted by `|`.
+    /// Runs statements with `psql` and returns the rows as lines, with `|` between columns.
     pub async fn psql(&self, sql: &str) -> String {
         let mut psql = self.server.tool("psql");
         psql.args(["--no-psqlrc", "--no-align", "--tuples-only", "--quiet", "--set", "ON_ERROR_STOP=1"]);

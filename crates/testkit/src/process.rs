@@ -16,12 +16,13 @@ use tokio::process::{Child, ChildStdin};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::eventually;
 use crate::logs;
 
-/// How many lines of output a failed wait shows.
+/// The number of lines of output in the report of a failed wait.
 const TAIL: usize = 40;
 
-/// How long the end of a killed group may take until its folder is removed regardless.
+/// The longest wait for the end of a killed group before its folder is removed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A child process of a test, with its output in a log file and a temporary folder of its own. It is killed, with its process group, when this value
@@ -105,7 +106,7 @@ impl Process {
                 return found;
             }
             if written.wait_for(|count| *count > seen).await.is_err() {
-                // The writer is gone: what it wrote since the last look is all there will be.
+                // The writer has ended, so that no more output will come.
                 return self.lines.lock()[seen..].iter().find(|line| line.contains(text)).cloned();
             }
         }
@@ -117,6 +118,18 @@ impl Process {
             panic!("{} did not end within {deadline:?}; its last lines:\n{}", self.name, self.tail())
         });
         in_time.expect("a child of this process can be waited for")
+    }
+
+    /// Waits for its end, and for that of every process that has inherited its temporary folder: commands with process
+    /// groups of their own end a moment after it.
+    pub async fn wait_for_exit_of_all(&mut self, deadline: Duration) {
+        self.wait_for_exit(deadline).await;
+        let mark = self.folder.path().as_os_str().as_encoded_bytes();
+        eventually(&format!("the end of all processes of {}", self.name), deadline, async || {
+            let left = processes_with(mark);
+            if left.is_empty() { Ok(()) } else { Err(format!("processes {left:?}")) }
+        })
+        .await;
     }
 
     /// Writes a line to its standard input.
@@ -132,19 +145,19 @@ impl Process {
         self.stdin = None;
     }
 
-    /// Closes its standard input and waits until nobody can write to its output; if that takes longer it is killed
+    /// Closes its standard input and waits until no process can write to its output; if that takes longer it is killed
     /// with this value.
     pub(crate) fn end_by_stdin(&mut self, deadline: Duration) {
         self.close_stdin();
         let _ = self.all_gone.recv_timeout(deadline);
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills it alone (SIGKILL), and none of its children.
+    /// Kills only this process (SIGKILL), and none of its children.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -165,7 +178,17 @@ impl Process {
     }
 }
 
-/// Whether a process is there and has not ended; one that nobody has waited for yet has.
+/// Returns the processes whose environment contains these bytes. A process that has ended has no environment.
+fn processes_with(mark: &[u8]) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let contains = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(mark.len()).any(|part| part == mark)
+    };
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(contains).collect()
+}
+
+/// Whether a process runs; a zombie has ended.
 pub fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -174,9 +197,9 @@ pub fn lives(pid: i32) -> bool {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(group) = self.pid() {
-            // It fails when the whole group has ended, which is what is wanted.
+            // It fails if the whole group has ended already.
             let _ = kill_process_group(group, Signal::KILL);
-            // Unless it is waited for it stays in the table of processes, where nobody may clear it away.
+            // Unless it is waited for it stays in the table of processes, where no other process may reap it.
             let _ = waitpid(Some(group), WaitOptions::empty());
         }
         // Its children may still be ending, and write to the folder that goes next.
@@ -205,7 +228,7 @@ fn under_death_signal(command: &Command, temp: &Path) -> tokio::process::Command
 fn keep(output: PipeReader, mut log: File, lines: &Mutex<Vec<String>>, count: &watch::Sender<usize>) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
-        // The log is for people; without it the lines in memory still serve the test.
+        // Tests use the lines in memory; the log is only for people.
         let _ = writeln!(log, "{line}");
         let written = {
             let mut lines = lines.lock();

@@ -18,7 +18,7 @@ const NOT_SEEN: u8 = 0;
 const PREPARED: u8 = 1;
 const EXECUTED: u8 = 2;
 
-/// The proxy; it ends with this value.
+/// The proxy, which ends with this value.
 pub struct PostgresProxy {
     url: String,
     line: Arc<Line>,
@@ -48,7 +48,7 @@ impl PostgresProxy {
         &self.url
     }
 
-    /// Goes dark now.
+    /// Stops forwarding now.
     pub fn cut(&self) {
         self.line.dark.send_replace(true);
     }
@@ -65,7 +65,7 @@ impl PostgresProxy {
         waited.expect("the statement is executed in time").expect("the proxy runs");
     }
 
-    /// Lets everything pass again, also what was sent meanwhile.
+    /// Forwards again, also data that was sent meanwhile.
     pub fn mend(&self) {
         *self.line.statement.lock() = None;
         self.line.dark.send_replace(false);

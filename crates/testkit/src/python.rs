@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::shared;
 use crate::wire::PythonParts;
 
-/// A package of a few kilobytes, to see whether there are packages at all.
+/// A package of a few kilobytes, to check whether the package index is reachable.
 const SMALL: &str = "locket==1.0.0";
 
 /// The Python environment of that name (`dask`), or `None` if the test is skipped.
@@ -35,9 +35,9 @@ impl Python {
     }
 }
 
-/// Whether packages can be had from the package index now; otherwise the test is skipped.
+/// Whether the package index is reachable; otherwise the test is skipped.
 pub async fn package_index() -> bool {
-    // The environment is there to have a pip that works.
+    // The environment has a pip that works.
     let Some(python) = python("dask").await else { return false };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut download = python.command();

@@ -1,4 +1,4 @@
-//! Asking the testbed, and what happens when it has not got it.
+//! Requests to the testbed, and the skipping of tests.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -19,7 +19,7 @@ pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no t
 
 const SAME_BUILD: &str = "the testbed is of the same build and describes its parts alike";
 
-/// Asks the testbed of a folder for a part of it, such as `kubernetes`, `postgres` or `python/<environment>`.
+/// Requests a part from the testbed of a folder, such as `kubernetes`, `postgres` or `python/<environment>`.
 pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
     send(testbed, &Request::Want(want.to_owned())).await
 }
@@ -54,10 +54,10 @@ pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str)
     }
 }
 
-/// Has a component of the testbed of a folder do as it is told.
-pub(crate) async fn tell(testbed: &Path, order: Order, component: Component) -> ProcessParts {
-    let told = send(testbed, &Request::Do(order, component)).await;
-    match told.unwrap_or_else(|error| silent(testbed, &error)) {
+/// Sends an order to a component of the testbed of a folder.
+pub(crate) async fn order(testbed: &Path, command: Order, component: Component) -> ProcessParts {
+    let sent = send(testbed, &Request::Do(command, component)).await;
+    match sent.unwrap_or_else(|error| silent(testbed, &error)) {
         Answer::Have(parts) => serde_json::from_value(parts).expect(SAME_BUILD),
         Answer::Missing(why) | Answer::Failed(why) => panic!("{why}"),
     }

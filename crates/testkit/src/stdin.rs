@@ -1,11 +1,11 @@
-//! The end of standard input: whoever started a program of the testkit is gone.
+//! The end of standard input: the process that started a program of the testkit has ended.
 
 use std::io::{self, Read as _};
 use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Tells of the end of standard input, from a thread that a runtime need not wait for when it ends.
+/// Reports the end of standard input, from a thread that a runtime need not wait for when it ends.
 pub(crate) fn end_of_stdin() -> io::Result<oneshot::Receiver<()>> {
     let (ended, eof) = oneshot::channel();
     thread::Builder::new().name("stdin".to_owned()).spawn(move || {

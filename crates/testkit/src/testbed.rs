@@ -1,6 +1,6 @@
-//! The process that owns the real things which tests run against, from the first that is wanted to the last.
+//! The process that owns the real programs of a test run.
 //!
-//! It starts each part once, on first want or at once, answers on a socket in its folder, and leaves nothing behind:
+//! It starts each part once, at once or at its first request, serves a socket in its folder, and leaves nothing behind:
 //! no process, no socket, no folder, however it ends.
 
 mod args;

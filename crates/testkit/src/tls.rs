@@ -2,6 +2,6 @@
 
 /// Makes ring the provider of this process.
 pub(crate) fn use_ring() {
-    // It fails when a provider is installed already, and then there is nothing left to do.
+    // It fails if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use crate::kubernetes::Component;
 
-/// What the testbed is asked: a line like `{"want":"kubernetes"}`.
+/// A request to the testbed: a line like `{"want":"kubernetes"}`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// For a part by its name, such as `kubernetes`.
+    /// Requests a part by its name, such as `kubernetes`.
     Want(String),
-    /// To do something to a component that runs.
+    /// Gives an order to a running component.
     Do(Order, Component),
 }
 
-/// What a component can be told.
+/// The orders to a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// To stand still (SIGSTOP).
+    /// Freeze (SIGSTOP).
     Freeze,
-    /// To go on.
+    /// Continue (SIGCONT).
     Thaw,
-    /// To be gone (SIGKILL) until it is started.
+    /// Kill (SIGKILL).
     Kill,
-    /// To run again, where it was and with what it had.
+    /// Start again with the same ports and data.
     Start,
-    /// To go on as it does; asked for the answer alone, which names its process.
+    /// Do nothing; the response contains the pid.
     Identify,
 }
 
-/// What the testbed says to a request.
+/// The response of the testbed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It runs, and this is where.
+    /// The part runs at these addresses.
     Have(Value),
-    /// It cannot be had on this machine, for this reason; a test that needs it is skipped.
+    /// The part is not available on this machine, for this reason; tests that need it are skipped.
     Missing(String),
-    /// It should have worked and did not; a test that needs it fails.
+    /// The part failed; tests that need it fail.
     Failed(String),
 }
 
 impl Answer {
-    /// An answer that hands out `parts`.
+    /// A response with `parts`.
     pub(crate) fn have(parts: &impl Serialize) -> Self {
         match serde_json::to_value(parts) {
             Ok(value) => Self::Have(value),
@@ -55,14 +55,14 @@ impl Answer {
     }
 }
 
-/// Where the shared Kubernetes is.
+/// The location of the shared Kubernetes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KubernetesParts {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) log_dir: PathBuf,
 }
 
-/// Where the shared PostgreSQL is. Without a folder of programs the ones on the `PATH` are used.
+/// The location of the shared PostgreSQL. Without a folder, programs of the `PATH` are used.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PostgresParts {
     pub(crate) url: String,
@@ -70,25 +70,25 @@ pub(crate) struct PostgresParts {
     pub(crate) bin_dir: Option<PathBuf>,
 }
 
-/// The process of a component that was told something; none if it was killed.
+/// The process of a component that got an order; none if it was killed.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct ProcessParts {
     pub(crate) pid: Option<u32>,
 }
 
-/// Where an operator's log is.
+/// The path of an operator's log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OperatorParts {
     pub(crate) log: PathBuf,
 }
 
-/// Where a program is.
+/// The path of a program.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProgramParts {
     pub(crate) program: PathBuf,
 }
 
-/// Where the interpreter of a Python environment is.
+/// The interpreter of a Python environment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PythonParts {
     pub(crate) python: PathBuf,

@@ -174,18 +174,18 @@ async fn a_service_account_without_rights_is_refused() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     let accounts = namespace.api::<ServiceAccount>();
-    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "nobody"}})).unwrap();
+    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "stranger"}})).unwrap();
     accounts.create(&PostParams::default(), &account).await.unwrap();
     let request = TokenRequest::default();
-    let issued = accounts.create_token_request("nobody", &PostParams::default(), &request).await.unwrap();
+    let issued = accounts.create_token_request("stranger", &PostParams::default(), &request).await.unwrap();
 
     let client = kubernetes.client_with_token(&issued.status.unwrap().token).await;
     let pods: Api<Pod> = Api::namespaced(client, namespace.name());
     let refusal = pods.list(&ListParams::default()).await.unwrap_err();
     let kube::Error::Api(status) = refusal else { panic!("not an answer of the API server: {refusal}") };
     assert_eq!(status.code, 403, "{status:?}");
-    let nobody = format!("system:serviceaccount:{}:nobody", namespace.name());
-    assert!(status.message.contains(&nobody), "{status:?}");
+    let stranger = format!("system:serviceaccount:{}:stranger", namespace.name());
+    assert!(status.message.contains(&stranger), "{status:?}");
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn an_api_server_that_was_killed_comes_back_with_its_data_and_the_others_f
     let made = maps.create(&PostParams::default(), &map).await.unwrap();
 
     own.kill(Component::ApiServer).await;
-    assert!(maps.get("kept").await.is_err(), "nobody is there to answer");
+    assert!(maps.get("kept").await.is_err(), "no server answers");
     own.start(Component::ApiServer).await;
 
     assert_eq!(maps.get("kept").await.unwrap().metadata.uid, made.metadata.uid);

@@ -52,6 +52,20 @@ async fn a_dropped_process_is_gone_with_its_children() {
 }
 
 #[tokio::test]
+async fn the_wait_for_all_includes_children_in_sessions_of_their_own() {
+    let child = "echo child in $TMPDIR; read line < $TMPDIR/pipe";
+    let mut process = shell(&format!("mkfifo $TMPDIR/pipe; setsid sh -c '{child}' & exit 0"));
+    let line = process.wait_for_line("child", SOON).await;
+    let pipe = std::path::Path::new(line.split_whitespace().last().unwrap()).join("pipe");
+    let waited = AssertUnwindSafe(process.wait_for_exit_of_all(Duration::from_millis(100)));
+    let panic = waited.catch_unwind().await.unwrap_err();
+    let report = panic.downcast_ref::<String>().unwrap();
+    assert!(report.contains("the end of all processes of shell"), "{report}");
+    std::fs::write(pipe, "end\n").unwrap();
+    process.wait_for_exit_of_all(SOON).await;
+}
+
+#[tokio::test]
 async fn what_a_process_leaves_in_its_temporary_folder_goes_with_it() {
     let mut process = shell("mkdir $TMPDIR/scratch; echo left $TMPDIR");
     let line = process.wait_for_line("left", SOON).await;

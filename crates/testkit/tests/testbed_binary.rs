@@ -1,4 +1,4 @@
-//! The testbed ends when it is told to and leaves nothing behind.
+//! The testbed ends on request and leaves nothing behind.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// A testbed of our own, whose temporary folder is ours too, so that nobody else's sweep comes between.
+/// A testbed of our own, whose temporary folder is ours too, so that no other sweep interferes.
 struct Own {
     process: Process,
     dir: PathBuf,
@@ -62,7 +62,7 @@ fn inventory_with_postgres() -> Option<PathBuf> {
     if content.pointer("/postgres/bin_dir").is_none() {
         let why = content.pointer("/missing/postgres").and_then(Value::as_str);
         skip(why.unwrap_or(
-            "PostgreSQL is somebody else's here, so that the testbed has no server of its own to stop",
+            "PostgreSQL does not belong to the testbed here, so the testbed has no server of its own to stop",
         ));
         return None;
     }
@@ -121,7 +121,7 @@ async fn a_killed_testbed_leaves_no_process_and_the_next_one_sweeps_its_folder()
     let children = descendants(killed.process.id().unwrap());
     assert!(children.contains(&postgres), "{children:?}");
 
-    // So that we, and not the machine's first process, are told how its orphans end.
+    // So that we, and not the machine's first process, are notified of the end of its orphans.
     set_child_subreaper(Some(getpid())).unwrap();
     killed.process.kill();
     killed.process.wait_for_exit(SOON).await;

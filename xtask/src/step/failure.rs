@@ -1,4 +1,4 @@
-//! How a step failed: a sentence first, then the end of its log.
+//! The failure of a step: a sentence, then the end of its log.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 /// Lines of a failed step's log that are shown.
 const TAIL: usize = 25;
 
-/// What programs write when they cannot reach the network.
+/// Messages of programs that cannot reach the network.
 const OFFLINE: &[&str] = &[
     "dial tcp",
     "no such host",
@@ -35,7 +35,7 @@ impl Failure {
         Self { sentence: format!("{what} {}", describe(status)), log: log.unwrap_or_default() }
     }
 
-    /// Says so first if the step failed because it could not get its packages `from` the network.
+    /// Begins with an explanation if the step could not fetch its packages `from` the network.
     pub(crate) fn needing(error: anyhow::Error, from: &str) -> anyhow::Error {
         match error.downcast::<Self>() {
             Ok(failure) if failure.was_offline() => {

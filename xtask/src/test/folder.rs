@@ -9,20 +9,20 @@ use tempfile::TempDir;
 
 use crate::lock::Lock;
 
-/// How folders of runs are named. Short, because sockets below them have names of at most 107 bytes.
+/// The prefix of folders of runs: short, because paths of sockets have at most 107 bytes.
 const PREFIX: &str = "muster-run-";
 
-/// Open for PostgreSQL, which may run as another user, to pass through, but not to look around.
+/// The mode of the folder: PostgreSQL, which may run as another user, can traverse but not list it.
 const PASSABLE: u32 = 0o711;
 
-/// A folder that goes with the run. The lock tells the sweep of later runs that it is in use.
+/// The folder of a run, removed with it. The lock keeps later runs from sweeping it.
 pub(crate) struct Folder {
     folder: TempDir,
     _lock: Lock,
 }
 
 impl Folder {
-    /// Makes it, after removing what killed runs left.
+    /// Creates the folder, after removing those of killed runs.
     pub(crate) fn make(parent: &Path) -> Result<Self> {
         sweep(parent);
         loop {
@@ -30,7 +30,7 @@ impl Folder {
             let folder =
                 tempfile::Builder::new().prefix(PREFIX).permissions(permissions).tempdir_in(parent)?;
             let lock = Lock::try_take(folder.path());
-            // A sweep may have come before the lock, and takes it for left behind.
+            // Another run may have swept the folder before it was locked.
             if let Ok(Some(lock)) = lock
                 && folder.path().exists()
             {
@@ -51,12 +51,12 @@ impl Folder {
         self.path().join("tmp")
     }
 
-    /// The file in which tests note that they were skipped.
+    /// The file in which tests record that they were skipped.
     pub(super) fn skips(&self) -> PathBuf {
         self.path().join("skips")
     }
 
-    /// Removes what tests left in their temporary folder, and names it.
+    /// Removes leftovers of tests from their temporary folder, and returns their names.
     pub(super) fn remove_leftovers(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.temp())? {
@@ -73,12 +73,12 @@ impl Folder {
     }
 }
 
-/// Removes the folders of runs that nobody uses; what cannot be removed is left for the next time.
+/// Removes the folders of runs that are not in use; what cannot be removed is left for the next time.
 fn sweep(parent: &Path) {
     let me = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        // Of the entry itself: a link that somebody put there is not followed.
+        // Of the entry itself: a link that was put there is not followed.
         if !named || !entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == me) {
             continue;
         }

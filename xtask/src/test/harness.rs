@@ -1,4 +1,4 @@
-//! Running a program of Rust's test harness, and reading what it prints.
+//! The execution of a test program, and the parser of its output.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ pub(super) fn run(command: &mut Command, folder: &Folder, limit: Duration) -> Re
     Ok(outcome)
 }
 
-/// How a test program came to its end.
+/// The end of a test program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Own,

@@ -1,6 +1,6 @@
-//! How one suite ended.
+//! The outcome of one suite.
 
-/// The counts, and what is to be said about them.
+/// The counts, with failures and notes.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) passed: u32,
@@ -8,19 +8,19 @@ pub(super) struct Outcome {
     /// The names of failed tests.
     pub(super) failures: Vec<String>,
     pub(super) skips: Vec<Skip>,
-    /// What failed that is no test, in words.
+    /// Messages about failures that are no tests.
     pub(super) errors: Vec<String>,
-    /// What the suite could not look at, in words.
+    /// Messages about parts that could not be checked.
     pub(super) notes: Vec<String>,
 }
 
 impl Outcome {
-    /// A check that went well counts as one test.
+    /// A passed check counts as one test.
     pub(super) fn check() -> Self {
         Self { passed: 1, ..Self::default() }
     }
 
-    /// A check that went well as far as it could look.
+    /// A passed check with parts that could not be checked.
     pub(super) fn check_with_note(note: Option<String>) -> Self {
         Self { notes: note.into_iter().collect(), ..Self::check() }
     }
@@ -31,14 +31,14 @@ impl Outcome {
         outcome
     }
 
-    /// Adds a failure that is no test's.
+    /// Adds a failure that is not that of a test.
     pub(super) fn fail(&mut self, error: String) {
         eprintln!("error: {error}");
         self.failed += 1;
         self.errors.push(error);
     }
 
-    /// Adds skipped tests, which to the harness have passed.
+    /// Adds skipped tests, which the harness reports as passed.
     pub(super) fn skip(&mut self, skips: Vec<Skip>) {
         self.passed = self.passed.saturating_sub(u32::try_from(skips.len()).unwrap_or(u32::MAX));
         self.skips.extend(skips);

@@ -1,4 +1,4 @@
-//! The summary that closes a run.
+//! The summary of a run.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl Report {
         self.rows.push((suite.to_owned(), took, outcome));
     }
 
-    /// Notes a suite that could not be run because of a failure that has its own row.
+    /// Records a suite that could not run because of a failure with a row of its own.
     pub(super) fn leave_out(&mut self, suite: &str) {
         self.left_out.push(suite.to_owned());
     }

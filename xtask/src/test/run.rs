@@ -1,4 +1,4 @@
-//! One run: its suites one after the other, and before the first that needs them the build and the testbed.
+//! One run: its suites in order, and the build and the testbed before the first suite that needs them.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::programs::Programs;
 use super::report::Report;
 use super::suite::{Kind, Suite};
 use super::supervisor::Supervisor;
-use crate::{deny, doc, layout, lint, testbed};
+use crate::{deny, doc, layout, lint, testbed, words};
 
-/// Something that several suites need, which is made once.
+/// A prerequisite of several suites, which is created once.
 enum Stage<T> {
     Ahead,
     Ready(T),
@@ -21,7 +21,7 @@ enum Stage<T> {
 }
 
 impl<T> Stage<T> {
-    /// Makes it if that was not tried before, as a row of its own.
+    /// Creates it, unless that was tried before, as a row of its own.
     fn reach(&mut self, name: &str, report: &mut Report, make: impl FnOnce() -> Result<T>) -> Option<&T> {
         if let Self::Ahead = self {
             let started = Instant::now();
@@ -39,10 +39,10 @@ impl<T> Stage<T> {
     }
 }
 
-/// A run as far as it has got.
+/// The state of a run.
 pub(super) struct Run<'a> {
     filter: Option<&'a str>,
-    /// How long one test may run.
+    /// The time limit of one test.
     limit: Duration,
     report: Report,
     programs: Stage<Programs>,
@@ -102,6 +102,7 @@ impl<'a> Run<'a> {
     fn execute(&self, suite: &Suite) -> Result<Outcome> {
         match &suite.kind {
             Kind::Fmt => lint::fmt().map(|()| Outcome::check()),
+            Kind::Words => words::check().map(|()| Outcome::check()),
             Kind::Clippy => lint::clippy().map(|()| Outcome::check()),
             Kind::Deny => deny::check().map(Outcome::check_with_note),
             Kind::Docs => doc::build(false).map(|()| Outcome::check()),
@@ -125,7 +126,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stops the testbed, prints the summary, and tells whether all went well.
+    /// Stops the testbed, prints the summary, and returns whether all passed.
     pub(super) fn finish(mut self) -> bool {
         let started = Instant::now();
         if let Stage::Ready(supervisor) = self.supervisor
@@ -133,7 +134,7 @@ impl<'a> Run<'a> {
         {
             self.report.add("testbed's end", started.elapsed(), Outcome::failed(&error));
         }
-        // Gone before the summary, which is the last that is said.
+        // Dropped before the summary, which is the last output.
         drop(self.folder);
         self.report.print(self.filter);
         self.report.passed()

@@ -1,4 +1,4 @@
-//! Which suites there are: checks of style, one suite per test program, and the doc tests.
+//! The suites: checks of style, one suite per test program, and the doc tests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::layout;
 
-/// One thing to run and to time.
+/// A suite, which is run and timed.
 #[derive(Debug)]
 pub(super) struct Suite {
     pub(super) name: String,
@@ -15,10 +15,11 @@ pub(super) struct Suite {
     pub(super) needs_testbed: bool,
 }
 
-/// What running it means.
+/// The kind of a suite.
 #[derive(Debug)]
 pub(super) enum Kind {
     Fmt,
+    Words,
     Clippy,
     Deny,
     Docs,
@@ -71,7 +72,7 @@ struct Dependency {
     name: String,
 }
 
-/// The package that talks to the testbed; whoever depends on it may need one.
+/// The package that talks to the testbed; crates that depend on it may need one.
 const TESTKIT: &str = "muster-testkit";
 
 /// All suites, cheap ones first.
@@ -82,6 +83,7 @@ pub(super) fn all() -> Result<Vec<Suite>> {
         .with_context(|| format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)))?;
     let mut suites = vec![
         Suite::check("fmt", Kind::Fmt),
+        Suite::check("words", Kind::Words),
         Suite::check("clippy", Kind::Clippy),
         Suite::check("docs", Kind::Docs),
         Suite::check("deny", Kind::Deny),

@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use super::folder::Folder;
 use crate::testbed::Inventory;
 
-/// The process that owns the real things. It ends when its standard input does, so also when we are killed.
+/// The testbed's process, which ends with its standard input, so also when xtask is killed.
 pub(crate) struct Supervisor {
     process: Child,
     testbed: PathBuf,
-    // Keeps the parts that it may yet start.
+    // Keeps the parts from being removed while the testbed may start them.
     _inventory: Inventory,
 }
 
@@ -34,7 +34,7 @@ impl Supervisor {
         let output = process.stdout.take().context("the testbed has no output")?;
         let mut lines = BufReader::new(output);
         let testbed = announced_folder(&mut lines)?;
-        // Whatever else it says is for the reader of this run.
+        // Its further output is shown.
         std::thread::spawn(move || {
             let mut rest = String::new();
             while lines.read_line(&mut rest).is_ok_and(|count| count > 0) {
@@ -45,12 +45,12 @@ impl Supervisor {
         Ok(Self { process, testbed, _inventory: inventory })
     }
 
-    /// The folder in which it answers.
+    /// The folder with its socket.
     pub(crate) fn testbed(&self) -> &Path {
         &self.testbed
     }
 
-    /// Ends it and sees that nothing is left of it.
+    /// Stops it, and checks that it left nothing.
     pub(crate) fn stop(self) -> Result<()> {
         let Self { mut process, testbed, _inventory } = self;
         drop(process.stdin.take());

@@ -42,7 +42,7 @@ struct Program {
     package: String,
 }
 
-/// What one go.mod pins.
+/// The pins of a go.mod.
 struct Module {
     name: String,
     folder: PathBuf,

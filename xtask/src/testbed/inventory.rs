@@ -1,4 +1,4 @@
-//! What the testbed has, and what it lacks with the reason.
+//! The inventory of the testbed: its parts, and missing ones with the reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,12 +27,12 @@ pub(crate) struct Inventory {
     /// The database server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) postgres: Option<Postgres>,
-    /// What cannot be had, and why.
+    /// The missing parts, with the reasons.
     pub(super) missing: BTreeMap<String, String>,
-    /// What a person is told of that.
+    /// The message for people.
     #[serde(skip)]
     lacks: Vec<Lack>,
-    /// Keeps its parts from being removed, by whoever inherits these too.
+    /// Locks that keep the parts from being removed, also in processes that inherit them.
     #[serde(skip)]
     pub(super) in_use: Vec<Lock>,
 }
@@ -43,11 +43,11 @@ pub(crate) struct Inventory {
 pub(crate) enum Postgres {
     /// The folder with `postgres` and `initdb`.
     BinDir(PathBuf),
-    /// A server that somebody else runs.
+    /// A server that runs already.
     Url(String),
 }
 
-/// Programs that lack for one reason.
+/// The parts that are missing for one reason.
 #[derive(Debug)]
 struct Lack {
     names: Vec<String>,
@@ -61,14 +61,14 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
-    /// Where a child that we start finds it.
+    /// The path of the inventory for child processes.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.memory.as_raw_fd()).into()
     }
 }
 
 impl Inventory {
-    /// Notes that these cannot be had. Tests are told the first line of the reason, people also the rest.
+    /// Records missing parts. Tests report the first line of the reason; the inventory shows all of it.
     pub(super) fn lack(&mut self, names: Vec<String>, error: &anyhow::Error) {
         let text = format!("{error:#}");
         let mut lines = text.lines().map(str::to_owned);
@@ -77,7 +77,7 @@ impl Inventory {
         self.lacks.push(Lack { names, why, log: lines.collect() });
     }
 
-    /// Whether anything cannot be had.
+    /// Whether any part is missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
     }
@@ -89,7 +89,7 @@ impl Inventory {
         Ok(Handed { memory })
     }
 
-    /// What a person reads.
+    /// The text for people.
     pub(crate) fn table(&self) -> String {
         let mut text = String::from("The testbed has:\n");
         let mut row = |name: &str, value: &str| {

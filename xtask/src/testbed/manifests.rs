@@ -1,4 +1,4 @@
-//! What operators bring for Kubernetes: their custom resources, and the webhooks that check them.
+//! The manifests of operators: custom resource definitions, and webhooks that check custom resources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn copy_file(source: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Notes what the part of the operator `name` has.
+/// Records the manifests of the operator `name`.
 pub(super) fn note(name: &str, part: &Path, inventory: &mut Inventory) {
     let there = |file: &str| Some(part.join(file)).filter(|path| path.exists());
     inventory.crds.extend(there(CUSTOM_RESOURCES.1).map(|path| (name.to_owned(), path)));

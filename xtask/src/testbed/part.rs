@@ -1,4 +1,4 @@
-//! One part of the testbed: a folder that is whole, or made again.
+//! One part of the testbed: a folder that is complete, or built again.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lock::Lock;
 
-/// The file that says that a part is whole. Whoever uses the part shares its lock.
+/// The file that marks a part as complete. Users of the part share its lock.
 const WHOLE: &str = "complete";
 
-/// A folder of the cache, named by what it is made from.
+/// A folder of the cache, named by the hash of its ingredients.
 pub(super) struct Part {
     testbed: PathBuf,
     name: String,
@@ -35,7 +35,7 @@ impl Part {
         self.testbed.join(format!("{}-{}", self.name, self.key))
     }
 
-    /// The log of what makes it.
+    /// The log of its build.
     pub(super) fn log(&self) -> PathBuf {
         self.testbed.join(format!("{}.log", self.name))
     }
@@ -59,7 +59,7 @@ impl Part {
         Lock::share(&whole)
     }
 
-    /// Removes what was made from other ingredients, unless somebody uses it.
+    /// Removes builds from other ingredients, unless they are in use.
     fn remove_others(&self) {
         let Ok(entries) = fs::read_dir(&self.testbed) else { return };
         for entry in entries.flatten().filter(|entry| entry.path() != self.folder()) {
@@ -69,11 +69,11 @@ impl Part {
                 continue;
             }
             let whole = entry.path().join(WHOLE);
-            // Who uses it took its lock in a `make`, of which there is one at a time: nobody takes it meanwhile.
+            // Users lock a part within `make`, which runs once at a time, so that it cannot become used meanwhile.
             if whole.exists() && !matches!(Lock::try_take(&whole), Ok(Some(_))) {
                 continue;
             }
-            // It is only in the way: the next run that makes something tries again.
+            // A leftover does no harm: the next build tries again.
             if remove(&entry.path()).is_ok() {
                 eprintln!("  removed {folder_name}, which was made from other pins");
             }
@@ -81,7 +81,7 @@ impl Part {
     }
 }
 
-/// Where builders put their temporary files, so that those of a killed one go with its part.
+/// The folder for temporary files of builds, removed with the part of a killed build.
 pub(super) fn scratch(folder: &Path) -> PathBuf {
     folder.join("tmp")
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_other_pins_goes_when_nobody_uses_it() {
+    fn a_part_of_other_pins_is_removed_unless_it_is_in_use() {
         let cache = tempfile::tempdir().unwrap();
         let namesake = cache.path().join("kwok-tools-0123456789ab");
         fs::create_dir(&namesake).unwrap();

@@ -37,7 +37,7 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
     Ok(())
 }
 
-/// Where pins are: of frameworks, and of what else tests use.
+/// The folders with pins: of frameworks, and of other packages for tests.
 const FOLDERS: [&str; 2] = ["crates/frameworks/pins", "testbed/python"];
 
 fn files() -> Result<Vec<PathBuf>> {

@@ -1,4 +1,4 @@
-//! From a pod's change to the change in Muster's answer, beside a plain watch of the same pod.
+//! The time from a change of a pod to its appearance in Muster's API, compared with a plain watch of the pod.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
 use muster_bench::bed::Bed;
 use muster_bench::client::Lines;
-use muster_bench::figures::{at_most, milliseconds, tell};
+use muster_bench::figures::{at_most, milliseconds, report};
 use muster_bench::server::Server;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -18,22 +18,22 @@ use tokio::task::JoinSet;
 use crate::objects::pod_name;
 use crate::watched::NAMESPACE;
 
-/// Changes that do not count.
+/// The number of changes before those that count.
 const WARM_UP: u32 = 10;
 
-/// How long one may take to be seen.
+/// The longest time for a change to be observed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// More than one change is never on its way.
+/// The capacity of channels; at most one change is pending.
 const ON_THE_WAY: usize = 16;
 
-/// What is seen of a change, and when.
+/// Observed values, with their times.
 type Sightings<T> = mpsc::Receiver<(T, Instant)>;
 
 pub(crate) async fn measure(bed: &Bed, server: &Server, cluster: &str, count: u32) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(bed.client(), NAMESPACE);
     let pod = pod_name(cluster, 1);
-    // They end with this.
+    // The watches are aborted when this is dropped.
     let mut watches = JoinSet::new();
     let mut plain = plain_watch(&mut watches, &pods, &pod).await?;
     let mut muster = muster_watch(&mut watches, server, cluster).await?;
@@ -48,17 +48,17 @@ pub(crate) async fn measure(bed: &Bed, server: &Server, cluster: &str, count: u3
         let at_plain = seen(&mut plain, &version, "a plain watch").await?;
         let at_muster = seen(&mut muster, &u64::from(ready), "Muster's watch").await?;
         if number >= WARM_UP {
-            // What is seen before the answer to the write is here took no time.
+            // An observation before the response to the write took no time.
             raw.push(at_plain.saturating_duration_since(answered));
             ours.push(at_muster.saturating_duration_since(answered));
             writes.push(answered - sent);
         }
     }
     println!("{count} changes of one pod among them, from the answer to the write until they are seen");
-    tell("the write itself, median", milliseconds(percentile(&mut writes, 50)));
-    tell("a plain watch, median", milliseconds(percentile(&mut raw, 50)));
-    tell("a plain watch, 99 of 100", milliseconds(percentile(&mut raw, 99)));
-    tell("Muster's watch, median", milliseconds(percentile(&mut ours, 50)));
+    report("the write itself, median", milliseconds(percentile(&mut writes, 50)));
+    report("a plain watch, median", milliseconds(percentile(&mut raw, 50)));
+    report("a plain watch, 99 of 100", milliseconds(percentile(&mut raw, 99)));
+    report("Muster's watch, median", milliseconds(percentile(&mut ours, 50)));
     let slowest = percentile(&mut ours, 99);
     at_most("Muster's watch, 99 of 100", slowest, Duration::from_millis(100), milliseconds);
     Ok(())
@@ -69,7 +69,7 @@ fn status(ready: bool) -> Value {
     json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}})
 }
 
-/// When something was seen.
+/// Waits until a value is observed, and returns the time.
 async fn seen<T: PartialEq>(sightings: &mut Sightings<T>, what: &T, by: &str) -> Result<Instant> {
     let sighting = async {
         while let Some((seen, at)) = sightings.recv().await {
@@ -86,7 +86,7 @@ async fn seen<T: PartialEq>(sightings: &mut Sightings<T>, what: &T, by: &str) ->
         .with_context(|| format!("{by} ended"))
 }
 
-/// Versions of a pod, as the API server tells of them.
+/// Versions of a pod, as the API server reports them.
 async fn plain_watch(
     watches: &mut JoinSet<Result<()>>,
     pods: &Api<Pod>,
@@ -109,7 +109,7 @@ async fn plain_watch(
     Ok(sightings)
 }
 
-/// How many workers of a cluster are ready, as Muster tells of it.
+/// The numbers of ready workers of a cluster, as Muster reports them.
 async fn muster_watch(
     watches: &mut JoinSet<Result<()>>,
     server: &Server,
@@ -132,7 +132,7 @@ async fn muster_watch(
     Ok(sightings)
 }
 
-/// The current set is told before any change.
+/// Skips the current objects, which come before any change.
 async fn until_complete(lines: &mut Lines) -> Result<()> {
     let complete = async {
         loop {

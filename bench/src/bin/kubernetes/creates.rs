@@ -1,4 +1,4 @@
-//! Clusters whose custom resource is accepted, through Muster and through a plain client, in turn.
+//! Creates of custom resources by Muster and by a plain client, in turn.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DynamicObject, PostParams, WatchParams};
 use muster_bench::bed::{Bed, CONNECTIONS};
 use muster_bench::client::Client;
-use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, tell};
+use muster_bench::figures::{at_least, at_most, median, milliseconds, ratio, report};
 use muster_bench::process::Meter;
 use muster_bench::server::{self, Server};
 use muster_testkit::Operator;
@@ -19,22 +19,22 @@ use tokio::task::JoinSet;
 
 use crate::objects;
 
-/// Where Muster makes its clusters, and where it does not look.
+/// The namespace of Muster's clusters, and one that Muster does not watch.
 const MADE: &str = "made";
 const BARE: &str = "bare";
 
-/// Where nobody but a plain watch looks.
+/// The namespace that only a plain watch observes.
 const FOLLOWED: &str = "followed";
 
-/// Turns that count, each with a round through Muster and one without, and one without it that a plain watch follows;
-/// one turn before them warms up. Many short ones, compared turn by turn: how fast this machine is changes within
-/// seconds, and less within a turn.
+/// The number of turns that count, after one for warm-up. Each turn has a round by Muster, one by a plain client, and one by
+/// a plain client beside a plain watch. Rounds are compared within a turn, because the speed of a machine changes within
+/// seconds.
 const TURNS: u32 = 20;
 
-/// The longest that the API server keeps a watch: longer than all this takes.
+/// The timeout of a watch: longer than the benchmark.
 const WATCH_SECONDS: u32 = 290;
 
-/// Nobody has anything to do who has used nothing for so long; should that never be, it goes on all the same.
+/// A program without processor time for this long is idle; the second value bounds the wait.
 const QUIET: Duration = Duration::from_millis(300);
 const LONGEST_BUSY: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
     let (mut turns, mut used) = (Vec::new(), Turn::default());
     for round in 0..=TURNS {
         let mut took = Turn::default();
-        // Whoever comes later finds what those before left: so each comes first in its turn.
+        // The order of the ways rotates, because earlier ones leave objects behind.
         let mut ways = [Way::Muster, Way::Bare, Way::Followed];
         let first = usize::try_from(round)? % ways.len();
         ways.rotate_left(first);
@@ -72,7 +72,7 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
                 Way::Followed => without(&followed, &pattern, round, each).await?,
             };
             let by_api = of_api.used()?;
-            // What Muster does behind its answers is its own too.
+            // The work of Muster after its responses counts, too.
             let by_muster = of_muster.used_until_quiet(QUIET, LONGEST_BUSY).await?;
             of_api.used_until_quiet(QUIET, LONGEST_BUSY).await?;
             if round > 0 {
@@ -84,28 +84,28 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
             turns.push(took);
         }
     }
-    report(each * u32::try_from(CONNECTIONS)?, &used, &turns);
+    summarize(each * u32::try_from(CONNECTIONS)?, &used, &turns);
     Ok(())
 }
 
-/// How clusters are made.
+/// The way in which clusters are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Through Muster.
     Muster,
     /// By a plain client.
     Bare,
-    /// By a plain client, with a plain watch of what it makes.
+    /// By a plain client, beside a plain watch of its objects.
     Followed,
 }
 
-/// How long the rounds of a turn took, or the processor time of the API server in all of them.
+/// The durations of the rounds of a turn, or the processor times of the API server.
 #[derive(Debug, Clone, Copy, Default)]
 struct Turn {
     muster: Duration,
     bare: Duration,
     followed: Duration,
-    /// Muster's own processor time.
+    /// The processor time of Muster.
     by_muster: Duration,
 }
 
@@ -119,30 +119,30 @@ impl Turn {
     }
 }
 
-fn report(batch: u32, used: &Turn, turns: &[Turn]) {
+fn summarize(batch: u32, used: &Turn, turns: &[Turn]) {
     let made = batch * TURNS;
     println!(
         "{made} clusters until their custom resource is accepted, {CONNECTIONS} connections, {TURNS} turns of {batch}"
     );
-    tell("processor time of the API server for each", milliseconds(used.muster / made));
-    tell("  without Muster", milliseconds(used.bare / made));
-    tell("  without Muster, followed by a watch", milliseconds(used.followed / made));
-    tell("processor time of Muster for each", milliseconds(used.by_muster / made));
+    report("processor time of the API server for each", milliseconds(used.muster / made));
+    report("  without Muster", milliseconds(used.bare / made));
+    report("  without Muster, followed by a watch", milliseconds(used.followed / made));
+    report("processor time of Muster for each", milliseconds(used.by_muster / made));
     at_most("  ratio", ratio(used.by_muster, used.muster), 0.5, |ratio| format!("{ratio:.2}"));
     let rate = |way: fn(&Turn) -> Duration| {
         format!("{:.0}", f64::from(batch) / median(turns.iter().map(way).collect()).as_secs_f64())
     };
-    tell("a second, without Muster", rate(|turn| turn.bare));
-    tell("a second, without Muster, followed by a watch", rate(|turn| turn.followed));
-    tell("a second, through Muster", rate(|turn| turn.muster));
+    report("a second, without Muster", rate(|turn| turn.bare));
+    report("a second, without Muster, followed by a watch", rate(|turn| turn.followed));
+    report("a second, through Muster", rate(|turn| turn.muster));
     let (ours, watch) = (Spread::of(turns, |turn| turn.muster), Spread::of(turns, |turn| turn.followed));
     at_least("  ratio, median of the turns", ours.median, 0.8, |ratio| format!("{ratio:.2}"));
-    tell("  half of the turns are between", ours.half());
-    tell("  the same of a plain client with a watch", format!("{:.2}", watch.median));
-    tell("  half of the turns are between", watch.half());
+    report("  half of the turns are between", ours.half());
+    report("  the same of a plain client with a watch", format!("{:.2}", watch.median));
+    report("  half of the turns are between", watch.half());
 }
 
-/// How the rate of one way compares to a plain client's, turn by turn.
+/// The ratios of the rate of one way to that of a plain client, turn by turn.
 struct Spread {
     lower: f64,
     median: f64,
@@ -163,7 +163,7 @@ impl Spread {
     }
 }
 
-/// Watches these objects, and makes nothing of what it hears, until it is dropped.
+/// Watches these objects and discards the events, until it is dropped.
 async fn follow(api: &Api<DynamicObject>) -> Result<JoinSet<()>> {
     let mut events = api.watch(&WatchParams::default().timeout(WATCH_SECONDS), "0").await?.boxed();
     let mut follows = JoinSet::new();
@@ -199,7 +199,7 @@ async fn create(client: &mut Client, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same objects by a plain client.
+/// Creates the same objects by a plain client.
 async fn without(
     api: &Api<DynamicObject>,
     pattern: &DynamicObject,

@@ -1,4 +1,4 @@
-//! Lists of clusters from Muster, beside what one would ask the API server for.
+//! Lists of clusters from Muster, compared with the lists of objects from the API server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::PostParams;
 use muster_bench::bed::{self, Bed};
 use muster_bench::client::Client;
-use muster_bench::figures::{median, milliseconds, ratio, tell};
+use muster_bench::figures::{median, milliseconds, ratio, report};
 use muster_bench::server::{self, Server};
 use muster_testkit::Operator;
 use serde_json::Value;
@@ -19,21 +19,21 @@ use crate::objects;
 
 const NAMESPACE: &str = "listed";
 
-/// Of each cluster.
+/// The number of workers of each cluster.
 const PODS: u32 = 2;
 const EVENTS: u32 = 2;
 
-/// Lists of each kind, in turn; a few before them warm up.
+/// The number of lists of each kind, in turn, after a few for warm-up.
 const ROUNDS: usize = 31;
 const WARM_UP: usize = 3;
 
 pub(crate) async fn measure(muster: &Path, clusters: u32) -> Result<()> {
     let bed = Bed::start(false, Operator::KubeRay).await?;
     bed.add_namespace(NAMESPACE).await?;
-    bed::each(clusters, |number| make(&bed, number)).await?;
+    bed::run_each(clusters, |number| make(&bed, number)).await?;
     let folder = server::folder()?;
     let server = Server::start_over(muster, folder.path(), bed.kubeconfig(), NAMESPACE).await?;
-    bed::written(folder.path(), clusters, clusters * PODS).await?;
+    bed::wait_for_rows(folder.path(), clusters, clusters * PODS).await?;
 
     let mut client = server.connect().await?;
     let (mut raw, mut page, mut all) = (Vec::new(), Vec::new(), Vec::new());
@@ -49,11 +49,11 @@ pub(crate) async fn measure(muster: &Path, clusters: u32) -> Result<()> {
     }
     println!("{clusters} clusters with {PODS} pods and {EVENTS} events each, {ROUNDS} rounds in turn");
     let (raw, page, all) = (median(raw), median(page), median(all));
-    tell("one LIST each of RayClusters, pods, events", milliseconds(raw));
-    tell("the first 100 from Muster", milliseconds(page));
-    tell("  ratio", format!("{:.3}", ratio(page, raw)));
-    tell("all from Muster", milliseconds(all));
-    tell("  ratio", format!("{:.3}", ratio(all, raw)));
+    report("one LIST each of RayClusters, pods, events", milliseconds(raw));
+    report("the first 100 from Muster", milliseconds(page));
+    report("  ratio", format!("{:.3}", ratio(page, raw)));
+    report("all from Muster", milliseconds(all));
+    report("  ratio", format!("{:.3}", ratio(all, raw)));
     Ok(())
 }
 
@@ -73,7 +73,7 @@ async fn make(bed: &Bed, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Reads all three to their ends, and no further.
+/// Reads all three lists, without parsing them.
 async fn from_api_server(client: &kube::Client, clusters: u32) -> Result<Duration> {
     let core = format!("/api/v1/namespaces/{NAMESPACE}");
     let lists = [
@@ -87,13 +87,13 @@ async fn from_api_server(client: &kube::Client, clusters: u32) -> Result<Duratio
         let text = client.request_text(Request::get(&path).body(Vec::new())?).await?;
         took += started.elapsed();
         let found = text.matches("\"resourceVersion\"").count();
-        // The list has one of its own.
+        // The list itself has one.
         ensure!(found > usize::try_from(count)?, "{found} objects are on {path}");
     }
     Ok(took)
 }
 
-/// Reads a list, or as much of it as one page holds.
+/// Reads one page of the list.
 async fn from_muster(client: &mut Client, size: u32, expected: u32) -> Result<Duration> {
     let path = format!("/apis/v1alpha2/namespaces/{NAMESPACE}/clusters?page_size={size}");
     let started = Instant::now();

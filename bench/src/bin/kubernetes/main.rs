@@ -17,7 +17,7 @@ use muster_bench::{machine, run};
 /// Muster over Kubernetes, beside a plain client of the same API server
 #[derive(Debug, Parser)]
 struct Args {
-    /// The server to measure, instead of this tree's
+    /// The server to measure instead of that of this tree
     #[arg(long, value_name = "FILE")]
     muster: Option<PathBuf>,
     /// Clusters that are created through Muster, and as many without it
@@ -32,44 +32,44 @@ struct Args {
     /// Changes of one of these pods
     #[arg(long, value_name = "N", default_value_t = 250)]
     changes: u32,
-    /// A tenth of everything, to try it
+    /// Run a tenth of everything, for a quick try
     #[arg(long)]
     quick: bool,
     /// Only this part; may be given several times
     #[arg(long, value_name = "PART")]
-    only: Vec<Part>,
+    only: Vec<KubernetesPart>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum KubernetesPart {
     /// Creating clusters
     Creates,
     /// Lists
     Lists,
-    /// Memory and idle time over many pods, and how soon a change shows
+    /// Memory and idle time with many pods, and the delay of changes
     Watched,
 }
 
-/// More than a busy machine needs.
+/// A time limit that a busy machine does not reach.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// By what `--quick` divides.
+/// The divisor of `--quick`.
 const QUICK: u32 = 10;
 
 fn main() -> Result<()> {
     let Args { muster, creates, clusters, pods, changes, quick, only } = Args::parse();
     let muster = server::program(muster)?;
-    machine::tell()?;
+    machine::report()?;
     let some = |count: u32| if quick { count.div_ceil(QUICK) } else { count };
-    let wanted = |part: Part| only.is_empty() || only.contains(&part);
+    let wanted = |part: KubernetesPart| only.is_empty() || only.contains(&part);
     run::run(LIMIT, async {
-        if wanted(Part::Creates) {
+        if wanted(KubernetesPart::Creates) {
             creates::measure(&muster, some(creates)).await?;
         }
-        if wanted(Part::Lists) {
+        if wanted(KubernetesPart::Lists) {
             lists::measure(&muster, some(clusters)).await?;
         }
-        if wanted(Part::Watched) {
+        if wanted(KubernetesPart::Watched) {
             watched::measure(&muster, some(pods), some(changes)).await?;
         }
         Ok(())

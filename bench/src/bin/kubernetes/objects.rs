@@ -1,11 +1,11 @@
-//! Objects as their users and operators make them.
+//! Objects as users and operators write them.
 
 use anyhow::Result;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// The group of workers of every cluster here.
+/// The name of the worker group of every cluster.
 pub(crate) const GROUP: &str = "workers";
 
 const IMAGE: &str = "rayproject/ray:2.46.0";
@@ -15,7 +15,7 @@ pub(crate) fn ray_clusters(client: Client, namespace: &str) -> Api<DynamicObject
     Api::namespaced_with(client, namespace, &kind)
 }
 
-/// A cluster as somebody without Muster would write it.
+/// A cluster as a user without Muster would write it.
 fn ray_cluster(name: &str, workers: u32) -> Value {
     let template = |name: &str| json!({"spec": {"containers": [container(name)]}});
     json!({
@@ -40,7 +40,7 @@ fn ray_cluster(name: &str, workers: u32) -> Value {
     })
 }
 
-/// Makes a cluster, and has it look as if its operator had taken note of it.
+/// Creates a cluster, with a status as if its operator had processed it.
 pub(crate) async fn make(api: &Api<DynamicObject>, name: &str, workers: u32) -> Result<DynamicObject> {
     let cluster = serde_json::from_value(ray_cluster(name, workers))?;
     api.create(&PostParams::default(), &cluster).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn make(api: &Api<DynamicObject>, name: &str, workers: u32) -> 
     Ok(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?)
 }
 
-/// What another writes who wants the same object under another name.
+/// The manifest of the same object under another name.
 pub(crate) fn again(object: &DynamicObject, name: &str) -> Value {
     let (labels, annotations) = (&object.metadata.labels, &object.metadata.annotations);
     json!({
@@ -59,7 +59,7 @@ pub(crate) fn again(object: &DynamicObject, name: &str) -> Value {
     })
 }
 
-/// A member of a cluster: its head if it is the first. Nobody schedules it, so that nothing happens to it unasked.
+/// A pod of a cluster; the first is its head. It is not scheduled, so that no controller changes it.
 pub(crate) fn pod(cluster: &str, index: u32, filler: usize) -> Value {
     let (role, group) = if index == 0 { ("head", "headgroup") } else { ("worker", GROUP) };
     json!({
@@ -90,7 +90,7 @@ fn container(name: &str) -> Value {
     json!({"name": name, "image": IMAGE, "resources": {"requests": resources, "limits": resources}})
 }
 
-/// What an operator tells of a cluster.
+/// An operator's event about a cluster.
 pub(crate) fn event(namespace: &str, cluster: &str, uid: &str, number: u32) -> Value {
     json!({
         "metadata": {"name": format!("{cluster}.{number}"), "namespace": namespace},

@@ -326,7 +326,7 @@ mod tests {
     fn wrong_names_passwords_and_projects_are_refused() {
         let accounts = accounts(at_noon);
         assert!(accounts.log_in("demo", "wrong", None).is_none());
-        assert!(accounts.log_in("nobody", "secret", None).is_none());
+        assert!(accounts.log_in("stranger", "secret", None).is_none());
         assert!(accounts.log_in("demo", "secret", Some("other")).is_none());
         assert!(accounts.log_in("demo", "secret", None).is_some());
     }

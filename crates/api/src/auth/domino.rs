@@ -40,7 +40,8 @@ impl Caller<'_> {
         let text =
             |name: &str| Some(self.headers.get(name)?.to_str().ok()?.trim()).filter(|text| !text.is_empty());
         if self.headers.get(API_KEY).is_some_and(|key| !key.is_empty()) {
-            return text(API_KEY).map(|key| DominoCredentials::ApiKey(key.to_owned()));
+            let key = text(API_KEY).filter(|key| !key.starts_with(PREFIX));
+            return key.map(|key| DominoCredentials::ApiKey(key.to_owned()));
         }
         let value = text(header::AUTHORIZATION.as_str())?;
         let is_ours = self.token().is_some_and(|token| token.starts_with(PREFIX));

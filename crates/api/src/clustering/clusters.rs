@@ -39,7 +39,7 @@ const FORCE: Version = Version(8);
 impl Call {
     /// A cluster on the wire.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
-        let with = self.service().belongings(std::slice::from_ref(cluster)).await?;
+        let with = self.service().related_rows(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
     }
 }
@@ -58,14 +58,14 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let unobserved = call.service().unobserved();
     let clusters = call.list(wanted).await?.into_iter().map(|cluster| unobserved.explain(cluster));
     let clusters: Vec<Cluster> = clusters.collect();
-    let with = call.service().belongings(&clusters).await?;
+    let with = call.service().related_rows(&clusters).await?;
     let shown = clusters.iter().map(|cluster| show::cluster(cluster, &with));
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     let cluster = call.service().unobserved().explain(call.cluster(call.path(0)).await?);
-    let with = call.service().belongings(std::slice::from_ref(&cluster)).await?;
+    let with = call.service().related_rows(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 

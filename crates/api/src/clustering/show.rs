@@ -8,7 +8,7 @@ use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_core::time::Timestamp;
-use muster_service::{Belongings, Edges};
+use muster_service::{Edges, RelatedRows};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -71,7 +71,7 @@ pub(super) struct ShownCluster<'c> {
 }
 
 /// A cluster with its workers, policies and the name of its profile.
-pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c Belongings) -> ShownCluster<'c> {
+pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c RelatedRows) -> ShownCluster<'c> {
     ShownCluster {
         config: &cluster.config,
         created_at: cluster.created_at.map(time),

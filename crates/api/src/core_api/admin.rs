@@ -33,6 +33,7 @@ impl AdminService for CoreApi {
         let principal = access(&request)?.principal().clone();
         Ok(Response::new(WhoAmIResponse {
             roles: principal.roles.iter().map(|role| role.as_str().to_owned()).collect(),
+            namespace: self.service.namespace_of(&principal.project).unwrap_or_default().to_owned(),
             scheme: principal.scheme,
             id: principal.id,
             name: principal.name,

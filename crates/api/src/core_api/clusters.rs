@@ -11,7 +11,7 @@ use muster_proto::v1alpha2::{
     GetEnvironmentResponse, GetLogsRequest, ListActionsResponse, ListAllClustersRequest,
     ListAllClustersResponse, ListClusterActionsRequest, ListClustersRequest, ListClustersResponse,
     ListEventsRequest, ListEventsResponse, ListNodesRequest, ListNodesResponse, LogChunk, RestartHeadRequest,
-    ScaleClusterRequest, UpdateClusterRequest, WatchClustersRequest, WatchClustersResponse,
+    ScaleClusterRequest, UpdateClusterRequest, UpdatePreview, WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt::Empty;
 use muster_service::lists::{
@@ -24,12 +24,41 @@ use tonic::{Request, Response, Status, async_trait};
 use super::find::{named, optional, optional_id, optional_variant, variant};
 use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, page_request};
-use super::{CoreApi, access, convert, create, update};
+use super::{CoreApi, access, convert, create, machines, update};
+use crate::access::Access;
 use crate::error::ApiError;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
+    /// The cluster that a request asks for, in full; with its app, and whether it ends with that. Stores nothing.
+    async fn requested(
+        &self,
+        access: &Access,
+        request: CreateClusterRequest,
+    ) -> Result<(create::New, String, bool), ApiError> {
+        let mut given = request.cluster.unwrap_or_default();
+        let namespace = create::namespace(&request.namespace, &given.namespace)?;
+        self.service.authorize_namespace(access, &namespace)?;
+        self.configure(&namespace, &request.stored_config, request.config, &mut given).await?;
+        let (app, ephemeral) = (given.app.clone(), given.ephemeral);
+        Ok((self.resolved_cluster(access, namespace, given).await?, app, ephemeral))
+    }
+
+    /// A new cluster with the shapes, machines and templates that the request names; stores nothing.
+    pub(super) async fn resolved_cluster(
+        &self,
+        access: &Access,
+        namespace: String,
+        mut given: Cluster,
+    ) -> Result<create::New, ApiError> {
+        self.resolve_shapes(&namespace, &mut given).await?;
+        machines::check_provider(&given, &given.provider)?;
+        self.resolve_machines(&namespace, &mut given)?;
+        self.resolve_templates(&namespace, &mut given).await?;
+        self.new_cluster(access.principal(), namespace, given)
+    }
+
     async fn page_of_clusters(
         &self,
         query: &Authorized<ClusterQuery>,
@@ -66,16 +95,15 @@ impl ClusterService for CoreApi {
     async fn create_cluster(&self, request: Request<CreateClusterRequest>) -> GrpcResult<Cluster> {
         let (request, mutation) = mutation!(request, "CreateCluster");
         let Mutation { access, caller, .. } = &mutation;
+        if request.validate_only {
+            let (create::New { cluster, profile }, _, _) = Box::pin(self.requested(access, request)).await?;
+            let valid = Box::pin(self.service.validate_cluster(caller, cluster, Recipe::New(profile)));
+            return Ok(Response::new(convert::cluster(valid.await.map_err(ApiError::from)?)));
+        }
         let create = Box::pin(async {
-            let mut given = request.cluster.unwrap_or_default();
-            let namespace = create::namespace(&request.namespace, &given.namespace)?;
-            self.service.authorize_namespace(access, &namespace)?;
-            self.configure(&namespace, &request.stored_config, request.config, &mut given).await?;
-            self.resolve_shapes(&namespace, &mut given).await?;
-            self.resolve_templates(&namespace, &mut given).await?;
-            let (app, ephemeral) = (given.app.clone(), given.ephemeral);
-            let create::New { cluster, profile } = self.new_cluster(access.principal(), namespace, given)?;
             let across_rollouts = request.across_rollouts;
+            let (new, app, ephemeral) = self.requested(access, request).await?;
+            let create::New { cluster, profile } = new;
             let app =
                 self.service.app_of_new_cluster(access, &cluster, &app, ephemeral, across_rollouts).await?;
             let recipe = Recipe::New(profile);
@@ -152,12 +180,31 @@ impl ClusterService for CoreApi {
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&cluster.namespace, &mut given).await?;
             let mask = request.update_mask.unwrap_or_default();
+            let restart = update::restart(&request.restart)?;
             let present = self.service.after_waiting(&cluster).await?;
-            let update = update::update(&present, &given, &mask, self.service.max_nodes())?;
+            let update = update::update(&present, &given, &mask, restart, self.service.max_nodes())?;
             let change = Change::UpdateCluster(Box::new(update));
             Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });
         changed(self.service.mutate(&mutation, update).await)
+    }
+
+    async fn preview_update(&self, request: Request<UpdateClusterRequest>) -> GrpcResult<UpdatePreview> {
+        let access = access(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&access, &named!(request)).await?;
+        let mut given = request.cluster.unwrap_or_default();
+        self.resolve_shapes(&cluster.namespace, &mut given).await?;
+        let mask = request.update_mask.unwrap_or_default();
+        let restart = update::restart(&request.restart)?;
+        let present = self.service.after_waiting(&cluster).await.map_err(ApiError::from)?;
+        let update = update::update(&present, &given, &mask, restart, self.service.max_nodes())?;
+        let preview = self.service.preview_update(&present, update).await.map_err(ApiError::from)?;
+        Ok(Response::new(UpdatePreview {
+            replaced_nodes: preview.replaced,
+            replaces_head: preview.replaces_head,
+            outdated_nodes: preview.outdated,
+        }))
     }
 
     async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> GrpcResult<Cluster> {
@@ -257,7 +304,7 @@ impl ClusterService for CoreApi {
     async fn get_logs(&self, request: Request<GetLogsRequest>) -> GrpcResult<Self::GetLogsStream> {
         let access = access(&request)?;
         let request = request.into_inner();
-        let cluster = self.find(&access, &named!(request)).await?;
+        let cluster = self.find_past(&access, &named!(request)).await?;
         let open = self.streams.open(access.principal())?;
         Ok(Response::new(open.count(self.log_chunks(&cluster, &request).await?)))
     }

@@ -55,7 +55,10 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     let lifetime_ends_at = cluster.lifetime_ends_at().filter(|_| there).map(moment);
     let (app, ephemeral) =
         (cluster.ephemeral.as_ref().map(|mark| mark.app.clone()), cluster.ephemeral.is_some());
+    let versions = cluster.software_versions(&given.version);
     wire::Cluster {
+        python_version: versions.python,
+        framework_version: versions.framework,
         app: app.unwrap_or_default(),
         ephemeral,
         cluster_spec: Some(wire::ClusterSpec {
@@ -76,6 +79,7 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
         state: cluster.status.as_str().to_owned(),
         status_reason: cluster.status_reason,
         endpoints: cluster.observed.endpoints,
+        outdated_nodes: cluster.observed.outdated,
         owner: Some(wire::Owner {
             scheme: cluster.owner.scheme,
             id: cluster.owner.id,
@@ -151,6 +155,7 @@ pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
 
 pub(super) fn node(node: Node) -> wire::Node {
     wire::Node {
+        outdated: node.is_outdated(),
         id: node.id.to_string(),
         name: node.name,
         cluster_id: node.cluster_id.map(|id| id.to_string()).unwrap_or_default(),

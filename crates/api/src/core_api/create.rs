@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::convert::{CLUSTER_SPEC, GROUP_SPEC};
 use super::find::{optional, optional_variant};
-use super::{CoreApi, limits, recipe, shapes, sizes};
+use super::{CoreApi, limits, machines, recipe, shapes, sizes};
 use crate::error::ApiError;
 
 /// The longest cluster name: Kubernetes operators append to it.
@@ -102,7 +102,7 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "{what} '{given}' is not possible: small letters, digits and hyphens, a letter first, no hyphen last, at most \
+        "{what} '{given}' is not possible: lowercase letters, digits and hyphens, a letter first, no hyphen last, at most \
          {longest} characters"
     )))
 }
@@ -125,17 +125,16 @@ impl CoreApi {
         recipe::check_variables(&given.envs)?;
         if let Some(head) = given.cluster_spec.as_ref().and_then(|spec| spec.head_group_spec.as_ref()) {
             recipe::check_node(&head.image, &head.environment)?;
-            let named = [&head.machine_group, &head.machine_type];
-            recipe::check_named("head_group_spec", named)?;
         }
         check_marks("annotation", &given.annotations)?;
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         recipe::check_image_templates(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
+        machines::check_guests(&given, framework, &instance)?;
         let project = self.service.project_of(&namespace)?.to_owned();
         let mut properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
-        self.service.resolve_names(&kind, &mut properties)?;
+        self.service.resolve_names(&kind, &namespace, &mut properties)?;
         let properties = recipe::properties(&given, properties, framework)?;
         self.service.check_recipe_namespace(principal, &properties)?;
         let groups = groups(given.cluster_spec.as_ref())?;
@@ -227,8 +226,6 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     let name = &given.group_name;
     label("group_name", name, LONGEST_LABEL)?;
     recipe::check_node(&given.image, &given.environment)?;
-    let named = [&given.machine_group, &given.machine_type];
-    recipe::check_named(&format!("group '{name}'"), named)?;
     let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
     let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of group '{name}': {why}")))?;
@@ -267,6 +264,7 @@ fn without_rows(given: wire::Cluster) -> wire::Cluster {
             .filter(|spec| *spec != wire::ClusterSpec::default()),
         envs: given.envs,
         envs_from: given.envs_from,
+        working_dir: given.working_dir,
         profile_properties: given.profile_properties,
         ..wire::Cluster::default()
     }

@@ -9,7 +9,9 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::v1alpha2::framework_service_server::FrameworkService;
 use muster_proto::v1alpha2::{
     InstallFrameworkRequest, InstallFrameworkResponse, ListFrameworksRequest, ListFrameworksResponse,
+    RemoveFrameworkRequest, UpgradeFrameworkRequest,
 };
+use muster_proto::wkt::Empty;
 use muster_service::ports::frameworks::{
     FrameworkEnvironment, Frameworks, InstallProgress, Installation, MissingFramework,
 };
@@ -45,11 +47,55 @@ impl FrameworkService for CoreApi {
         request: Request<InstallFrameworkRequest>,
     ) -> GrpcResult<Self::InstallFrameworkStream> {
         let access = access(&request)?;
-        let (framework, installation) = self.installation(&access, &request.get_ref().name)?;
+        let InstallFrameworkRequest { name, packages } = request.into_inner();
+        let (port, framework) = self.changeable(&access, &name)?;
+        let installation = port.install(framework, packages).map_err(not_installable)?;
         tracing::info!(%framework, by = %access.principal().name, "asked to install");
-        let messages = installation.map(move |messages| installation_message(framework, messages)).boxed();
-        Ok(Response::new(self.until_closed(messages)))
+        Ok(Response::new(self.messages(framework, installation)))
     }
+
+    type UpgradeFrameworkStream = BoxStream<'static, Result<InstallFrameworkResponse, Status>>;
+
+    async fn upgrade_framework(
+        &self,
+        request: Request<UpgradeFrameworkRequest>,
+    ) -> GrpcResult<Self::UpgradeFrameworkStream> {
+        let access = access(&request)?;
+        let (port, framework) = self.changeable(&access, &request.get_ref().name)?;
+        let users = self.service.clusters_in_installed(port.as_ref(), framework).await;
+        let is_used = !users.map_err(ApiError::from)?.is_empty();
+        let upgrade = port.upgrade(framework, is_used).map_err(not_installable)?;
+        tracing::info!(%framework, by = %access.principal().name, "asked to upgrade");
+        Ok(Response::new(self.messages(framework, upgrade)))
+    }
+
+    async fn remove_framework(&self, request: Request<RemoveFrameworkRequest>) -> GrpcResult<Empty> {
+        let access = access(&request)?;
+        let (port, framework) = self.changeable(&access, &request.get_ref().name)?;
+        let users = self.service.clusters_in_installed(port.as_ref(), framework).await;
+        let users = users.map_err(ApiError::from)?;
+        if !users.is_empty() {
+            let message = format!(
+                "{framework} is used by {}: delete these clusters first, and then remove it",
+                users.join(", ")
+            );
+            return Err(ApiError::impossible(message).code("FrameworkInUse").into());
+        }
+        tracing::info!(%framework, by = %access.principal().name, "asked to remove");
+        match port.remove(framework).await {
+            Ok(true) => Ok(Response::new(Empty {})),
+            Ok(false) => {
+                let message =
+                    format!("{framework} was not installed by Muster, so there is nothing to remove");
+                Err(ApiError::not_found(message).code("FrameworkNotInstalled").into())
+            }
+            Err(why) => Err(ApiError::impossible(why).code("RemoveFailed").into()),
+        }
+    }
+}
+
+fn not_installable(why: String) -> ApiError {
+    ApiError::impossible(why).code("FrameworkNotInstallable")
 }
 
 impl CoreApi {
@@ -61,7 +107,8 @@ impl CoreApi {
         })
     }
 
-    fn installation(&self, access: &Access, name: &str) -> Result<(Framework, Installation), ApiError> {
+    /// The port, and the framework of this name, if the caller may change what is installed.
+    fn changeable(&self, access: &Access, name: &str) -> Result<(&Arc<dyn Frameworks>, Framework), ApiError> {
         if !self.service.may_run_as_server(access.principal()) {
             let message =
                 "what is installed runs as the server's own user: only admins may install here; ask one";
@@ -71,10 +118,17 @@ impl CoreApi {
         let framework: Framework = name
             .parse()
             .map_err(|unknown| ApiError::invalid(format!("{unknown}")).code("UnknownFramework"))?;
-        let installation = port
-            .install(framework)
-            .map_err(|why| ApiError::impossible(why).code("FrameworkNotInstallable"))?;
-        Ok((framework, installation))
+        Ok((port, framework))
+    }
+
+    /// The messages of an installation, until the server stops.
+    fn messages(
+        &self,
+        framework: Framework,
+        installation: Installation,
+    ) -> BoxStream<'static, Result<InstallFrameworkResponse, Status>> {
+        let messages = installation.map(move |messages| installation_message(framework, messages)).boxed();
+        self.until_closed(messages)
     }
 
     /// Ends the stream, and with it the installation, with an error once the server stops.
@@ -103,6 +157,7 @@ fn usable(framework: Framework, found: FrameworkEnvironment) -> wire::Framework 
         version: found.version,
         interpreter: found.interpreter,
         source: found.source.to_owned(),
+        packages: found.packages,
         ..wire::Framework::default()
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn properties(
         GivenRecipe { env: given.envs.clone(), head: head.map(of_head).transpose()?.unwrap_or_default() };
     let mut recipe = own.over(&below, below.clone());
     recipe.version = optional(&given.version).or(recipe.version);
+    recipe.working_dir = optional(&given.working_dir).or(recipe.working_dir);
     if let Some(head) = head {
         recipe.head.pod = pods::of_head(head)?.or(recipe.head.pod);
     }
@@ -208,18 +209,6 @@ fn image_or_template(
         )));
     }
     Ok((optional(image), optional(template)))
-}
-
-/// Refuses machine groups and types, which do not exist here: nodes would silently be created without them.
-pub(super) fn check_named(whose: &str, named: [&String; 2]) -> Result<(), ApiError> {
-    const FIELDS: [&str; 2] = ["machine_group", "machine_type"];
-    match FIELDS.into_iter().zip(named).find(|(_, name)| !name.is_empty()) {
-        Some((field, name)) => Err(ApiError::invalid(format!(
-            "{field} '{name}' of {whose} is not there: this server does not have any yet; give a shape (cpu, memory, \
-             gpu) instead"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// Refuses another compute template of nodes that exist: their amounts are changed by a shape.

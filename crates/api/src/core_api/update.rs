@@ -4,7 +4,7 @@ mod groups;
 mod mask;
 mod recipe;
 
-use muster_core::change::{Change, ClusterUpdate, ResizeGroup};
+use muster_core::change::{Change, ClusterUpdate, ResizeGroup, RestartScope};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::limits::LimitsChange;
 use muster_core::resize::Resize;
@@ -30,10 +30,11 @@ pub(super) fn update(
     cluster: &Cluster,
     given: &wire::Cluster,
     mask: &FieldMask,
+    restart: Option<RestartScope>,
     max_nodes: u32,
 ) -> Result<ClusterUpdate, ApiError> {
     let mask = &spelled_out(given, mask)?;
-    if mask.paths.is_empty() {
+    if mask.paths.is_empty() && restart != Some(RestartScope::Workers) {
         return Err(ApiError::invalid(format!(
             "nothing to update: name at least one of {} in update_mask",
             updatable()
@@ -69,7 +70,19 @@ pub(super) fn update(
         head: names(recipe::HEAD).then(|| recipe::head_change(cluster, given, mask)).transpose()?,
         env: recipe::env_change(cluster, given, mask)?,
         limits: Some(limits).filter(|limits| *limits != LimitsChange::default()),
+        restart,
         ..ClusterUpdate::default()
+    })
+}
+
+/// Which running nodes a request wants replaced.
+pub(super) fn restart(given: &str) -> Result<Option<RestartScope>, ApiError> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    given.parse().map(Some).map_err(|_| {
+        let known: Vec<&str> = RestartScope::ALL.iter().map(|scope| scope.as_str()).collect();
+        ApiError::invalid(format!("restart is '{given}': use one of {}, or leave it out", known.join(", ")))
     })
 }
 
@@ -156,7 +169,7 @@ mod tests {
 
     fn updated(cluster: &Cluster, given: &wire::Cluster, path: &str) -> Result<ClusterUpdate, ApiError> {
         let mask = FieldMask { paths: vec![path.to_owned()] };
-        update(cluster, given, &mask, 1000)
+        update(cluster, given, &mask, None, 1000)
     }
 
     fn of_group(group: wire::WorkerGroupSpec) -> wire::Cluster {
@@ -213,7 +226,7 @@ mod tests {
         let paths = |map: &str| (0..50_000).map(|key| format!("{map}.{key}")).collect::<Vec<_>>();
         let mask = FieldMask { paths: [paths("labels"), paths("annotations")].concat() };
         let given = wire::Cluster { labels: variable("7", "x"), ..wire::Cluster::default() };
-        let update = update(&sample::cluster(1, 0, None), &given, &mask, 1000).unwrap();
+        let update = update(&sample::cluster(1, 0, None), &given, &mask, None, 1000).unwrap();
         let Some(MapChange::Keys { keys }) = update.labels else { panic!("keys: {:?}", update.labels) };
         assert_eq!((keys.len(), keys["7"].as_deref(), keys["8"].as_deref()), (50_000, Some("x"), None));
     }

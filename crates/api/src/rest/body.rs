@@ -46,7 +46,7 @@ fn malformed(error: &serde_json::Error) -> String {
 }
 
 /// Requires JSON: a browser page of another origin cannot send this content type without a preflight request.
-fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let given = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or_default());
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let subtype = essence.strip_prefix("application/").unwrap_or_default();

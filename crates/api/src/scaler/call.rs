@@ -2,12 +2,13 @@
 
 use axum::body::Body;
 use http::request::Parts;
+use http::{HeaderMap, header};
 use muster_core::action::Milestone;
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
 use muster_service::ports::domino::DominoCredentials;
-use muster_service::{Access, Caller, Case, Mutation, Service, Verb, Wait};
+use muster_service::{Access, Caller, Case, ErrorKind, Mutation, Service, ServiceError, Verb, Wait};
 use serde_json::{Map, Value};
 
 use super::Scaler;
@@ -16,7 +17,7 @@ use super::scaler_error::ScalerError;
 use crate::auth;
 use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
-use crate::rest::BODY_LIMIT;
+use crate::rest::{BODY_LIMIT, check_type};
 
 /// How long a change may take to be applied: less than clients wait for an answer.
 const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(10);
@@ -50,7 +51,7 @@ impl Call {
         let access = Access::open(case, principal).map_err(ApiError::from)?;
         let mut path = path.into_iter();
         // The body is read in any case, since a client reads no response while it sends.
-        let body = read_body(body).await;
+        let body = read_body(&parts.headers, body).await;
         let kind = Kind::read(&path.next().unwrap_or_default())?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let credentials = auth::Caller { headers: &parts.headers }.domino_credentials();
@@ -107,6 +108,11 @@ impl Call {
         found.map_err(|error| ScalerError::not_found(error, &self.name, verb))
     }
 
+    /// The error for a change that was refused. A cluster that went meanwhile is named as the caller does.
+    pub(super) fn refusal(&self, error: ServiceError) -> ScalerError {
+        if error.kind == ErrorKind::NotFound { ScalerError::missing(&self.name) } else { error.into() }
+    }
+
     /// The common part of changes.
     pub(super) fn mutation(&self) -> Mutation {
         let caller = Caller {
@@ -120,8 +126,8 @@ impl Call {
     }
 }
 
-/// Reads a body as JSON, whatever its declared type; none if it is empty.
-async fn read_body(body: Body) -> Result<Option<Value>, ScalerError> {
+/// Reads a body as JSON; none if it is empty. One of another declared type is refused, one without a type is not.
+async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Value>, ScalerError> {
     let bytes = match body::read(body, BODY_LIMIT, 64 * BODY_LIMIT).await {
         Ok(ReadBody { size, .. }) if size > BODY_LIMIT => {
             let message = format!("the body has more than {BODY_LIMIT} bytes");
@@ -134,6 +140,42 @@ async fn read_body(body: Body) -> Result<Option<Value>, ScalerError> {
     if bytes.is_empty() {
         return Ok(None);
     }
+    if headers.contains_key(header::CONTENT_TYPE) {
+        check_type(headers)?;
+    }
     let body = serde_json::from_slice(&bytes);
     body.map(Some).map_err(|error| ScalerError::bad_request(format!("the body is no JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(None, true)]
+    #[case(Some("application/json"), true)]
+    #[case(Some("Application/JSON; charset=utf-8"), true)]
+    #[case(Some("application/merge-patch+json"), true)]
+    #[case(Some("application/x-www-form-urlencoded"), false)]
+    #[case(Some("text/plain"), false)]
+    #[case(Some(""), false)]
+    #[tokio::test]
+    async fn a_body_that_is_declared_as_something_else_is_refused(
+        #[case] content_type: Option<&'static str>,
+        #[case] accepted: bool,
+    ) {
+        let mut headers = HeaderMap::new();
+        if let Some(given) = content_type {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(given));
+        }
+        let read = read_body(&headers, Body::from("{}")).await;
+        assert_eq!(
+            read.map_err(|error| error.error).map(|_| ()),
+            accepted.then_some(()).ok_or("bad_request")
+        );
+        assert_eq!(read_body(&headers, Body::empty()).await, Ok(None), "no body has no type");
+    }
 }

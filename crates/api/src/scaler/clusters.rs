@@ -1,38 +1,38 @@
 //! Lists of clusters, and one of them.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use http::StatusCode;
-use muster_service::lists::{ClusterQuery, ClusterSort, Direction};
-use serde_json::{Value, json};
+use muster_core::domino::FLAVOR;
+use muster_core::ids::ClusterId;
+use muster_service::lists::ClusterQuery;
 
 use super::call::Call;
-use super::object::{Objects, blank_secrets};
-use super::scaler_error::{ScalerError, answer};
+use super::object::{Objects, without_secrets};
+use super::scaler_error::{ScalerError, answer_json};
 
-/// The clusters of a kind that the caller may see, without secrets.
+/// The clusters of a kind that the caller may see, without secrets, by name.
 pub(super) async fn list(call: &Call) -> Result<Response, ScalerError> {
-    let query = call.access().owned(ClusterQuery {
-        framework: Some(call.kind.framework()),
-        sort: vec![(ClusterSort::Name, Direction::Ascending)],
-        ..ClusterQuery::default()
-    });
-    let clusters = call.service().list(&query).await?;
-    let mut objects = Objects::read(call, &clusters).await?;
-    let shown: Vec<Value> = clusters
-        .iter()
-        .map(|cluster| {
-            let mut object = objects.show(call, cluster);
-            blank_secrets(&mut object);
-            object
-        })
-        .collect();
-    let body = json!({"kind": call.kind.plural(), "count": shown.len(), "clusters": shown});
-    Ok(answer(StatusCode::OK, &body))
+    let query = ClusterQuery { framework: Some(call.kind.framework()), ..ClusterQuery::default() };
+    // Those without a stored object come first: one that is stored meanwhile is shown as stored, and none is missed.
+    let others = ClusterQuery { unless_stored_as: Some(FLAVOR.to_owned()), ..query.clone() };
+    let others = call.service().list(&call.access().owned(others)).await?;
+    let stored = call.service().stored_objects(&call.access().owned(query), FLAVOR).await?;
+    let mut objects = Objects::read(call, &others).await?;
+    let rendered =
+        others.iter().map(|cluster| ((cluster.name.clone(), cluster.id), objects.show(call, cluster)));
+    let mut shown: BTreeMap<(String, ClusterId), String> = rendered.collect();
+    shown.extend(stored.into_iter().map(|stored| ((stored.name, stored.cluster), stored.json)));
+    let (count, kind) = (shown.len(), call.kind.plural());
+    let shown = shown.into_values().map(without_secrets).collect::<Vec<_>>().join(",");
+    // Keys are sorted, as they are in every answer.
+    Ok(answer_json(StatusCode::OK, &format!(r#"{{"clusters":[{shown}],"count":{count},"kind":"{kind}"}}"#)))
 }
 
 /// One cluster.
 pub(super) async fn show(call: &Call) -> Result<Response, ScalerError> {
     let cluster = call.cluster().await?;
     let mut objects = Objects::read(call, std::slice::from_ref(&cluster)).await?;
-    Ok(answer(StatusCode::OK, &objects.show(call, &cluster)))
+    Ok(answer_json(StatusCode::OK, &objects.show(call, &cluster)))
 }

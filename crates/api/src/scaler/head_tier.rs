@@ -19,7 +19,7 @@ pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
     let name = tiers::strict(body, tiers::HEAD)?.ok_or_else(missing)?;
     let cluster = call.cluster().await?;
     let before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
-    check_supported(call.kind, before.stored(&cluster))?;
+    check_supported(call.kind, before.stored(&cluster).as_ref())?;
     let tier = call.tier(&cluster, &name).await?;
     let change = OwnerChange { head: Some(change_of(&cluster, &tier)?), ..OwnerChange::default() };
     let cluster = make(call, &cluster, change).await?;
@@ -28,7 +28,7 @@ pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
         "kind": call.kind.plural(),
         "name": call.name,
         "head_hw_tier_name": name,
-        "object": after.show(call, &cluster),
+        "object": after.value(call, &cluster),
     });
     Ok(answer(StatusCode::OK, &body))
 }

@@ -18,49 +18,81 @@ use super::stamp;
 /// The group and version of Domino's objects.
 const API_VERSION: &str = "distributed-compute.dominodatalab.com/v1alpha1";
 
+/// The fields of an object that have secrets.
+const SECRETS: [&str; 2] = ["\"kerberosKeytab\"", "\"envVars\""];
+
 /// Clusters and what is known of them beside their rows.
 pub(super) struct Objects {
-    stored: HashMap<ClusterId, Value>,
+    /// JSON with sorted keys, as clients see it.
+    stored: HashMap<ClusterId, String>,
     nodes: PresentNodes,
-    /// Numbers of workers that were asked for and are not in the rows yet.
-    pending: HashMap<ClusterId, u32>,
+    /// Clusters of others with the changes that are not in their rows yet.
+    changed: HashMap<ClusterId, Cluster>,
+    /// The resources of heads that others described.
+    heads: HashMap<ClusterId, Value>,
 }
 
 impl Objects {
     /// Reads what is needed to show these clusters.
     pub(super) async fn read(call: &Call, clusters: &[Cluster]) -> Result<Self, ScalerError> {
-        let ids = |is_domino: bool| -> Vec<ClusterId> {
-            clusters
-                .iter()
-                .filter(|cluster| is_of_domino(cluster) == is_domino)
-                .map(|cluster| cluster.id)
-                .collect()
+        let ids = |is_shown_so: &dyn Fn(&Cluster) -> bool| -> Vec<ClusterId> {
+            clusters.iter().filter(|cluster| is_shown_so(cluster)).map(|cluster| cluster.id).collect()
         };
-        let (domino, others) = (ids(true), ids(false));
+        let (domino, others) = (ids(&is_of_domino), ids(&|cluster| !is_of_domino(cluster)));
+        let external = ids(&|cluster| cluster.is_external() && !is_of_domino(cluster));
         let service = call.service();
+        let changed = clusters.iter().filter(|cluster| !is_of_domino(cluster)).cloned().collect();
+        let changed = service.with_pending_changes(changed).await?;
+        let objects = service.cluster_objects(&external).await?;
         Ok(Self {
-            stored: service.cluster_objects(&domino).await?,
+            stored: service.cluster_object_texts(&domino).await?,
             nodes: service.present_nodes(&others).await?,
-            pending: service.pending_sizes(&others).await?,
+            changed: changed.into_iter().map(|cluster| (cluster.id, cluster)).collect(),
+            heads: objects
+                .iter()
+                .filter_map(|(id, object)| Some((*id, head_resources(call.kind, object)?)))
+                .collect(),
         })
     }
 
     /// The stored object of a cluster of Domino.
-    pub(super) fn stored(&self, cluster: &Cluster) -> Option<&Value> {
-        self.stored.get(&cluster.id)
+    pub(super) fn stored(&self, cluster: &Cluster) -> Option<Value> {
+        serde_json::from_str(self.stored.get(&cluster.id)?).ok()
     }
 
     /// A cluster as it is shown.
-    pub(super) fn show(&mut self, call: &Call, cluster: &Cluster) -> Value {
+    pub(super) fn value(&mut self, call: &Call, cluster: &Cluster) -> Value {
+        self.stored(cluster).unwrap_or_else(|| self.render(call, cluster))
+    }
+
+    /// The same as JSON.
+    pub(super) fn show(&mut self, call: &Call, cluster: &Cluster) -> String {
         match self.stored.remove(&cluster.id) {
             Some(stored) => stored,
-            None => {
-                let nodes = self.nodes.remove(&cluster.id).unwrap_or_default();
-                let size = self.pending.get(&cluster.id).copied().unwrap_or_else(|| cluster.desired());
-                rendered(call.kind, call.api.settings.max_replicas, cluster, size, &nodes)
-            }
+            None => self.render(call, cluster).to_string(),
         }
     }
+
+    fn render(&mut self, call: &Call, cluster: &Cluster) -> Value {
+        let nodes = self.nodes.remove(&cluster.id).unwrap_or_default();
+        let cluster = self.changed.get(&cluster.id).unwrap_or(cluster);
+        let mut object = rendered(call.kind, call.api.settings.max_replicas, cluster, &nodes);
+        let given = GivenRecipe::stored_in(&cluster.spec).head.shape();
+        if let Some(resources) = self.heads.get(&cluster.id).filter(|_| given == Shape::default()) {
+            object["spec"][call.kind.head()]["resources"] = resources.clone();
+        }
+        object
+    }
+}
+
+/// An object without its secrets.
+pub(super) fn without_secrets(json: String) -> String {
+    if !may_have_secrets(&json) {
+        return json;
+    }
+    let mut object = serde_json::from_str(&json).unwrap_or_default();
+    blank_secrets(&mut object);
+    object.to_string()
 }
 
 pub(super) fn is_of_domino(cluster: &Cluster) -> bool {
@@ -79,7 +111,8 @@ pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
 
 /// A cluster of another provider in the form of Domino's objects. Nothing scales it below its size, so that is its least
 /// number of workers.
-fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, size: u32, nodes: &[String]) -> Value {
+fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
+    let size = cluster.desired();
     let mut labels = json!(cluster.labels);
     labels[STARTED_BY] = cluster.owner.id.clone().into();
     let given = GivenRecipe::stored_in(&cluster.spec);
@@ -114,6 +147,18 @@ fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, size: u32, nodes: &[Str
             "workerReplicas": cluster.observed.ready_workers,
         },
     })
+}
+
+/// The resources of the head that an object of another operator describes.
+fn head_resources(kind: Kind, object: &Value) -> Option<Value> {
+    let pod = match kind {
+        Kind::Ray => "/spec/headGroupSpec/template/spec",
+        Kind::Dask => "/spec/scheduler/spec",
+        Kind::Spark => return None,
+    };
+    let given = object.pointer(pod)?.pointer("/containers/0/resources")?;
+    let side = |side: &str| given.get(side).cloned().unwrap_or_else(|| json!({}));
+    Some(json!({"requests": side("requests"), "limits": side("limits")}))
 }
 
 /// The state of a cluster in Domino's words.
@@ -158,8 +203,19 @@ fn resources(shape: &Shape) -> Value {
     json!({"requests": requests, "limits": limits})
 }
 
+/// Whether an object has one of the fields with secrets. Others need not be parsed.
+fn may_have_secrets(object: &str) -> bool {
+    SECRETS.iter().any(|field| object.contains(field))
+}
+
+/// Where kubectl keeps a copy of the object that it applied, secrets too.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Blanks the secrets of an object, for lists.
-pub(super) fn blank_secrets(object: &mut Value) {
+fn blank_secrets(object: &mut Value) {
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(APPLIED);
+    }
     if let Some(contents) = object.pointer_mut("/spec/kerberosKeytab/contents") {
         *contents = "".into();
     }

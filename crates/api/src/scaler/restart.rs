@@ -24,7 +24,8 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
     let replaced = match tier {
         Some(name) if change_tier(call, &cluster, &name).await? => None,
         _ => {
-            let (_, action) = call.service().restart_owned(&call.mutation(), &cluster).await?;
+            let restarted = call.service().restart_owned(&call.mutation(), &cluster).await;
+            let (_, action) = restarted.map_err(|error| call.refusal(error))?;
             ReplacedHead::of(&action)
         }
     };
@@ -47,12 +48,12 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
 /// Gives the head another tier; whether that replaces it, so that it need not be restarted.
 async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool, ScalerError> {
     let before = Objects::read(call, std::slice::from_ref(cluster)).await?;
-    check_supported(call.kind, before.stored(cluster))?;
+    check_supported(call.kind, before.stored(cluster).as_ref())?;
     let tier = call.tier(cluster, name).await?;
     let change = OwnerChange { head: Some(change_of(cluster, &tier)?), ..OwnerChange::default() };
     let changed = make(call, cluster, change).await?;
     let after = Objects::read(call, std::slice::from_ref(&changed)).await?;
-    let head = |object: Option<&Value>| object.map(|object| object["spec"][call.kind.head()].clone());
+    let head = |object: Option<Value>| object.map(|object| object["spec"][call.kind.head()].clone());
     let is_other = match (head(before.stored(cluster)), head(after.stored(&changed))) {
         (Some(before), Some(after)) => before != after,
         _ => !changed.has_same_recipe(cluster),

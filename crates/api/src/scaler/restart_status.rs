@@ -8,7 +8,7 @@ use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use super::object::namespace;
+use super::object::{is_of_domino, namespace};
 use super::scaler_error::{ScalerError, answer};
 use super::stamp;
 
@@ -30,7 +30,14 @@ pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
         (true, true) => READY,
     };
     let node = head.present.first();
-    let pod = node.map_or_else(|| call.kind.head_pod(&cluster.name), |head| head.name.clone());
+    let expected = || {
+        if is_of_domino(&cluster) {
+            call.kind.head_pod(&cluster.name)
+        } else {
+            format!("{}-head", cluster.name)
+        }
+    };
+    let pod = node.map_or_else(expected, |head| head.name.clone());
     let body = json!({
         "ok": restarted && ready,
         "restarted": restarted,
@@ -55,7 +62,14 @@ pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
     let since = since(call)?;
     let cluster = call.cluster().await?;
     let nodes = Nodes::read(call, &cluster, role, since).await?;
-    let desired = if role == NodeRole::Head { 1 } else { cluster.desired() };
+    let desired = match role {
+        NodeRole::Head => 1,
+        // A change that is stored and has not begun counts.
+        _ => {
+            let changed = call.service().with_pending_changes(vec![cluster.clone()]).await?;
+            changed.first().unwrap_or(&cluster).desired()
+        }
+    };
     let (running, ready) = (nodes.present.len(), nodes.ready());
     let counts_fit = running == ready && usize::try_from(desired) == Ok(running);
     let restarted = nodes.are_restarted() || (desired == 0 && running == 0);

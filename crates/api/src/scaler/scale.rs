@@ -26,9 +26,9 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     let cluster = call.cluster().await?;
     let mut before = Objects::read(call, std::slice::from_ref(&cluster)).await?;
     let object = before.stored(&cluster);
-    let max = maximum(&cluster, object, call.api.settings.max_replicas)?;
+    let max = maximum(&cluster, object.as_ref(), call.api.settings.max_replicas)?;
     if head.is_some() {
-        head_tier::check_supported(call.kind, object)?;
+        head_tier::check_supported(call.kind, object.as_ref())?;
     }
     let has_workers = object.is_none_or(|object| object["spec"]["worker"].is_object());
     let effective = u32::try_from(requested).unwrap_or(u32::MAX).min(max);
@@ -70,7 +70,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
         ("maxReplicas".to_owned(), max.into()),
         ("capped".to_owned(), (requested > u64::from(max)).into()),
         ("restarted_ts".to_owned(), stamp::show(stamp::whole_seconds(started)).into()),
-        ("object".to_owned(), before.show(call, &cluster)),
+        ("object".to_owned(), before.value(call, &cluster)),
     ]);
     answered.extend(worker.map(|tier| ("worker_hw_tier_id".to_owned(), tier.shown)));
     answered.extend(head.map(|tier| (tiers::HEAD.to_owned(), tier.name.into())));
@@ -87,10 +87,11 @@ pub(super) async fn make(
     let has_tier = change.worker.is_some() || change.head.is_some();
     match call.service().change_owned(&call.mutation(), cluster, change).await {
         Ok((cluster, _)) => Ok(cluster),
-        Err(error) if has_tier && error.kind == ErrorKind::Invalid => {
+        // What Kubernetes refused has a code of its own.
+        Err(error) if has_tier && error.kind == ErrorKind::Invalid && error.obstacle.is_none() => {
             Err(ScalerError::bad("invalid_hw_tier", error.message))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(call.refusal(error)),
     }
 }
 
@@ -137,6 +138,7 @@ fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u3
                 not_scalable("its own autoscaler decides on the number of workers")
             }
             [_] => Ok(max_replicas(cluster, ceiling)),
+            [] => not_scalable("it has no group of workers"),
             _ => not_scalable("it has several groups of workers"),
         };
     };
@@ -153,6 +155,7 @@ fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u3
 
 #[cfg(test)]
 mod tests {
+    use muster_core::sample;
     use rstest::rstest;
     use serde_json::json;
 
@@ -180,6 +183,17 @@ mod tests {
     ) {
         let body = Map::from_iter([("replicas".to_owned(), given)]);
         assert_eq!(replicas(&body).ok(), number);
+    }
+
+    #[rstest]
+    #[case(0, Some("Cannot scale this cluster: it has no group of workers"))]
+    #[case(1, None)]
+    #[case(2, Some("Cannot scale this cluster: it has several groups of workers"))]
+    fn a_cluster_is_scaled_by_its_only_group(#[case] groups: usize, #[case] refusal: Option<&str>) {
+        let mut cluster = sample::cluster(1, 0, Some(5));
+        cluster.groups = vec![cluster.groups[0].clone(); groups];
+        let refused = maximum(&cluster, None, 100).err().map(|error| error.message);
+        assert_eq!(refused.as_deref(), refusal);
     }
 
     #[test]

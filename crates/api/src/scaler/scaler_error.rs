@@ -87,6 +87,11 @@ impl ScalerError {
 
 /// A response of this API: sorted keys, a line end, and not to be cached.
 pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
+    answer_json(status, &body.to_string())
+}
+
+/// An answer whose body is JSON already.
+pub(super) fn answer_json(status: StatusCode, body: &str) -> Response {
     let mut response = rest::json(status, format!("{body}\n"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

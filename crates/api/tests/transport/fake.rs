@@ -86,6 +86,10 @@ impl ClusterService for Fake {
         Ok(with_action(Cluster { status_reason, namespace, name, ..cluster.unwrap_or_default() }))
     }
 
+    async fn preview_update(&self, _: Request<UpdateClusterRequest>) -> GrpcResult<UpdatePreview> {
+        Ok(Response::new(UpdatePreview::default()))
+    }
+
     async fn scale_cluster(&self, request: Request<ScaleClusterRequest>) -> GrpcResult<Cluster> {
         let ScaleClusterRequest { name, namespace, replicas, .. } = request.into_inner();
         let desired_workers = replicas.ok_or_else(|| ApiError::invalid("replicas is needed"))?;
@@ -178,6 +182,19 @@ impl FrameworkService for Fake {
         let done = InstallFrameworkResponse { framework, ..InstallFrameworkResponse::default() };
         Ok(Response::new(stream::iter([Ok(doing), Ok(done)]).boxed()))
     }
+
+    type UpgradeFrameworkStream = BoxStream<'static, Result<InstallFrameworkResponse, Status>>;
+
+    async fn upgrade_framework(
+        &self,
+        _: Request<UpgradeFrameworkRequest>,
+    ) -> GrpcResult<Self::UpgradeFrameworkStream> {
+        Ok(Response::new(stream::iter([Ok(InstallFrameworkResponse::default())]).boxed()))
+    }
+
+    async fn remove_framework(&self, _: Request<RemoveFrameworkRequest>) -> GrpcResult<Empty> {
+        Ok(Response::new(Empty {}))
+    }
 }
 
 #[async_trait]
@@ -189,7 +206,7 @@ impl AdminService for Fake {
     async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> GrpcResult<WhoAmIResponse> {
         let Principal { scheme, id, name, project, roles } = caller(&request);
         let roles = roles.iter().map(ToString::to_string).collect();
-        Ok(Response::new(WhoAmIResponse { scheme, id, name, project, roles }))
+        Ok(Response::new(WhoAmIResponse { scheme, id, name, project, roles, namespace: String::new() }))
     }
 
     async fn list_shapes(&self, _: Request<ListShapesRequest>) -> GrpcResult<ListShapesResponse> {

@@ -240,7 +240,7 @@ async fn unknown_fields_and_parameters_are_refused(
 }
 
 #[tokio::test]
-async fn a_list_may_be_told_not_to_watch() {
+async fn a_list_with_watch_false_is_a_plain_list() {
     let harness = Harness::new().await;
     assert_eq!(answer(harness.get(&format!("{CLUSTERS}?watch=false"))).await, (200, json!({"clusters": []})));
 }

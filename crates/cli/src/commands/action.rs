@@ -1,4 +1,4 @@
-//! `muster action show|cancel|signal`: one action.
+//! `muster action show|cancel|signal`.
 
 use std::process::ExitCode;
 
@@ -9,9 +9,10 @@ use muster_proto::wkt;
 use super::request_id;
 use crate::connect::{Client, ServerFlags};
 use crate::format::{self, FormatFlag};
+use crate::output::message;
 use crate::{output, table};
 
-/// Look at one action, or tell it something
+/// Show, cancel or signal one action
 #[derive(Debug, Parser)]
 pub(crate) struct Action {
     #[command(subcommand)]
@@ -20,17 +21,18 @@ pub(crate) struct Action {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show an action with everything that is known of it
-    Show(Told),
-    /// End an action at its next step
-    Cancel(Told),
-    /// Tell an action to suspend, to resume or to end
+    /// Show all details of an action
+    Show(ActionTarget),
+    /// Cancel an action; it ends at its next step
+    Cancel(ActionTarget),
+    /// Send an action the signal to suspend, resume or cancel
     Signal(Signalled),
 }
 
 #[derive(Debug, Parser)]
-struct Told {
-    /// Its id, as `muster actions` lists it, or the beginning of it, as `muster events` shows it
+struct ActionTarget {
+    /// Id of the action, as `muster actions` lists it, or its beginning, as `muster events` shows it
+    #[arg(add = crate::complete::actions())]
     id: String,
     #[command(flatten)]
     format: FormatFlag,
@@ -41,8 +43,8 @@ struct Told {
 #[derive(Debug, Parser)]
 struct Signalled {
     #[command(flatten)]
-    told: Told,
-    /// What to tell it
+    target: ActionTarget,
+    /// The signal to send
     signal: Signal,
 }
 
@@ -54,7 +56,7 @@ enum Signal {
 }
 
 impl Signal {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Suspend => "SUSPEND",
             Self::Resume => "RESUME",
@@ -68,46 +70,51 @@ impl Action {
         let Self { command } = self;
         output::run(async {
             match command {
-                Command::Show(told) => {
-                    let request = GetActionRequest { id: told.id.clone() };
-                    told.ask(async |client| client.actions().get_action(request.clone()).await).await
+                Command::Show(target) => {
+                    let request = GetActionRequest { id: target.id.clone() };
+                    target.send(async |client| client.actions().get_action(request.clone()).await).await
                 }
-                Command::Cancel(told) => {
+                Command::Cancel(target) => {
                     let request = CancelActionRequest {
-                        id: told.id.clone(),
+                        id: target.id.clone(),
                         request_id: request_id(),
                         ..CancelActionRequest::default()
                     };
-                    told.ask(async |client| client.actions().cancel_action(request.clone()).await).await
+                    let ended = target
+                        .send(async |client| client.actions().cancel_action(request.clone()).await)
+                        .await?;
+                    message!("cancelled; a running action ends at its next step");
+                    Ok(ended)
                 }
-                Command::Signal(Signalled { told, signal }) => {
+                Command::Signal(Signalled { target, signal }) => {
                     let request = SignalActionRequest {
-                        id: told.id.clone(),
-                        signal: signal.word().to_owned(),
+                        id: target.id.clone(),
+                        signal: signal.as_str().to_owned(),
                         request_id: request_id(),
                         ..SignalActionRequest::default()
                     };
-                    told.ask(async |client| client.actions().signal_action(request.clone()).await).await
+                    target.send(async |client| client.actions().signal_action(request.clone()).await).await
                 }
             }
         })
     }
 }
 
-impl Told {
-    async fn ask(
+impl ActionTarget {
+    /// Sends a request about the action and prints the answer.
+    async fn send(
         self,
         call: impl AsyncFn(&Client) -> Result<tonic::Response<Wire>, tonic::Status>,
     ) -> anyhow::Result<ExitCode> {
         let Self { id: _, format, server } = self;
-        let mut client = server.connect().await?;
+        let mut client = server.connect_to_existing().await?;
         let action = client.ask(call).await?.into_inner();
-        format::one(format.format, &action, |_| described(&action))
+        format::one(format.format, &action, |_| render(&action))
     }
 }
 
-/// Everything, a line each.
-fn described(action: &Wire) -> String {
+/// Renders all fields, one per line.
+fn render(action: &Wire) -> String {
     let object = |given: &Option<wkt::Struct>| {
         given.as_ref().and_then(|given| serde_json::to_string(given).ok()).unwrap_or_default()
     };

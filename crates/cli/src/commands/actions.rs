@@ -1,27 +1,29 @@
-//! `muster actions`: what was asked of a cluster, or of all.
+//! `muster actions`: lists the actions of a cluster, or of all clusters.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse, ListClusterActionsRequest};
 
-use super::{AmongFlags, DEFAULT_NAMESPACE, PAGE, count, pages};
+use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
+use crate::complete;
 use crate::connect::{Client, ServerFlags};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
 use crate::output;
 
-/// List the actions of a cluster, or all, oldest first
+/// List the actions of a cluster, or of all clusters, oldest first
 #[derive(Debug, Parser)]
 pub(crate) struct Actions {
-    /// Which cluster; otherwise all
+    /// Name of the cluster [default: all clusters]
+    #[arg(add = complete::clusters())]
     name: Option<String>,
-    /// The namespace of the cluster; without a cluster, only actions of clusters in it
-    #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS")]
+    /// The namespace of the cluster; without a cluster, list the actions of this namespace
+    #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS", add = complete::namespaces())]
     namespace: Option<String>,
     #[command(flatten)]
     among: AmongFlags,
-    /// Also those that other actions made, such as one for each node
+    /// Include actions that were started by other actions, such as those of single nodes
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -34,13 +36,17 @@ impl Actions {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let Self { name, namespace, among, all, format, server } = self;
-            let mut client = server.connect().await?;
+            if name.is_none() && among.are_given() {
+                let what = "--framework and --provider need the name of a cluster";
+                return Err(Failure::new(Exit::Usage, what).into());
+            }
+            let mut client = server.connect_to_existing().await?;
             let mut actions = match name {
                 Some(name) => {
-                    let namespace = namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-                    of_cluster(&mut client, namespace, &name, &among).await?
+                    let namespace = NamespaceFlag { namespace }.resolve(&mut client).await?;
+                    list_of_cluster(&mut client, &namespace, &name, &among).await?
                 }
-                None => of_all(&mut client, namespace.unwrap_or_default()).await?,
+                None => list_all(&mut client, namespace.unwrap_or_default()).await?,
             };
             if !all {
                 actions.retain(|action| action.parent.is_empty());
@@ -55,14 +61,14 @@ impl Actions {
     }
 }
 
-/// Those of a cluster, also of one that is gone.
-async fn of_cluster(
+/// Lists the actions of a cluster, which may be deleted.
+async fn list_of_cluster(
     client: &mut Client,
     namespace: &str,
     name: &str,
     among: &AmongFlags,
 ) -> Result<Vec<Action>, Failure> {
-    let (framework, provider) = among.words();
+    let (framework, provider) = among.request_fields();
     pages(async |page_token| {
         let request = ListClusterActionsRequest {
             namespace: namespace.to_owned(),
@@ -81,8 +87,8 @@ async fn of_cluster(
     .await
 }
 
-/// Those of all clusters, or of those in a namespace.
-async fn of_all(client: &mut Client, namespace: String) -> Result<Vec<Action>, Failure> {
+/// Lists the actions of all clusters, or of one namespace.
+async fn list_all(client: &mut Client, namespace: String) -> Result<Vec<Action>, Failure> {
     pages(async |page_token| {
         let request = ListActionsRequest {
             namespace: namespace.clone(),

@@ -1,4 +1,4 @@
-//! `muster app`: which apps use which clusters.
+//! `muster app`: lists, attaches and detaches the apps that use clusters.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
-/// What is shown where no app uses a cluster.
-const NOTHING: &str = "no apps use clusters here: `muster run` registers one";
+/// Printed if no app uses a cluster.
+const NOTHING: &str = "no apps: `muster run` and `muster app attach` register apps";
 
-/// Show which apps use which clusters, and change that
+/// List, attach and detach the apps that use clusters
 #[derive(Debug, Parser)]
 pub(crate) struct AppCommand {
     #[command(subcommand)]
@@ -23,9 +23,9 @@ pub(crate) struct AppCommand {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Let an app use a cluster
+    /// Register an app as a user of a cluster
     Attach(Change),
-    /// End the use of a cluster by an app
+    /// End an app's use of a cluster
     Detach(Change),
     /// List apps and the clusters that they use
     List(List),
@@ -46,12 +46,12 @@ struct Change {
 
 #[derive(Debug, Args)]
 struct List {
-    /// Only those that use this cluster
+    /// List only apps that use this cluster
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     #[command(flatten)]
     namespace: NamespaceFlag,
-    /// List those of all namespaces
+    /// List apps of all namespaces
     #[arg(short = 'A', long, conflicts_with = "cluster")]
     all_namespaces: bool,
     #[command(flatten)]
@@ -74,8 +74,8 @@ impl Change {
     fn run(self, attach: bool) -> ExitCode {
         output::run(async {
             let Self { app, cluster, namespace, server } = self;
-            let mut client = server.connect().await?;
-            let namespace = namespace.namespace;
+            let mut client = server.connect_to_existing().await?;
+            let namespace = namespace.resolve(&mut client).await?;
             let answer = if attach {
                 let request = AttachAppRequest {
                     namespace,
@@ -104,8 +104,9 @@ impl List {
     fn run(self) -> ExitCode {
         output::run(async {
             let Self { cluster, namespace, all_namespaces, format, server } = self;
-            let mut client = server.connect().await?;
-            let namespace = if all_namespaces { "-".to_owned() } else { namespace.namespace };
+            let mut client = server.connect_to_existing().await?;
+            let namespace =
+                if all_namespaces { "-".to_owned() } else { namespace.resolve(&mut client).await? };
             let request = ListAppsRequest {
                 namespace,
                 cluster: cluster.unwrap_or_default(),
@@ -123,7 +124,7 @@ impl List {
     }
 }
 
-/// One line for each cluster that an app uses, or for this one alone.
+/// Returns one line for each use of a cluster; with `only`, just for that cluster.
 fn lines(apps: &[App], only: &str) -> Vec<App> {
     let of = |app: &App| {
         let uses = app.uses.iter().filter(|used| only.is_empty() || used.cluster == only);
@@ -132,7 +133,7 @@ fn lines(apps: &[App], only: &str) -> Vec<App> {
     apps.iter().flat_map(of).collect()
 }
 
-/// All apps that a request selects.
+/// Lists all apps that a request selects.
 pub(super) async fn list(client: &mut Client, request: ListAppsRequest) -> Result<Vec<App>, Failure> {
     pages(async |page_token| {
         let request = ListAppsRequest { page_size: PAGE, page_token, ..request.clone() };

@@ -1,37 +1,71 @@
-//! `muster create`: a cluster, and wait until it works.
+//! `muster create`: creates a cluster and waits until it is usable.
 
+mod code;
 mod config;
 mod group;
+mod manifest;
+mod name_conflict;
+mod values;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr as _;
 
 use anyhow::Result;
 use clap::Parser;
-use clap::builder::PossibleValuesParser;
-use muster_core::cluster::{DEFAULT_GROUP, Framework};
+use muster_core::cluster::DEFAULT_GROUP;
 use muster_proto::v1alpha2::{
     Cluster, ClusterConfig, ClusterSpec, CreateClusterRequest, HeadGroupSpec, Shape, WorkerGroupSpec,
 };
 use muster_proto::wkt;
 use serde_json::{Map, Value};
+use tonic::{Response, Status};
 
+use self::code::{Code, CodeFlags, NodeLocation};
 use self::config::ConfigFlags;
-use super::{NamespaceFlag, carry_out, python, request_id, shape};
+use self::values::{
+    framework_parser, parse_default_framework, parse_label, parse_lifetime, parse_properties,
+};
+use super::packages::{self, Built, PackageFlags};
+use super::{AmongFlags, NamespaceFlag, carry_out, find_optional, one_cluster, python, request_id, shape};
+use crate::complete;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
-use crate::format::FormatFlag;
-use crate::output::{self, say};
+use crate::format::{self, FormatFlag};
+use crate::output::{self, message};
 use crate::wait::WaitFlags;
 
 /// Create a cluster
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster create fred --workers 2\n  muster create -f fred.yaml --dry-run\n  muster create fred --framework ray --shape cpu=2,memory=4Gi --idle-timeout 30m\n  muster create fred --pip \"pandas>=2\" --env-file .env --if-not-exists"
+)]
 pub(crate) struct Create {
-    /// What to call it
-    name: String,
+    /// Name of the cluster [default with --file: the name in the file]
+    #[arg(required_unless_present = "file")]
+    name: Option<String>,
+    /// Create the cluster described in this file, in the format of `muster get NAME -o yaml` (YAML or JSON; - for standard
+    /// input)
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "framework", "workers", "group", "shape", "machine_type", "head_shape", "provider", "flavor", "image", "pip",
+            "requirements", "env", "env_file", "workdir", "label", "image_template", "idle_timeout", "max_lifetime",
+            "profile", "profile_properties", "storedconfig", "masters", "masterconfig", "workerconfig", "metrics",
+            "exposeui", "app", "ephemeral"
+        ]
+    )]
+    file: Option<String>,
+    /// Check the request and print what would be created, without creating it
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     spec: Spec,
+    /// Do nothing if a cluster of this name exists
+    #[arg(long)]
+    if_not_exists: bool,
     #[command(flatten)]
     app: AppFlags,
     #[command(flatten)]
@@ -44,13 +78,13 @@ pub(crate) struct Create {
     server: ServerFlags,
 }
 
-/// The app that a cluster is made for.
+/// Flags about the app that a cluster is created for.
 #[derive(Debug, Parser)]
 struct AppFlags {
-    /// The app that uses it: a name, kind/name such as deploy/bob, or the name of a pod
+    /// The app that uses the cluster: a name, kind/name such as deploy/bob, or the name of a pod
     #[arg(long, value_name = "APP")]
     app: Option<String>,
-    /// Delete it when that app is gone
+    /// Delete the cluster when that app is gone
     #[arg(short = 'e', long)]
     ephemeral: bool,
     /// Keep an ephemeral cluster when the app's Deployment is rolled out again
@@ -58,149 +92,265 @@ struct AppFlags {
     across_rollouts: bool,
 }
 
-/// What to create.
+impl AppFlags {
+    /// Adds the app to a request.
+    fn add_to(&self, mut request: CreateClusterRequest) -> CreateClusterRequest {
+        if let Some(cluster) = &mut request.cluster {
+            cluster.app = self.app.clone().unwrap_or_default();
+            cluster.ephemeral = self.ephemeral;
+        }
+        request
+    }
+
+    /// Sends a request and prints whether the cluster is ephemeral or shared.
+    async fn create(
+        &self,
+        client: &Client,
+        request: &CreateClusterRequest,
+    ) -> Result<Response<Cluster>, Status> {
+        let created = client.clusters().create_cluster(request.clone()).await?;
+        let Cluster { name, ephemeral, .. } = created.get_ref();
+        if self.ephemeral && !ephemeral {
+            message!("Could not create an ephemeral cluster, created a shared cluster instead");
+        }
+        if self.app.is_some() {
+            message!("{} cluster {name} created", if *ephemeral { "ephemeral" } else { "shared" });
+        }
+        Ok(created)
+    }
+}
+
+fn print_cluster(format: &FormatFlag, cluster: &Cluster) -> Result<ExitCode> {
+    format::one(format.format, cluster, |wide| one_cluster::cluster(cluster, &[], wide))
+}
+
+/// Flags that describe the cluster to create.
 #[derive(Debug, Clone, Parser)]
 pub(super) struct Spec {
-    /// What runs on it; if nothing is said what the stored configuration says, else `MUSTER_FRAMEWORK`, else dask
-    #[arg(long, value_name = "FRAMEWORK", value_parser = frameworks())]
+    /// The framework [default: that of the stored configuration, else `MUSTER_FRAMEWORK`, else dask]
+    #[arg(long, value_name = "FRAMEWORK", value_parser = framework_parser())]
     framework: Option<String>,
-    /// What runs on it if nothing else says so
-    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = default_framework)]
+    /// The framework if neither flag nor stored configuration gives one
+    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = parse_default_framework)]
     default_framework: String,
-    /// How many workers; if nothing is said what the stored configuration says, else 1
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    /// Number of workers [default: that of the stored configuration, else 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::parse_count)]
     pub(super) workers: Option<i32>,
-    /// A worker group, such as name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi; again for every further one
-    #[arg(long, value_name = "GROUP", value_parser = group::parse, conflicts_with_all = ["workers", "shape"])]
+    /// A worker group, such as name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi; may be repeated
+    #[arg(long, value_name = "GROUP", value_parser = group::parse, conflicts_with_all = ["workers", "shape", "machine_type"])]
     group: Vec<WorkerGroupSpec>,
-    /// What each worker is given: the name of a shape (muster shape list), or amounts such as cpu=2,memory=4Gi,gpu=1
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    /// Resources of each worker: the name of a shape (muster shape list), or amounts such as cpu=2,memory=4Gi,gpu=1
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse, add = complete::shapes())]
     shape: Option<Shape>,
-    /// What the head is given, likewise
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    /// Machine type on Kubernetes whose slots the workers use (muster machines); a worker waits until a slot is free
+    #[arg(long, value_name = "GROUP/TYPE", value_parser = group::parse_machine_type, conflicts_with = "shape")]
+    machine_type: Option<(String, String)>,
+    /// Resources of the head, in the same form
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse, add = complete::shapes())]
     head_shape: Option<Shape>,
-    /// Where it runs: local or kubernetes; kubernetes if the server has one, else local
+    /// Where the cluster runs: local or kubernetes [default: kubernetes if the server has one, else local]
     #[arg(long, value_name = "PROVIDER")]
     pub(super) provider: Option<String>,
-    /// Which objects stand for it on Kubernetes: kuberay, dask-operator, native; what is installed if nothing is said
+    /// Kubernetes objects that represent the cluster: kuberay, dask-operator or native [default: what is installed]
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,
-    /// The container image, or on the local provider the Python interpreter
-    #[arg(long, value_name = "IMAGE")]
+    /// Container image; on the local provider the Python interpreter
+    #[arg(long, value_name = "IMAGE", visible_alias = "python")]
     pub(super) image: Option<String>,
-    /// An image that was built by muster image create
+    #[command(flatten)]
+    pub(super) packages: PackageFlags,
+    #[command(flatten)]
+    code: CodeFlags,
+    /// A label, as KEY=VALUE; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
+    /// Name of an image that `muster image create` built
     #[arg(long, value_name = "NAME", conflicts_with = "image")]
     pub(super) image_template: Option<String>,
-    /// Delete it when it has not been used for so long, such as 30m or 2h
-    #[arg(long, value_name = "DURATION", value_parser = life)]
+    /// Delete the cluster after this long without use, such as 30m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = parse_lifetime)]
     idle_timeout: Option<wkt::Duration>,
-    /// Delete it when it has been there for so long, whatever runs on it
-    #[arg(long, value_name = "DURATION", value_parser = life)]
+    /// Delete the cluster this long after its creation, whatever runs on it
+    #[arg(long, value_name = "DURATION", value_parser = parse_lifetime)]
     max_lifetime: Option<wkt::Duration>,
-    /// The type of its nodes, such as local.process-1.0, instead of a framework
+    /// Profile type of the nodes, such as local.process-1.0, instead of a framework
     #[arg(long, value_name = "TYPE")]
     profile: Option<String>,
-    /// Properties of the profile: a JSON object, or a file with one (JSON or YAML)
+    /// Properties of the profile: a JSON object, or the path of a file (JSON or YAML)
     #[arg(long, value_name = "JSON|FILE")]
     profile_properties: Option<String>,
     #[command(flatten)]
     pub(super) config: ConfigFlags,
-    /// The image if nothing else says so: the Python that the caller works with
+    /// The caller's own Python, which is used if neither flag nor stored configuration gives an image.
     #[arg(skip)]
     default_image: Option<String>,
+    /// The resolved flags for code; set once the provider is known.
+    #[arg(skip)]
+    resolved_code: Code,
 }
 
-/// A length of time; how long it may be, the server says.
-fn life(text: &str) -> Result<wkt::Duration, String> {
-    wkt::Duration::from_str(text).map_err(|error| error.to_string())
-}
-
-/// A framework of the environment; an empty variable is one that is not set.
-fn default_framework(text: &str) -> Result<String, String> {
-    match text {
-        "" => Ok(Framework::Dask.to_string()),
-        text => match text.parse::<Framework>() {
-            Ok(framework) => Ok(framework.to_string()),
-            Err(_) => Err("MUSTER_FRAMEWORK is dask, ray or spark".to_owned()),
-        },
+/// Returns where the nodes of this provider run.
+fn node_location(client: &Client, provider: &str) -> NodeLocation {
+    match python::is_local(client, provider) {
+        true if client.is_local() => NodeLocation::ThisMachine,
+        true => NodeLocation::OtherMachine,
+        false => NodeLocation::Kubernetes,
     }
-}
-
-fn frameworks() -> PossibleValuesParser {
-    PossibleValuesParser::new(Framework::ALL.iter().map(|framework| framework.as_str()))
 }
 
 impl Create {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, mut spec, app, namespace, wait, format, server } = self;
+            let Self {
+                name,
+                file,
+                dry_run,
+                mut spec,
+                if_not_exists,
+                app,
+                mut namespace,
+                wait,
+                format,
+                server,
+            } = self;
             if app.ephemeral && app.app.is_none() {
                 let what = "An app value must be supplied if ephemeral is used";
                 return Err(Failure::new(Exit::Usage, what).into());
             }
-            let properties = spec.profile_properties.as_deref().map(properties).transpose()?;
+            let properties = spec.profile_properties.as_deref().map(parse_properties).transpose()?;
             spec.check()?;
+            let given = file.as_deref().map(manifest::read).transpose()?;
+            let name = name.or_else(|| given.as_ref().map(|given| given.name.clone())).unwrap_or_default();
+            if let Some(given) = &given {
+                namespace.or(&given.namespace);
+            }
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            spec.resolve_python(&client).await?;
-            let mut request = CreateClusterRequest {
+            let among = AmongFlags::default();
+            let namespace = namespace.resolve(&mut client).await?;
+            if if_not_exists
+                && let Some(cluster) = find_optional(&mut client, &namespace, &name, &among).await?
+            {
+                message!("cluster '{name}' exists already and was not changed");
+                return print_cluster(&format, &cluster);
+            }
+            let described = match given {
+                Some(given) => manifest::request(name, given, &spec.default_framework),
+                None => {
+                    if dry_run && spec.packages.first_given().is_some() {
+                        message!("dry run: packages are neither checked nor installed");
+                        spec.packages = PackageFlags::default();
+                    }
+                    spec.resolve(&mut client, &namespace).await?;
+                    app.add_to(spec.request(name, properties))
+                }
+            };
+            let request = CreateClusterRequest {
                 across_rollouts: app.across_rollouts,
-                namespace: namespace.namespace,
+                namespace,
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
-                ..spec.request(name, properties)
+                validate_only: dry_run,
+                ..described
             };
-            let is_for_app = app.app.is_some();
-            if let Some(cluster) = &mut request.cluster {
-                cluster.app = app.app.unwrap_or_default();
-                cluster.ephemeral = app.ephemeral;
+            if dry_run {
+                let check = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
+                let cluster = Box::pin(client.ask(check)).await?.into_inner();
+                message!("dry run: cluster '{}' could be created", cluster.name);
+                return print_cluster(&format, &cluster);
             }
-            let change = async |client: &Client| {
-                let created = client.clusters().create_cluster(request.clone()).await?;
-                let Cluster { name, ephemeral, .. } = created.get_ref();
-                if app.ephemeral && !ephemeral {
-                    say!("Could not create an ephemeral cluster, created a shared cluster instead");
-                }
-                if is_for_app {
-                    say!("{} cluster {name} created", if *ephemeral { "ephemeral" } else { "shared" });
-                }
-                Ok(created)
-            };
-            Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await
+            let change = async |client: &Client| app.create(client, &request).await;
+            match Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await {
+                Err(error) => Err(name_conflict::explain(&mut client, &request, error).await),
+                result => result,
+            }
         })
     }
 }
 
 impl Spec {
-    /// Whether the cluster runs a framework, in an image or a Python that may be chosen here.
+    /// Returns true if the cluster runs a framework, in an image or a Python that may be chosen here.
     pub(super) const fn is_of_framework(&self) -> bool {
         self.profile.is_none() && self.image_template.is_none()
     }
 
-    /// Where it runs; empty if that is not given.
+    /// Returns the given provider; empty if none is given.
     pub(super) fn provider(&self) -> &str {
         self.provider.as_deref().unwrap_or_default()
     }
 
-    /// Refuses values before a server is asked.
+    /// Returns the first given flag that applies to new clusters only.
+    pub(super) fn first_of_new_cluster(&self) -> Option<&'static str> {
+        let flags = [
+            ("--framework", self.framework.is_some()),
+            ("--workers", self.workers.is_some()),
+            ("--group", !self.group.is_empty()),
+            ("--shape", self.shape.is_some()),
+            ("--machine-type", self.machine_type.is_some()),
+            ("--head-shape", self.head_shape.is_some()),
+            ("--provider", self.provider.is_some()),
+            ("--flavor", self.flavor.is_some()),
+            ("--image", self.image.is_some()),
+            ("--label", !self.label.is_empty()),
+            ("--image-template", self.image_template.is_some()),
+            ("--idle-timeout", self.idle_timeout.is_some()),
+            ("--max-lifetime", self.max_lifetime.is_some()),
+            ("--profile", self.profile.is_some()),
+            ("--profile-properties", self.profile_properties.is_some()),
+        ];
+        let given = flags.into_iter().find_map(|(flag, given)| given.then_some(flag));
+        given.or_else(|| self.config.first_given()).or_else(|| self.packages.first_given())
+    }
+
+    /// Resolves folder and variables of a command that runs beside the nodes of this provider.
+    pub(super) fn code(
+        &self,
+        client: &Client,
+        provider: &str,
+    ) -> Result<(String, BTreeMap<String, String>), Failure> {
+        let Code { working_dir, variables } = self.code.resolve(node_location(client, provider))?;
+        Ok((working_dir, variables))
+    }
+
+    /// Checks the flags before a server is called.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.config.check()?;
-        match self.config.first_given() {
+        let given = [self.config.first_given(), self.code.first_given(), self.packages.first_given()];
+        match given.into_iter().flatten().next() {
             Some(flag) if self.profile.is_some() => {
-                let what = format!(
-                    "{flag} is for clusters of a framework, and --profile gives another type of nodes"
-                );
+                let what =
+                    format!("{flag} is for clusters of a framework; --profile selects another type of node");
                 Err(Failure::new(Exit::Usage, what).hint(format!("leave out {flag} or --profile")))
             }
             _ => Ok(()),
         }
     }
 
-    /// A framework runs in the Python that the user has before them. Unless it is named, an image of a stored
-    /// configuration goes before it.
-    pub(super) async fn resolve_python(&mut self, client: &Client) -> Result<(), Failure> {
+    /// Resolves what depends on where the nodes will run: folder, variables, packages and Python. Returns the Python with the
+    /// packages if there are any. A framework runs in the user's active Python; an image of a stored configuration takes
+    /// precedence unless that Python was named.
+    pub(super) async fn resolve(
+        &mut self,
+        client: &mut Client,
+        namespace: &str,
+    ) -> Result<Option<PathBuf>, Failure> {
+        let packages = self.packages.all()?;
+        if self.profile.is_none() {
+            let nodes = node_location(client, self.provider());
+            self.resolved_code = self.code.resolve(nodes)?;
+            if !packages.is_empty() {
+                if nodes == NodeLocation::Kubernetes {
+                    let what = "packages are installed for local processes only";
+                    let hint = "`muster image create` builds an image with packages on Kubernetes";
+                    return Err(Failure::new(Exit::Usage, what).hint(hint));
+                }
+                let Built { template, python } = packages::build(client, namespace, packages).await?;
+                self.image_template = Some(template);
+                return Ok(Some(python));
+            }
+        }
         if !self.is_of_framework() {
-            return Ok(());
+            return Ok(None);
         }
         let (framework, is_named) = (self.framework().unwrap_or_default(), self.image.is_some());
         let python = python::resolve(client, self.provider(), framework, self.image.clone()).await?;
@@ -209,16 +359,16 @@ impl Spec {
         } else {
             self.default_image = python;
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// What runs on it; none if a stored configuration is named, which may give another framework than the default.
+    /// Returns the framework; `None` if a stored configuration is named, which may give another than the default.
     pub(super) fn framework(&self) -> Option<&str> {
-        let is_open = !self.config.stored_config().is_empty();
-        self.framework.as_deref().or((!is_open).then_some(&self.default_framework))
+        let has_config = !self.config.stored_config().is_empty();
+        self.framework.as_deref().or((!has_config).then_some(&self.default_framework))
     }
 
-    /// A request with what is given and nothing else: the server completes it by stored configurations and defaults.
+    /// Builds a request with the given values only: the server adds stored configurations and defaults.
     pub(super) fn request(
         self,
         name: String,
@@ -228,14 +378,14 @@ impl Spec {
         let workers = match self.group.as_slice() {
             [] => self.workers,
             [group] => Some(group.replicas),
-            // Each has its own number.
+            // Each group has its own number of workers.
             _ => None,
         };
         let config = self.profile.is_none().then(|| ClusterConfig {
             workers,
             default_framework: self.default_framework.clone(),
             default_image: self.default_image.clone().unwrap_or_default(),
-            ..self.config.clone().values()
+            ..self.config.clone().into_config()
         });
         CreateClusterRequest {
             cluster: Some(self.cluster(name, properties)),
@@ -254,6 +404,7 @@ impl Spec {
             workers,
             group,
             shape,
+            machine_type,
             head_shape,
             provider,
             flavor,
@@ -265,6 +416,10 @@ impl Spec {
             profile_properties: _,
             config: _,
             default_image: _,
+            packages: _,
+            code: _,
+            label,
+            resolved_code: Code { working_dir, variables },
         } = self;
         let image_template = image_template.unwrap_or_default();
         let provider = provider.unwrap_or_default();
@@ -278,11 +433,14 @@ impl Spec {
         let head = (head != HeadGroupSpec::default()).then_some(head);
         let mut groups = group;
         if groups.is_empty() {
+            let (machine_group, machine_type) = machine_type.unwrap_or_default();
             groups.push(WorkerGroupSpec {
                 group_name: DEFAULT_GROUP.to_owned(),
-                // Without a number, a cluster of a framework takes that of a stored configuration.
+                // Without a number, the server takes that of the stored configuration.
                 replicas: workers.unwrap_or(i32::from(!of_framework)),
                 shape,
+                machine_group,
+                machine_type,
                 ..WorkerGroupSpec::default()
             });
         }
@@ -299,6 +457,9 @@ impl Spec {
             flavor: flavor.unwrap_or_default(),
             idle_timeout,
             max_lifetime,
+            working_dir,
+            envs: variables,
+            labels: label.into_iter().collect(),
             cluster_spec: Some(ClusterSpec {
                 head_group_spec: head,
                 worker_group_spec: groups,
@@ -309,98 +470,5 @@ impl Spec {
     }
 }
 
-/// Properties as they were given: by themselves, or in a file.
-fn properties(given: &str) -> Result<Map<String, Value>, Failure> {
-    let wrong = |why: String| Failure::new(Exit::Usage, format!("--profile-properties: {why}"));
-    let parsed = if given.trim_start().starts_with('{') {
-        serde_json::from_str(given).map_err(|error| wrong(format!("this is no JSON object: {error}")))?
-    } else {
-        let path = Path::new(given);
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| wrong(format!("cannot read {}: {error}", path.display())))?;
-        // JSON is YAML too.
-        serde_saphyr::from_str(&text)
-            .map_err(|error| wrong(format!("{} is neither JSON nor YAML: {error}", path.display())))?
-    };
-    match parsed {
-        Value::Object(map) => Ok(map),
-        other => Err(wrong(format!("an object is expected, and this is {other}"))),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(arguments: &[&str]) -> CreateClusterRequest {
-        let spec = Spec::try_parse_from([&["create"], arguments].concat()).unwrap();
-        spec.check().unwrap();
-        spec.request("fred".to_owned(), None)
-    }
-
-    #[test]
-    fn what_is_not_given_is_left_to_the_server() {
-        let CreateClusterRequest { cluster, config, stored_config, .. } = request(&[]);
-        let (cluster, config) = (cluster.unwrap(), config.unwrap());
-        assert_eq!((config.workers, config.masters, stored_config.as_str()), (None, None, ""));
-        assert_eq!(cluster.framework, config.default_framework, "no set can change it");
-        assert_eq!(cluster.cluster_spec.unwrap().worker_group_spec[0].replicas, 0);
-        let named = request(&["--storedconfig", "big"]);
-        assert_eq!((named.cluster.unwrap().framework.as_str(), named.stored_config.as_str()), ("", "big"));
-    }
-
-    #[test]
-    fn what_is_given_goes_before_a_stored_configuration() {
-        let given =
-            ["--framework", "spark", "--workers", "0", "--storedconfig", "big", "--metrics", "jolokia"];
-        let CreateClusterRequest { cluster, config, stored_config, .. } = request(&given);
-        let (cluster, config) = (cluster.unwrap(), config.unwrap());
-        assert_eq!((cluster.framework.as_str(), stored_config.as_str()), ("spark", "big"));
-        assert_eq!((config.workers, config.metrics.as_str()), (Some(0), "jolokia"));
-    }
-
-    #[test]
-    fn one_group_has_its_own_number_of_workers_and_so_have_several() {
-        let one = request(&["--group", "name=a,workers=0"]);
-        assert_eq!(one.config.unwrap().workers, Some(0));
-        let two = request(&["--group", "name=a,workers=2", "--group", "name=b"]);
-        assert_eq!(two.config.unwrap().workers, None);
-        let sizes: Vec<i32> =
-            two.cluster.unwrap().cluster_spec.unwrap().worker_group_spec.iter().map(|g| g.replicas).collect();
-        assert_eq!(sizes, [2, 1]);
-    }
-
-    #[test]
-    fn other_nodes_than_those_of_a_framework_take_no_configuration() {
-        let plain = request(&["--profile", "local.process-1.0"]);
-        assert_eq!(plain.config, None);
-        assert_eq!(plain.cluster.unwrap().cluster_spec.unwrap().worker_group_spec[0].replicas, 1);
-        let flags = ["create", "--profile", "local.process-1.0", "--storedconfig", "big"];
-        let failure = Spec::try_parse_from(flags).unwrap().check().unwrap_err();
-        assert_eq!(failure.exit, Exit::Usage);
-        assert!(failure.what.starts_with("--storedconfig is for clusters of a framework"), "{failure}");
-    }
-
-    #[test]
-    fn properties_are_an_object_given_or_in_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("p.yaml");
-        let read = |text: &str| {
-            std::fs::write(&file, text).unwrap();
-            properties(file.to_str().unwrap())
-        };
-        let expected = properties(r#" {"metadata": {"simulated_wait_time": 1}}"#).unwrap();
-        assert_eq!(read("metadata:\n  simulated_wait_time: 1\n").unwrap(), expected);
-        assert_eq!(read(r#"{"metadata": {"simulated_wait_time": 1}}"#).unwrap(), expected);
-        for (given, why) in [
-            (properties("{"), "no JSON object"),
-            (properties("/no/such/file"), "cannot read /no/such/file"),
-            (read("- 1\n"), "an object is expected"),
-            (read("a: b: c"), "neither JSON nor YAML"),
-        ] {
-            let failure = given.unwrap_err();
-            assert_eq!(failure.exit, Exit::Usage);
-            assert!(failure.to_string().contains(why), "{failure}");
-        }
-    }
-}
+mod tests;

@@ -1,40 +1,59 @@
-//! `muster delete`: a cluster, and wait until nothing of it is left.
+//! `muster delete`: deletes clusters and waits until all their nodes are gone.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 use muster_core::ephemeral::AppStatus;
-use muster_proto::v1alpha2::{Cluster, DeleteClusterRequest};
+use muster_proto::v1alpha2::{App, Cluster, DeleteClusterRequest, ListAppsRequest, WhoAmIResponse};
 
-use super::{AmongFlags, NamespaceFlag, find, request_id};
+use super::select::{self, FilterFlags};
+use super::{AmongFlags, NamespaceFlag, app, deleted_with_app, find, find_by_id, job, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::format::{self, Format, FormatFlag};
+use crate::output::{self, message};
 use crate::wait::{Deadline, Subject, WaitFlags};
 
-/// Delete a cluster
+/// Delete clusters
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster delete fred\n  muster delete -l team=x --yes\n  muster delete --all -n demo"
+)]
 pub(crate) struct Delete {
-    /// Which cluster
-    name: String,
+    /// Names of the clusters
+    #[arg(value_name = "NAME", add = crate::complete::clusters(), required_unless_present_any = ["all", "label"])]
+    name: Vec<String>,
+    /// Delete all clusters of the namespace
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+    /// Delete the clusters with this label, as KEY=VALUE; may be repeated
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", conflicts_with_all = ["name", "all"])]
+    label: Vec<String>,
+    /// Do not ask for confirmation
+    #[arg(short = 'y', long)]
+    yes: bool,
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
     among: AmongFlags,
-    /// Forget it even if nobody serves its provider any more
+    /// Remove its records even if no server serves its provider any more
     #[arg(long, conflicts_with = "app")]
     force: bool,
-    /// Delete it only if it is an ephemeral cluster of this app, by the rules for the end of a driver
-    #[arg(long, value_name = "APP")]
+    /// Delete only if it is an ephemeral cluster of this app and the rules for the end of a driver allow it
+    #[arg(long, value_name = "APP", requires = "name")]
     app: Option<String>,
     /// How the app's driver ended: completed or terminated
     #[arg(long, value_name = "STATUS")]
     app_status: Option<String>,
-    /// The exit status of the driver's command
+    /// Exit status of the driver's command
     #[arg(long, value_name = "N", allow_negative_numbers = true, requires = "app")]
     exit_code: Option<i32>,
     #[command(flatten)]
     wait: WaitFlags,
+    #[command(flatten)]
+    format: FormatFlag,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -42,27 +61,189 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, among, force, app, app_status, exit_code, wait, server } = self;
-            let driver = DriverEnd::of(app, app_status, exit_code)?;
-            let mut client = server.connect().await?;
-            let deadline = wait.deadline();
-            let cluster = find(&mut client, &namespace.namespace, &name, &among).await?;
-            let submitted = submit(&mut client, &cluster, force, driver.as_ref(), deadline).await;
-            let subject = match submitted {
-                Err(failure) if driver.is_some() && failure.exit == Exit::Refused => {
-                    output::print(&format!("{}\n", failure.what));
-                    return Err(Failure::new(Exit::Refused, format!("cluster not deleted '{name}'")).into());
-                }
-                submitted => submitted?,
-            };
-            if wait.no_wait {
-                subject.tell_accepted();
+            let driver = DriverEnd::parse(self.app.clone(), self.app_status.clone(), self.exit_code)?;
+            let mut client = self.server.connect_to_existing().await?;
+            let deadline = self.wait.deadline();
+            let namespace = self.namespace.resolve(&mut client).await?;
+            let (clusters, gone) = self.clusters(&mut client, &namespace).await?;
+            let format = self.format.format;
+            for name in &gone {
+                print_gone(name);
+            }
+            if clusters.is_empty() && !gone.is_empty() {
                 return Ok(ExitCode::SUCCESS);
             }
-            subject.reached(&mut client, deadline).await?;
-            Ok(output::print(&format!("cluster \"{name}\" deleted\n")))
+            if clusters.is_empty() {
+                return format::array(format, &clusters, "no matching clusters: nothing was deleted");
+            }
+            if driver.is_none() && !self.is_confirmed(&mut client, &clusters).await? {
+                message!("nothing was deleted");
+                return Ok(Exit::Refused.into());
+            }
+            let is_table = matches!(format, Format::Table | Format::Wide);
+            let mut shown = Vec::new();
+            let mut failure = None;
+            let mut subjects = Vec::new();
+            for cluster in &clusters {
+                match submit(&mut client, cluster, self.force, driver.as_ref(), deadline).await {
+                    Ok(subject) => subjects.push(subject),
+                    // Kubernetes' garbage collector deleted it together with its app.
+                    Err(missing)
+                        if missing.exit == Exit::NotFound
+                            && self
+                                .is_gone_with_app(&mut client, &cluster.namespace, &cluster.name)
+                                .await? =>
+                    {
+                        print_gone(&cluster.name);
+                    }
+                    Err(refused) if driver.is_some() && refused.exit == Exit::Refused => {
+                        output::print(&format!("{}\n", refused.what));
+                        let what = format!("cluster not deleted '{}'", cluster.name);
+                        record_failure(&mut failure, Failure::new(Exit::Refused, what));
+                    }
+                    Err(other) => record_failure(&mut failure, other),
+                }
+            }
+            for subject in subjects {
+                if self.wait.no_wait {
+                    subject.print_accepted();
+                    if !is_table {
+                        shown.push(find_by_id(&mut client, &subject.cluster_id).await?);
+                    }
+                    continue;
+                }
+                match subject.wait_until_reached(&mut client, deadline).await {
+                    Ok(()) if is_table => {
+                        output::print(&format!("cluster \"{}\" deleted\n", subject.name));
+                    }
+                    Ok(()) => shown.push(find_by_id(&mut client, &subject.cluster_id).await?),
+                    Err(other) => record_failure(&mut failure, other),
+                }
+            }
+            if !is_table {
+                format::array(format, &shown, "")?;
+            }
+            match failure {
+                Some(failure) => Err(failure.into()),
+                None => Ok(ExitCode::SUCCESS),
+            }
         })
     }
+
+    /// Finds the clusters, and the names of those that were deleted together with the driver's app. Any other unknown name is
+    /// an error before anything is deleted.
+    async fn clusters(
+        &self,
+        client: &mut Client,
+        namespace: &str,
+    ) -> Result<(Vec<Cluster>, Vec<String>), Failure> {
+        if self.name.is_empty() {
+            let filter = FilterFlags::of_labels(self.label.clone());
+            return Ok((select::list(client, Some(namespace), &self.among, &filter).await?, Vec::new()));
+        }
+        let (mut clusters, mut gone): (Vec<Cluster>, Vec<String>) = (Vec::new(), Vec::new());
+        for name in &self.name {
+            match find(client, namespace, name, &self.among).await {
+                Ok(cluster) if clusters.iter().all(|known| known.id != cluster.id) => clusters.push(cluster),
+                Ok(_) => {}
+                Err(missing) if missing.exit == Exit::NotFound => {
+                    if !self.is_gone_with_app(client, namespace, name).await? {
+                        return Err(missing);
+                    }
+                    gone.push(name.clone());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((clusters, gone))
+    }
+
+    /// Returns true if the cluster was deleted together with the app whose driver runs this command.
+    async fn is_gone_with_app(
+        &self,
+        client: &mut Client,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bool, Failure> {
+        match &self.app {
+            Some(app) => deleted_with_app::was_deleted_with(client, namespace, name, app).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Asks for confirmation. By name, only on a terminal and only if other users or programs may lose the cluster; by label or
+    /// `--all`, always, so that scripts have to pass `--yes`.
+    async fn is_confirmed(&self, client: &mut Client, clusters: &[Cluster]) -> Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        let names = names.join(", ");
+        let is_terminal = std::io::stdin().is_terminal();
+        if self.name.is_empty() {
+            if !is_terminal {
+                let failure = Failure::new(Exit::Usage, format!("this deletes {names}"));
+                return Err(failure.hint("confirm with --yes").into());
+            }
+            return Ok(output::confirm(&format!("Delete {names}?"))?);
+        }
+        if !is_terminal {
+            return Ok(true);
+        }
+        let me = select::who_am_i(client).await?;
+        for cluster in clusters {
+            let used_by = users(client, cluster).await?;
+            if let Some(why) = objection(cluster, &me, &used_by)
+                && !output::confirm(&format!("cluster '{}' {why}. Delete it?", cluster.name))?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Prints that a cluster is gone together with its app, which for its driver is a success.
+fn print_gone(name: &str) {
+    message!("note: cluster '{name}' was gone already: it was deleted with its app");
+    output::print(&format!("cluster \"{name}\" deleted\n"));
+}
+
+/// Keeps the first failure for the exit code, and prints every further one.
+fn record_failure(first: &mut Option<Failure>, next: Failure) {
+    match first {
+        None => *first = Some(next),
+        Some(_) => message!("error: {}", next.what),
+    }
+}
+
+/// Lists the running apps and jobs that use a cluster.
+async fn users(client: &mut Client, cluster: &Cluster) -> Result<Vec<String>, Failure> {
+    let request = ListAppsRequest {
+        namespace: cluster.namespace.clone(),
+        cluster: cluster.name.clone(),
+        ..ListAppsRequest::default()
+    };
+    let apps = app::list(client, request).await?;
+    let uses = |app: &&App| app.uses.iter().any(|used| used.cluster_id == cluster.id);
+    let mut names: Vec<String> =
+        apps.iter().filter(|app| app.state == "running").filter(uses).map(|app| app.name.clone()).collect();
+    let jobs = job::open_jobs(client, &cluster.namespace, &cluster.id).await?;
+    names.extend(jobs.iter().map(|job| format!("job {}", job.name)));
+    Ok(names)
+}
+
+/// Returns why a deletion needs confirmation: other users or programs would lose the cluster.
+fn objection(cluster: &Cluster, me: &WhoAmIResponse, used_by: &[String]) -> Option<String> {
+    let owner = cluster.owner.clone().unwrap_or_default();
+    if owner.id.is_empty() {
+        return Some("was not created by Muster".to_owned());
+    }
+    if !select::is_own(cluster, me) {
+        let name = if owner.name.is_empty() { &owner.id } else { &owner.name };
+        return Some(format!("belongs to {name}"));
+    }
+    (!used_by.is_empty()).then(|| format!("is used by {}", used_by.join(", ")))
 }
 
 /// How the driver of an app ended.
@@ -74,7 +255,7 @@ pub(super) struct DriverEnd {
 }
 
 impl DriverEnd {
-    fn of(
+    fn parse(
         app: Option<String>,
         status: Option<String>,
         exit_code: Option<i32>,
@@ -93,7 +274,7 @@ impl DriverEnd {
     }
 }
 
-/// Asks for the deletion of just this cluster, whatever has its name by then.
+/// Submits the deletion of this cluster by id: another cluster may have its name by then.
 pub(super) async fn submit(
     client: &mut Client,
     cluster: &Cluster,
@@ -115,4 +296,31 @@ pub(super) async fn submit(
     let submit = async |client: &Client| client.clusters().delete_cluster(request.clone()).await;
     let (_, action) = deadline.submit(client, submit).await?;
     Ok(Subject::new(cluster, action))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_proto::v1alpha2::Owner;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(("local", "0", "root"), &[], None)]
+    #[case(("local", "0", "root"), &["deploy/bob"], Some("is used by deploy/bob"))]
+    #[case(("local", "1000", "bob"), &[], Some("belongs to bob"))]
+    #[case(("kuberay", "0", ""), &[], Some("belongs to 0"))]
+    #[case(("", "", ""), &[], Some("was not created by Muster"))]
+    fn a_deletion_needs_confirmation_if_others_would_lose_the_cluster(
+        #[case] (scheme, id, name): (&str, &str, &str),
+        #[case] used_by: &[&str],
+        #[case] expected: Option<&str>,
+    ) {
+        let owner = Owner { scheme: scheme.to_owned(), id: id.to_owned(), name: name.to_owned() };
+        let cluster = Cluster { owner: Some(owner), ..Cluster::default() };
+        let me =
+            WhoAmIResponse { scheme: "local".to_owned(), id: "0".to_owned(), ..WhoAmIResponse::default() };
+        let used_by: Vec<String> = used_by.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(objection(&cluster, &me, &used_by).as_deref(), expected);
+    }
 }

@@ -1,174 +1,203 @@
-//! One cluster for people.
+//! `muster describe`: shows a cluster with its nodes and latest events.
 
-use muster_core::time::{TimeSpan, Timestamp};
+use std::process::ExitCode;
+
+use clap::Parser;
+use muster_core::cluster::Framework;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
-use muster_proto::v1alpha2::{Cluster, ListNodesRequest};
+use muster_frameworks::local_memory_limit;
+use muster_local::environments::PYTHON_VARIABLE;
+use muster_proto::v1alpha2::{Cluster, Event, ListEventsRequest, ListNodesRequest, Node, Shape};
+use serde::Serialize;
 
+use super::{ClusterFlags, environment, nodes, one_cluster};
 use crate::connect::Client;
 use crate::failure::Failure;
-use crate::table;
+use crate::format::{self, Format, FormatFlag};
+use crate::{output, table};
 
-/// Nodes whose logs are named; of more than these nobody reads a list.
-const SHOWN_LOGS: i32 = 20;
+/// Number of events that are shown.
+const EVENTS: i32 = 10;
 
-/// What is named first among the endpoints: what programs connect to, then what people look at.
-const FIRST: [&str; 2] = ["address", "dashboard"];
-
-type Pair = (String, String);
-
-/// Its line, why it is so, what to connect to, and widely when it goes by itself and where its logs are.
-pub(super) fn cluster(cluster: &Cluster, logs: &[Pair], wide: bool) -> String {
-    let mut text = table::render(std::slice::from_ref(cluster), wide);
-    let mut pairs = endpoints(cluster);
-    pairs.extend(cluster.endpoints.get("dashboard").and_then(|dashboard| from_outside(dashboard)));
-    if wide {
-        let limits = limits(cluster, SystemClock.now()).into_iter();
-        pairs.extend(limits.map(|(what, words)| (what.to_owned(), words)));
-        pairs.extend_from_slice(logs);
-    } else if cluster.state != "ACTIVE" {
-        pairs.push(("reason".to_owned(), cluster.status_reason.clone()));
-    }
-    if pairs.iter().any(|(_, value)| !value.is_empty()) {
-        let pairs: Vec<(&str, String)> =
-            pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        text.push('\n');
-        text.push_str(&table::pairs(&pairs));
-    }
-    text
+/// Show a cluster on one screen: its properties, state and reason, nodes and latest events
+#[derive(Debug, Parser)]
+pub(crate) struct Describe {
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    format: FormatFlag,
 }
 
-/// What to connect to, in an order that stays.
-fn endpoints(cluster: &Cluster) -> Vec<Pair> {
-    let place = |purpose: &str| FIRST.iter().position(|first| *first == purpose).unwrap_or(FIRST.len());
-    let mut pairs: Vec<Pair> =
-        cluster.endpoints.iter().map(|(purpose, at)| (purpose.clone(), at.clone())).collect();
-    // Those behind the first are sorted by name already.
-    pairs.sort_by_key(|(purpose, _)| place(purpose));
-    pairs
+/// Everything that is shown.
+#[derive(Debug, Serialize)]
+struct Description {
+    cluster: Cluster,
+    /// The interpreter of a cluster on this machine; empty if it is not known.
+    python: String,
+    nodes: Vec<Node>,
+    /// The newest first.
+    events: Vec<Event>,
 }
 
-/// How what answers only within Kubernetes is looked at from elsewhere.
-fn from_outside(dashboard: &str) -> Option<Pair> {
-    let host = dashboard.strip_prefix("http://")?.split('/').next()?;
-    let (service, port) = host.split_once(".svc:").or_else(|| host.split_once(".svc.cluster.local:"))?;
-    let (service, namespace) = service.split_once('.')?;
-    let words =
-        format!("kubectl -n {namespace} port-forward svc/{service} {port}, then http://127.0.0.1:{port}");
-    Some(("from outside".to_owned(), words))
-}
-
-/// How the log of each node is read.
-pub(super) async fn logs(client: &mut Client, cluster: &Cluster) -> Result<Vec<Pair>, Failure> {
-    if cluster.provider == "simulated" {
-        // They write nothing.
-        return Ok(Vec::new());
+impl Describe {
+    pub(crate) fn run(self) -> ExitCode {
+        output::run(async {
+            let Self { cluster, format } = self;
+            let (mut client, cluster) = cluster.find().await?;
+            let described = Description::of(&mut client, cluster).await?;
+            Ok(output::print(&match format.format {
+                Format::Json => format::json(&described)?,
+                Format::Yaml => format::yaml(&described)?,
+                Format::Name => format!("{}\n", described.cluster.name),
+                Format::Table | Format::Wide => described.text(),
+            }))
+        })
     }
-    let request = ListNodesRequest {
-        id: cluster.id.clone(),
-        sort_by: "index".to_owned(),
-        page_size: SHOWN_LOGS,
-        ..ListNodesRequest::default()
+}
+
+impl Description {
+    async fn of(client: &mut Client, cluster: Cluster) -> Result<Self, Failure> {
+        let id = || cluster.id.clone();
+        let nodes = nodes::all(client, ListNodesRequest { id: id(), ..ListNodesRequest::default() }).await?;
+        let request = ListEventsRequest {
+            id: id(),
+            sort_by: "-at".to_owned(),
+            page_size: EVENTS,
+            ..ListEventsRequest::default()
+        };
+        let events = client.ask(async |client| client.clusters().list_events(request.clone()).await).await?;
+        // A cluster without a head has no environment, and readers may not see it.
+        let mut environment = environment(client, &cluster.id).await.unwrap_or_default();
+        let python = environment.variables.remove(PYTHON_VARIABLE).unwrap_or_default();
+        Ok(Self { cluster, python, nodes, events: events.into_inner().events })
+    }
+
+    fn text(&self) -> String {
+        let mut text = table::pairs(&facts(&self.cluster, &self.python));
+        if !self.nodes.is_empty() {
+            text.push_str("\nNodes\n");
+            text.push_str(&table::render(&self.nodes, false));
+        }
+        if !self.events.is_empty() {
+            text.push_str("\nEvents, newest first\n");
+            text.push_str(&table::render(&self.events, false));
+        }
+        text
+    }
+}
+
+/// Returns the properties of a cluster as names and values.
+fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
+    let now = SystemClock.now();
+    let owner = cluster.owner.clone().unwrap_or_default();
+    let spec = cluster.cluster_spec.clone().unwrap_or_default();
+    let head = spec.head_group_spec.unwrap_or_default();
+    let listed = |map: &std::collections::BTreeMap<String, String>| {
+        map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
     };
-    let call = async |client: &Client| client.clusters().list_nodes(request.clone()).await;
-    let answer = client.ask(call).await?.into_inner();
-    let log = |name: &str| (format!("log of {name}"), command(cluster, name));
-    let mut logs: Vec<Pair> = answer.nodes.iter().map(|node| log(&node.name)).collect();
-    if !answer.next_page_token.is_empty() {
-        logs.push(("log of others".to_owned(), command(cluster, "NODE")));
+    let mut facts = vec![
+        ("name", cluster.name.clone()),
+        ("namespace", cluster.namespace.clone()),
+        ("framework", [cluster.framework.as_str(), &cluster.framework_version].join(" ").trim().to_owned()),
+        ("provider", [cluster.provider.as_str(), &cluster.flavor].join(" ").trim().to_owned()),
+        ("state", cluster.state.clone()),
+        ("reason", cluster.status_reason.clone()),
+        ("owner", if owner.name.is_empty() { owner.id } else { owner.name }),
+        ("age", table::age(cluster.created_at, now)),
+        ("workers", table::workers(cluster)),
+        ("head shape", shape(head.shape.as_ref())),
+    ];
+    for group in &spec.worker_group_spec {
+        let words = [shape(group.shape.as_ref()), bounds(group.min_replicas, group.max_replicas)];
+        let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        if !words.is_empty() {
+            facts.push(("worker shape", format!("{}: {}", group.group_name, words.join(", "))));
+        }
     }
-    Ok(logs)
+    facts.push(("memory limit", memory_limit(cluster).to_owned()));
+    facts.extend([
+        ("image", head.image),
+        ("python", [cluster.python_version.as_str(), python].join(" ").trim().to_owned()),
+        ("working directory", cluster.working_dir.clone()),
+        // Only the names: values may be secrets.
+        ("variables", cluster.envs.keys().cloned().collect::<Vec<_>>().join(", ")),
+        ("labels", listed(&cluster.labels)),
+        ("app", cluster.app.clone()),
+    ]);
+    facts.extend(cluster.idle_timeout.map(|_| ("last use", table::last_use(cluster, now))));
+    facts.extend(one_cluster::limits(cluster, now));
+    facts.extend(cluster.endpoints.iter().map(|(purpose, at)| (purpose.as_str(), at.clone())));
+    facts
 }
 
-fn command(cluster: &Cluster, node: &str) -> String {
-    let namespace = match cluster.namespace.as_str() {
-        "" | "default" => String::new(),
-        namespace => format!(" -n {namespace}"),
-    };
-    format!("muster logs {}{namespace} --node {node}", cluster.name)
+/// What limits the memory of nodes, as far as Muster decides it.
+fn memory_limit(cluster: &Cluster) -> &'static str {
+    match cluster.provider.as_str() {
+        "local" => match cluster.framework.parse::<Framework>() {
+            Ok(framework) => local_memory_limit(framework).unwrap_or_default(),
+            Err(_) => "none",
+        },
+        "kubernetes" => "the limits of the pods",
+        _ => "",
+    }
 }
 
-/// When a cluster goes by itself.
-fn limits(cluster: &Cluster, now: Timestamp) -> Vec<(&'static str, String)> {
-    let mut pairs = Vec::new();
-    if let Some(limit) = cluster.idle_timeout {
-        let limit = TimeSpan::from_micros(limit.micros());
-        let words = cluster.idle_ends_at.map_or_else(
-            || format!("stops when nobody has used it for {limit}"),
-            |end| match table::left(end, now) {
-                Some(left) => {
-                    format!("stops in {left} unless used; unused for {}", table::age(cluster.idle_since, now))
-                }
-                None => "stops now".to_owned(),
-            },
-        );
-        pairs.push(("idle", words));
+/// Formats the amounts of a shape as on the command line.
+fn shape(shape: Option<&Shape>) -> String {
+    let Some(shape) = shape else { return String::new() };
+    let amounts = [("cpu", &shape.cpu), ("memory", &shape.memory)];
+    let mut words: Vec<String> = amounts
+        .iter()
+        .filter(|(_, amount)| !amount.is_empty())
+        .map(|(name, amount)| format!("{name}={amount}"))
+        .collect();
+    words.extend(shape.gpu.filter(|gpu| *gpu > 0).map(|gpu| format!("gpu={gpu}")));
+    words.join(",")
+}
+
+fn bounds(min: Option<i32>, max: Option<i32>) -> String {
+    match (min, max) {
+        (None, None) => String::new(),
+        (Some(min), None) => format!("at least {min}"),
+        (None, Some(max)) => format!("at most {max}"),
+        (Some(min), Some(max)) => format!("from {min} to {max}"),
     }
-    if let Some(end) = cluster.lifetime_ends_at {
-        let left = table::left(end, now).map_or_else(|| "now".to_owned(), |left| format!("in {left}"));
-        pairs.push(("lifetime", format!("ends {left}, at {}", table::moment(end))));
-    }
-    pairs
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_proto::wkt;
+    use muster_proto::v1alpha2::{ClusterSpec, Owner, WorkerGroupSpec};
 
     use super::*;
 
     #[test]
-    fn what_to_connect_to_comes_first_then_the_dashboard_then_the_rest_by_name() {
-        let named = |(purpose, at): (&str, &str)| (purpose.to_owned(), at.to_owned());
-        let given = [("rest", "c"), ("dashboard", "b"), ("client", "d"), ("address", "a")];
+    fn a_description_has_no_values_of_variables() {
+        let group = WorkerGroupSpec {
+            group_name: "w".to_owned(),
+            shape: Some(Shape { cpu: "2".to_owned(), memory: "4Gi".to_owned(), ..Shape::default() }),
+            max_replicas: Some(3),
+            ..WorkerGroupSpec::default()
+        };
         let cluster = Cluster {
-            endpoints: given.into_iter().map(named).collect(),
-            state: "ACTIVE".to_owned(),
-            ..Cluster::default()
-        };
-        let shown: Vec<_> = endpoints(&cluster).into_iter().map(|(purpose, _)| purpose).collect();
-        assert_eq!(shown, ["address", "dashboard", "client", "rest"]);
-    }
-
-    #[test]
-    fn what_answers_only_within_kubernetes_is_shown_with_the_way_in() {
-        let (_, words) = from_outside("http://fred-head-svc.demo.svc:8265/").unwrap();
-        assert_eq!(words, "kubectl -n demo port-forward svc/fred-head-svc 8265, then http://127.0.0.1:8265");
-        assert_eq!(from_outside("http://127.0.0.1:8787/status"), None);
-    }
-
-    #[test]
-    fn the_log_of_each_node_is_a_command() {
-        let cluster = |namespace: &str| Cluster {
             name: "fred".to_owned(),
-            namespace: namespace.to_owned(),
+            framework: "ray".to_owned(),
+            state: "ACTIVE".to_owned(),
+            owner: Some(Owner { id: "7".to_owned(), ..Owner::default() }),
+            envs: [("TOKEN".to_owned(), "abc".to_owned())].into(),
+            cluster_spec: Some(ClusterSpec { worker_group_spec: vec![group], ..ClusterSpec::default() }),
+            working_dir: "/srv".to_owned(),
             provider: "local".to_owned(),
+            python_version: "3.12.4".to_owned(),
+            framework_version: "2.50.0".to_owned(),
             ..Cluster::default()
         };
-        assert_eq!(command(&cluster("default"), "fred-head"), "muster logs fred --node fred-head");
-        assert_eq!(command(&cluster("demo"), "w1"), "muster logs fred -n demo --node w1");
-    }
-
-    #[test]
-    fn it_is_said_when_a_cluster_goes_by_itself() {
-        let at = |seconds: i64| Some(wkt::Timestamp { seconds, nanos: 0 });
-        let now = Timestamp::from_micros(1_000_000_000);
-        let shown = |cluster: &Cluster| {
-            limits(cluster, now)
-                .into_iter()
-                .map(|(what, words)| format!("{what}: {words}"))
-                .collect::<Vec<_>>()
-        };
-        assert!(shown(&Cluster::default()).is_empty());
-        let mut cluster = Cluster {
-            idle_timeout: Some(wkt::Duration { seconds: 600, nanos: 0 }),
-            lifetime_ends_at: at(8_200),
-            ..Cluster::default()
-        };
-        let lifetime = "lifetime: ends in 2h, at 1970-01-01T02:16:40Z";
-        assert_eq!(shown(&cluster), ["idle: stops when nobody has used it for 10m", lifetime]);
-        (cluster.idle_since, cluster.idle_ends_at) = (at(640), at(1_240));
-        assert_eq!(shown(&cluster), ["idle: stops in 4m unless used; unused for 6m", lifetime]);
-        (cluster.idle_ends_at, cluster.lifetime_ends_at) = (at(1_000), at(999));
-        assert_eq!(shown(&cluster), ["idle: stops now", "lifetime: ends now, at 1970-01-01T00:16:39Z"]);
+        let facts = facts(&cluster, "/venv/bin/python");
+        let of = |name: &str| facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        assert_eq!((of("framework"), of("owner")), (Some("ray 2.50.0"), Some("7")));
+        assert_eq!(of("worker shape"), Some("w: cpu=2,memory=4Gi, at most 3"));
+        assert_eq!((of("variables"), of("working directory")), (Some("TOKEN"), Some("/srv")));
+        assert_eq!((of("python"), of("last use")), (Some("3.12.4 /venv/bin/python"), None));
+        assert!(of("memory limit").is_some_and(|limit| limit.starts_with("Ray's own")));
+        assert!(facts.iter().all(|(_, value)| !value.contains("abc")), "{facts:?}");
     }
 }

@@ -1,26 +1,29 @@
-//! `muster down`: the clusters of this machine, and then the server.
+//! `muster down`: deletes the clusters of this machine and stops the server.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_proto::v1alpha2::{Cluster, InfoResponse, ShutdownRequest, WhoAmIRequest};
+use muster_proto::v1alpha2::{Cluster, InfoResponse, ShutdownRequest};
 
 use super::delete::submit;
-use super::get::list_all;
-use super::is_on_kubernetes;
+use super::select::{FilterFlags, list, who_am_i};
+use super::{AmongFlags, is_on_kubernetes};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure, connection_lost};
-use crate::output::{self, say};
+use crate::output::{self, message};
 use crate::wait::WaitFlags;
 
-/// Delete the clusters that run on this machine, and stop the server; Kubernetes is not touched
+/// Delete the clusters that run on this machine and stop the server; clusters on Kubernetes stay
 #[derive(Debug, Parser)]
 pub(crate) struct Down {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short = 'y', long)]
     yes: bool,
+    /// Stop the server only; its clusters keep running, and the next command starts a server for them
+    #[arg(long)]
+    keep_clusters: bool,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -28,53 +31,61 @@ pub(crate) struct Down {
 impl Down {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { yes, server } = self;
+            let Self { yes, keep_clusters, server } = self;
             let mut client = match server.find().await? {
                 Some(client) => client,
-                // Its clusters outlive a server, and only a server ends them.
-                None if server.has_clusters() => server.connect().await?,
-                None => return Ok(output::print(&format!("no server runs with {}\n", server.described()))),
+                // Clusters outlive a server, and only a server can delete them.
+                None if server.has_clusters() && !keep_clusters => server.connect().await?,
+                None => {
+                    return Ok(output::print(&format!("no server runs with {}\n", server.location_text())));
+                }
             };
             if !server.owns(&client) {
                 let what = format!(
-                    "the server at {} is not the one of this data folder, and only that one is stopped",
-                    server.described()
+                    "the server at {} is not the one of this data folder: `muster down` stops only that one",
+                    server.location_text()
                 );
                 let hint = "stop it where it was started; `muster delete NAME` deletes a cluster";
                 return Err(Failure::new(Exit::Refused, what).hint(hint).into());
             }
             let info = may_stop(&mut client).await?;
+            if keep_clusters {
+                stop(&mut client).await?;
+                return Ok(output::print("server stopped; its clusters keep running\n"));
+            }
             let clusters = of_this_machine(&mut client, &info).await?;
-            if !agreed(&clusters, yes)? {
-                return Err(Failure::new(Exit::Refused, "nothing was deleted, and the server goes on").into());
+            if !is_confirmed(&clusters, yes)? {
+                message!("nothing was deleted, and the server keeps running");
+                return Ok(Exit::Refused.into());
             }
             delete(&mut client, &clusters).await?;
             let late = of_this_machine(&mut client, &info).await?;
             if !late.is_empty() {
-                let what = format!("{} came into being meanwhile: the server goes on", names(&late));
+                let what = format!("{} was created meanwhile: the server keeps running", names(&late));
                 return Err(Failure::new(Exit::Refused, what)
-                    .hint("`muster down` again deletes them too")
+                    .hint("run `muster down` again to delete it too")
                     .into());
             }
             stop(&mut client).await?;
-            Ok(output::print("the server is stopped\n"))
+            Ok(output::print("server stopped\n"))
         })
     }
 }
 
-/// What the server serves, if the caller may stop it: that is known before anything is deleted.
+/// Returns the server's description if the caller may stop it; checked before anything is deleted.
 async fn may_stop(client: &mut Client) -> Result<InfoResponse, Failure> {
-    let me = client.ask(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?.into_inner();
+    let me = who_am_i(client).await?;
     let info = client.info().cloned().filter(|_| me.roles.iter().any(|role| role == "admin"));
     info.ok_or_else(|| {
-        let what = format!("{} is no admin of this server, and only admins stop one", me.name);
+        let what = format!("{} is not an admin of this server: only admins may stop it", me.name);
         Failure::new(Exit::Refused, what).hint("`muster delete NAME` deletes a cluster")
     })
 }
 
-/// The clusters of the server's own machine: a database may have those of other machines too.
+/// Lists the clusters of the server's own machine: a shared database has those of other machines too.
 async fn of_this_machine(client: &mut Client, info: &InfoResponse) -> Result<Vec<Cluster>, Failure> {
-    let mut clusters = list_all(client).await?;
+    let all = FilterFlags::of_labels(Vec::new());
+    let mut clusters = list(client, None, &AmongFlags::default(), &all).await?;
     clusters.retain(|cluster| is_here(cluster, &info.instances));
     Ok(clusters)
 }
@@ -89,46 +100,43 @@ fn names(clusters: &[Cluster]) -> String {
     names.join(", ")
 }
 
-/// Whether to go on: what would be lost is named.
-fn agreed(clusters: &[Cluster], yes: bool) -> Result<bool> {
+/// Asks for confirmation, naming the clusters that would be deleted.
+fn is_confirmed(clusters: &[Cluster], yes: bool) -> Result<bool> {
     if yes || clusters.is_empty() {
         return Ok(true);
     }
     if !std::io::stdin().is_terminal() {
         let what = format!("this deletes {}", names(clusters));
-        return Err(Failure::new(Exit::Usage, what).hint("say --yes if that is meant").into());
+        return Err(Failure::new(Exit::Usage, what).hint("confirm with --yes").into());
     }
-    eprint!("Delete {} and stop the server? [y/N] ", names(clusters));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    Ok(output::confirm(&format!("Delete {} and stop the server?", names(clusters)))?)
 }
 
-/// Deletes all at once, and waits for each.
+/// Submits all deletions, then waits for each.
 async fn delete(client: &mut Client, clusters: &[Cluster]) -> Result<(), Failure> {
-    let deadline = WaitFlags::patient().deadline();
+    let deadline = WaitFlags::without_limit().deadline();
     let mut subjects = Vec::new();
     for cluster in clusters {
         match submit(client, cluster, false, None, deadline).await {
             Ok(subject) => subjects.push(subject),
-            // Somebody else was faster.
+            // Deleted by another command meanwhile.
             Err(failure) if failure.exit == Exit::NotFound => {}
             Err(failure) => return Err(failure),
         }
     }
     for subject in subjects {
-        subject.reached(client, deadline).await?;
-        say!("{} is deleted", subject.typed());
+        subject.wait_until_reached(client, deadline).await?;
+        message!("{}/{} deleted", subject.namespace, subject.name);
     }
     Ok(())
 }
 
-/// Tells the server to stop, and waits until it has.
+/// Asks the server to stop and waits until it has stopped.
 async fn stop(client: &mut Client) -> Result<(), Failure> {
     match client.admin().shutdown(ShutdownRequest {}).await {
-        // It may be gone before its answer is.
+        // The server may stop before its answer is sent.
         Err(status) if !connection_lost(&status) => Err(status.into()),
-        _ => client.gone().await,
+        _ => client.wait_until_stopped().await,
     }
 }
 
@@ -137,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_runs_on_this_machine_goes() {
+    fn only_clusters_of_this_machine_are_deleted() {
         let served = ["local:one".to_owned(), "kubernetes:uid".to_owned()];
         let at = |instance: &str| Cluster { instance: instance.to_owned(), ..Cluster::default() };
         assert!(is_here(&at("local:one"), &served));

@@ -1,35 +1,28 @@
-//! `muster env`: the variables that a client of a cluster needs.
+//! `muster env`: prints the environment variables for clients of a cluster.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use muster_proto::v1alpha2::GetEnvironmentRequest;
 
-use super::{AmongFlags, NamespaceFlag};
-use crate::connect::{Client, ServerFlags};
-use crate::output::say;
+use super::{ClusterFlags, environment};
+use crate::output::message;
 use crate::{format, output};
 
-/// Print the variables that a client of a cluster needs, secrets too: eval "$(muster env NAME)"
+/// Print the environment variables for clients of a cluster, including secrets: eval "$(muster env NAME)"
 #[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  eval \"$(muster env fred)\"\n  muster env fred -o json")]
 pub(crate) struct Env {
-    /// Which cluster
-    name: String,
     #[command(flatten)]
-    namespace: NamespaceFlag,
-    #[command(flatten)]
-    among: AmongFlags,
-    /// How to print them
+    cluster: ClusterFlags,
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "shell")]
     format: Format,
-    #[command(flatten)]
-    server: ServerFlags,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// Lines that a shell evaluates
+    /// Commands for eval in a shell
     Shell,
     /// The JSON of the API
     Json,
@@ -40,18 +33,9 @@ enum Format {
 impl Env {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, among, format, server } = self;
-            let mut client = server.connect().await?;
-            let (framework, provider) = among.words();
-            let request = GetEnvironmentRequest {
-                name,
-                namespace: namespace.namespace,
-                framework,
-                provider,
-                ..GetEnvironmentRequest::default()
-            };
-            let call = async |client: &Client| client.clusters().get_environment(request.clone()).await;
-            let answer = client.ask(call).await?.into_inner();
+            let Self { cluster, format } = self;
+            let (mut client, cluster) = cluster.find().await?;
+            let answer = environment(&mut client, &cluster.id).await?;
             Ok(output::print(&match format {
                 Format::Json => format::json(&answer)?,
                 Format::Yaml => format::yaml(&answer)?,
@@ -61,25 +45,25 @@ impl Env {
     }
 }
 
-/// Lines that a shell evaluates, one a variable. What no shell can have is left out, and that is said.
+/// Formats one `export` line per variable. Names that shells do not allow are skipped with a warning.
 fn lines(variables: &BTreeMap<String, String>) -> String {
-    let (possible, others): (Vec<_>, Vec<_>) = variables.iter().partition(|(name, _)| is_name(name));
+    let (possible, others): (Vec<_>, Vec<_>) = variables.iter().partition(|(name, _)| is_shell_name(name));
     for (name, _) in others {
-        say!("warning: no shell has a variable named {name:?}: use -o json");
+        message!("warning: {name:?} is not a valid name of a shell variable: use -o json");
     }
-    let line = |(name, value): (&String, &String)| format!("export {name}={}\n", quoted(value));
+    let line = |(name, value): (&String, &String)| format!("export {name}={}\n", quote(value));
     possible.into_iter().map(line).collect::<Vec<_>>().concat()
 }
 
-/// Letters, digits and underscores, no digit first.
-fn is_name(name: &str) -> bool {
+/// Returns true for names of letters, digits and underscores that do not begin with a digit.
+fn is_shell_name(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// As a shell takes it literally.
-fn quoted(value: &str) -> String {
+/// Quotes a value so that a shell takes it literally.
+fn quote(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
@@ -89,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// What a shell that evaluates the lines has then.
+    /// Returns the value of a variable in a shell that evaluated the lines.
     fn evaluated(variables: &BTreeMap<String, String>, name: &str) -> String {
         let script = format!("eval \"$LINES_OF_ENV\"; printf %s \"${name}\"");
         let mut shell = std::process::Command::new("sh");
@@ -105,18 +89,18 @@ mod tests {
     #[case("''\\'")]
     #[case("-n one\n\ttwo\r\n")]
     #[case("größer, 大")]
-    fn a_value_reaches_the_shell_as_it_is(#[case] value: &str) {
+    fn a_value_reaches_the_shell_unchanged(#[case] value: &str) {
         let variables = BTreeMap::from([
             ("BEFORE".to_owned(), "b".to_owned()),
             ("ODD".to_owned(), value.to_owned()),
             ("ZLAST".to_owned(), "z".to_owned()),
         ]);
         assert_eq!(evaluated(&variables, "ODD"), value);
-        assert_eq!(evaluated(&variables, "ZLAST"), "z", "what comes behind it is not lost");
+        assert_eq!(evaluated(&variables, "ZLAST"), "z", "variables after it are not lost");
     }
 
     #[test]
-    fn a_name_that_no_shell_can_have_does_not_spoil_the_others() {
+    fn invalid_names_of_variables_are_skipped() {
         let names = ["A-B", "1A", "", "A;touch x", "ÄB", "GOOD_1"];
         let variables = names.map(|name| (name.to_owned(), "x".to_owned())).into();
         assert_eq!(lines(&variables), "export GOOD_1='x'\n");

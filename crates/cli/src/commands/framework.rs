@@ -1,21 +1,24 @@
-//! `muster framework`: what local clusters can run, and bringing what they cannot run yet.
+//! `muster framework`: lists, installs, upgrades and removes the frameworks of local clusters.
 
 mod install;
 mod list;
+mod progress;
+mod remove;
+mod upgrade;
+mod which;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use muster_core::cluster::Framework as Word;
-use muster_local::environments::{Environment, Source};
+use muster_local::environments::{Environment, EnvironmentSource};
 use muster_proto::v1alpha2::{Framework, ListFrameworksRequest};
 
 use super::python;
 use crate::connect::Client;
 use crate::failure::Failure;
 
-/// Look at the frameworks that run on this machine, and install them
+/// List, install, upgrade and remove the frameworks of this machine
 #[derive(Debug, Parser)]
 pub(crate) struct FrameworkCommand {
     #[command(subcommand)]
@@ -26,6 +29,10 @@ pub(crate) struct FrameworkCommand {
 enum Command {
     List(list::List),
     Install(install::Install),
+    Upgrade(upgrade::Upgrade),
+    #[command(alias = "rm")]
+    Remove(remove::Remove),
+    Which(which::Which),
 }
 
 impl FrameworkCommand {
@@ -34,49 +41,48 @@ impl FrameworkCommand {
         match command {
             Command::List(list) => list.run(),
             Command::Install(install) => install.run(),
+            Command::Upgrade(upgrade) => upgrade.run(),
+            Command::Remove(remove) => remove.run(),
+            Command::Which(which) => which.run(),
         }
     }
 }
 
-/// What clusters that are made from here run in: the caller's own Python comes first, as it does when they are made.
-async fn found(client: &mut Client) -> Result<Vec<Framework>, Failure> {
+/// The source that the server reports for frameworks that Muster installed.
+const INSTALLED: &str = EnvironmentSource::Installed.as_str();
+
+/// Lists the frameworks as clusters created from here would use them: the caller's active Python takes precedence.
+async fn list_frameworks(client: &mut Client) -> Result<Vec<Framework>, Failure> {
     let call = async |client: &Client| client.frameworks().list_frameworks(ListFrameworksRequest {}).await;
     let mut frameworks = client.ask(call).await?.into_inner().frameworks;
     for framework in &mut frameworks {
-        // One that could not even be installed lacks more than an environment.
+        // A framework that cannot be installed lacks more than an environment.
         if !framework.usable && !framework.installable {
             continue;
         }
-        if let Some(own) = of_caller(client, &framework.name).await {
+        if let Some(own) = python::find_callers_environment(client, &framework.name).await {
             framework.usable = true;
             framework.version = own.version;
             framework.interpreter = own.python.to_string_lossy().into_owned();
             own.source.as_str().clone_into(&mut framework.source);
             framework.missing.clear();
             framework.command.clear();
+            framework.packages.clear();
         }
     }
     Ok(frameworks)
 }
 
-/// The caller's own environment, if it has the framework and the server can use it.
-async fn of_caller(client: &Client, name: &str) -> Option<Environment> {
-    let framework = muster_frameworks::local(name.parse::<Word>().ok()?)?;
-    let (interpreter, source) = python::of_local_caller(client)?;
-    Environment::of(interpreter, source, framework).await.ok()
-}
-
-/// What is wrong with the caller's `MUSTER_PYTHON`, if no framework was found in it.
-async fn vain_variable(client: &Client) -> Option<String> {
-    let (interpreter, _) =
-        python::of_local_caller(client).filter(|(_, source)| *source == Source::Variable)?;
+/// Explains why the caller's `MUSTER_PYTHON` has no effect, if no framework was found in it.
+async fn explain_unused_variable(client: &Client) -> Option<String> {
+    let interpreter = python::named_by_variable(client)?;
     let mut why = None;
     for framework in muster_frameworks::all_local() {
-        match Environment::of(interpreter.clone(), Source::Variable, framework).await {
+        match Environment::probe(interpreter.clone(), EnvironmentSource::Variable, framework).await {
             Ok(_) => return None,
             Err(error) => why = why.or(Some(error)),
         }
     }
     let why = why?;
-    Some(format!("MUSTER_PYTHON is {}, which has none of them: {why}", interpreter.display()))
+    Some(format!("MUSTER_PYTHON is {}, which has none of these frameworks: {why}", interpreter.display()))
 }

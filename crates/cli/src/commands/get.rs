@@ -1,4 +1,4 @@
-//! `muster get`: one cluster, or those of a namespace.
+//! `muster get`: shows one cluster, or lists the clusters of a namespace.
 
 mod deprecated;
 
@@ -6,34 +6,43 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_proto::v1alpha2::{Cluster, ListAllClustersRequest, ListAppsRequest, ListClustersRequest};
+use muster_proto::v1alpha2::{Cluster, ListAppsRequest};
+use serde_json::Value;
 
-use super::{AmongFlags, NamespaceFlag, PAGE, app, describe, find, find_by_id, pages, watch};
+use super::select::{FilterFlags, list};
+use super::{AmongFlags, NamespaceFlag, app, find, find_by_id, one_cluster, watch};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
+use crate::table::{self, InNamespace};
 
-/// Show a cluster, or list them
+/// Show a cluster, or list clusters
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster get\n  muster get fred -o wide\n  muster get -A -l team=x --state ACTIVE --sort created_at"
+)]
 pub(crate) struct Get {
-    /// Which one; otherwise all of the namespace
+    /// Name of the cluster [default: all clusters of the namespace]
+    #[arg(add = crate::complete::clusters())]
     name: Option<String>,
     #[command(flatten)]
     namespace: NamespaceFlag,
     #[command(flatten)]
     among: AmongFlags,
-    /// List those of all namespaces
+    /// List the clusters of all namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
-    /// Only those that this app uses: a name, kind/name such as deploy/bob, or the name of a pod
+    /// List only the clusters that this app uses: a name, kind/name such as deploy/bob, or the name of a pod
     #[arg(long, value_name = "APP", conflicts_with_all = ["all_namespaces", "watch"])]
     app: Option<String>,
     /// Print the columns of the Oshinko CLI
     #[arg(short = 'd', long, conflicts_with_all = ["watch", "format"])]
     deprecated: bool,
-    /// Go on, and show every change
-    #[arg(short = 'w', long)]
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Keep running and show every change, of one cluster until it is deleted
+    #[arg(short = 'w', long, conflicts_with_all = ["label", "state", "mine", "sort"])]
     watch: bool,
     #[command(flatten)]
     format: FormatFlag,
@@ -44,10 +53,33 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, among, all_namespaces, app, deprecated, watch, format, server } =
-                self;
-            let (namespace, format) = (namespace.namespace, format.format);
-            let mut client = server.connect().await?;
+            let Self {
+                name,
+                namespace,
+                among,
+                all_namespaces,
+                app,
+                deprecated,
+                filter,
+                watch,
+                format,
+                server,
+            } = self;
+            let format = format.format;
+            let is_list = name.is_none() && app.is_none() && !deprecated && !watch;
+            let found = match server.find_existing().await? {
+                Some(client) => client,
+                None if is_list => {
+                    let nothing = format!(
+                        "No clusters found: no server has run with {}. Create one with `muster create NAME`.",
+                        server.location_text()
+                    );
+                    return format::array(format, &Vec::<Cluster>::new(), &nothing);
+                }
+                None => server.connect_to_existing().await?,
+            };
+            let mut client = found;
+            let namespace = namespace.resolve(&mut client).await?;
             let one = match &name {
                 Some(name) => Some(find(&mut client, &namespace, name, &among).await?),
                 None => None,
@@ -57,44 +89,62 @@ impl Get {
                 if deprecated {
                     return Ok(output::print(&deprecated::lines(&used)));
                 }
-                return format::array(format, &used, "");
+                return match (&name, used.as_slice()) {
+                    (Some(_), [cluster]) => format::one(format, cluster, |wide| table::render(&used, wide)),
+                    _ => format::array(format, &used, ""),
+                };
             }
             if deprecated {
                 let clusters = match one {
                     Some(cluster) => vec![cluster],
-                    None => list(&mut client, &namespace).await?,
+                    None => list(&mut client, Some(&namespace), &among, &filter).await?,
                 };
                 return Ok(output::print(&deprecated::lines(&clusters)));
             }
             if watch {
-                let namespace = if all_namespaces { String::new() } else { namespace };
-                return watch::follow(&mut client, namespace, name, format).await;
+                let namespace = match &one {
+                    Some(cluster) => cluster.namespace.clone(),
+                    None if all_namespaces => String::new(),
+                    None => namespace,
+                };
+                return watch::follow(&mut client, namespace, one, format).await;
             }
             if let Some(cluster) = one {
                 let logs = match format {
-                    Format::Wide => describe::logs(&mut client, &cluster).await?,
+                    Format::Wide => one_cluster::logs(&mut client, &cluster).await?,
                     _ => Vec::new(),
                 };
-                return format::one(format, &cluster, |wide| describe::cluster(&cluster, &logs, wide));
+                return format::one(format, &cluster, |wide| one_cluster::cluster(&cluster, &logs, wide));
             }
-            let clusters = if all_namespaces {
-                list_all(&mut client).await?
-            } else {
-                list(&mut client, &namespace).await?
-            };
-            let nothing = if all_namespaces {
-                "no clusters: make one with `muster create NAME`".to_owned()
+            let within = (!all_namespaces).then_some(namespace.as_str());
+            let clusters = list(&mut client, within, &among, &filter).await?;
+            let nothing = if filter.excludes() || among.are_given() {
+                "No matching clusters found.".to_owned()
+            } else if all_namespaces {
+                "No clusters found. Create one with `muster create NAME`.".to_owned()
             } else {
                 format!(
-                    "no clusters in namespace '{namespace}': make one with `muster create NAME`, or look at all with -A"
+                    "No clusters found. Namespace '{namespace}' has none: create one with `muster create NAME`, or list \
+                     those of all namespaces with -A."
                 )
             };
-            format::array(format, &clusters, &nothing)
+            match format {
+                Format::Table | Format::Wide if !all_namespaces => {
+                    let lines: Vec<InNamespace> = clusters.into_iter().map(InNamespace).collect();
+                    format::list(format, &lines, "", &Value::Null, &nothing)
+                }
+                // Names alone are ambiguous across namespaces.
+                Format::Name if all_namespaces => {
+                    let name = |cluster: &Cluster| format!("{}/{}\n", cluster.namespace, cluster.name);
+                    Ok(output::print(&clusters.iter().map(name).collect::<String>()))
+                }
+                _ => format::array(format, &clusters, &nothing),
+            }
         })
     }
 }
 
-/// The clusters that an app uses, or the one of this name among them.
+/// Finds the clusters that an app uses; with `name`, only the one of that name.
 async fn used_by(
     client: &mut Client,
     namespace: &str,
@@ -121,36 +171,4 @@ async fn used_by(
         clusters.push(find_by_id(client, id).await?);
     }
     Ok(clusters)
-}
-
-async fn list(client: &mut Client, namespace: &str) -> Result<Vec<Cluster>, Failure> {
-    pages(async |page_token| {
-        let request = ListClustersRequest {
-            namespace: namespace.to_owned(),
-            sort_by: "name".to_owned(),
-            page_size: PAGE,
-            page_token,
-            ..ListClustersRequest::default()
-        };
-        let answer = client.ask(async |client| client.clusters().list_cluster(request.clone()).await).await?;
-        let answer = answer.into_inner();
-        Ok((answer.clusters, answer.next_page_token))
-    })
-    .await
-}
-
-/// The clusters of all namespaces, as far as the caller may see them.
-pub(super) async fn list_all(client: &mut Client) -> Result<Vec<Cluster>, Failure> {
-    pages(async |page_token| {
-        let request = ListAllClustersRequest {
-            sort_by: "name".to_owned(),
-            page_size: PAGE,
-            page_token,
-            ..ListAllClustersRequest::default()
-        };
-        let call = async |client: &Client| client.clusters().list_all_clusters(request.clone()).await;
-        let answer = client.ask(call).await?.into_inner();
-        Ok((answer.clusters, answer.next_page_token))
-    })
-    .await
 }

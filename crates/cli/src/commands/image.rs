@@ -1,4 +1,4 @@
-//! `muster image`: images that are built from packages and commands.
+//! `muster image`: builds, shows and deletes images made from packages and commands.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use super::{NamespaceFlag, PAGE, pages};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
-use crate::output::{self, say};
+use crate::output::{self, message};
 
-/// How often a build is asked for that is being waited for.
-const ASKED_EVERY: Duration = Duration::from_millis(500);
+/// How often to poll a build that is waited for.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Build, show and delete images that clusters can be created with
 #[derive(Debug, Parser)]
@@ -38,36 +38,36 @@ enum Command {
     Delete(Delete),
 }
 
-/// Build an image: a Python environment for local processes, or on Kubernetes a container image
+/// Build an image: a Python environment for local processes, or a container image on Kubernetes
 #[derive(Debug, Parser)]
 struct Create {
-    /// Its name
+    /// Name of the image
     name: String,
-    /// A package that pip installs, such as six==1.16.0; again for every further one
+    /// A package that pip installs, such as six==1.16.0; may be repeated
     #[arg(long, value_name = "PACKAGE")]
     pip: Vec<String>,
-    /// A package that conda installs; again for every further one
+    /// A package that conda installs; may be repeated
     #[arg(long, value_name = "PACKAGE")]
     conda: Vec<String>,
-    /// A package of the operating system; again for every further one
+    /// A package of the operating system; may be repeated
     #[arg(long, value_name = "PACKAGE")]
     system: Vec<String>,
-    /// An environment variable, as NAME=VALUE; again for every further one
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    /// An environment variable, as NAME=VALUE; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
-    /// Commands of the shell that run last
+    /// Shell commands that run last
     #[arg(long, value_name = "COMMANDS")]
     run: Option<String>,
-    /// The image that it is based on, which Kubernetes needs
+    /// Base image; required on Kubernetes
     #[arg(long, value_name = "IMAGE")]
     base_image: Option<String>,
-    /// The shape of the namespace that the build gets its resources from, on Kubernetes
+    /// Resources of the build on Kubernetes: a shape of the namespace
     #[arg(long, value_name = "SHAPE")]
     shape: Option<String>,
-    /// Where it is built and used: local or kubernetes; where clusters are created if nothing is said
+    /// Where the image is built and used: local or kubernetes [default: where clusters are created]
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Do not wait for the build, and do not show its log
+    /// Do not wait for the build, and do not print its log
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ struct List {
 /// Show an image of the namespace
 #[derive(Debug, Parser)]
 struct Show {
-    /// Its name
+    /// Name of the image
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
@@ -105,9 +105,9 @@ struct Show {
 /// Show the log of an image's build
 #[derive(Debug, Parser)]
 struct Logs {
-    /// Its name
+    /// Name of the image
     name: String,
-    /// Go on until the build has ended
+    /// Keep printing until the build has ended
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
@@ -116,12 +116,12 @@ struct Logs {
     server: ServerFlags,
 }
 
-/// Delete an image of the namespace; its build ends
+/// Delete an image of the namespace; a running build is stopped
 #[derive(Debug, Parser)]
 struct Delete {
-    /// Its name
+    /// Name of the image
     name: String,
-    /// Delete it although clusters use it
+    /// Delete it even if clusters use it
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -130,9 +130,9 @@ struct Delete {
     server: ServerFlags,
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+fn parse_variable(text: &str) -> Result<(String, String), String> {
     let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("'{text}' is no variable: NAME=VALUE is expected"))?;
+        text.split_once('=').ok_or_else(|| format!("'{text}' is not a variable: must be NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -180,10 +180,10 @@ impl Create {
                 provider: provider.unwrap_or_default(),
                 ..ImageTemplate::default()
             };
-            let namespace = namespace.namespace;
+            let namespace = namespace.resolve(&mut client).await?;
             let request =
                 CreateImageTemplateRequest { image_template: Some(template), namespace: namespace.clone() };
-            // It is not sent again where no answer comes: it may have been done.
+            // Not retried without an answer: the image may have been created.
             let created = client.images().create_image_template(request).await.map_err(Failure::from)?;
             let mut template = created.into_inner();
             if !no_wait {
@@ -195,18 +195,18 @@ impl Create {
                 let message = format!("the build of image '{name}' failed: {status_reason}");
                 return Err(Failure::new(Exit::Failed, message).into());
             }
-            show(&format, &template)
+            print_template(&format, &template)
         })
     }
 }
 
 fn print_lines(text: &str) {
     for line in text.lines() {
-        say!("{line}");
+        message!("{line}");
     }
 }
 
-/// The image template of this name.
+/// Fetches an image template by name.
 pub(super) async fn get(client: &mut Client, namespace: &str, name: &str) -> Result<ImageTemplate, Failure> {
     let get = async |client: &Client| {
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
@@ -215,7 +215,11 @@ pub(super) async fn get(client: &mut Client, namespace: &str, name: &str) -> Res
     Ok(client.ask(get).await?.into_inner())
 }
 
-async fn log(client: &mut Client, namespace: &str, name: &str) -> Result<GetImageBuildLogResponse, Failure> {
+async fn fetch_log(
+    client: &mut Client,
+    namespace: &str,
+    name: &str,
+) -> Result<GetImageBuildLogResponse, Failure> {
     let get = async |client: &Client| {
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         client.images().get_image_build_log(GetImageBuildLogRequest { name, namespace }).await
@@ -223,7 +227,7 @@ async fn log(client: &mut Client, namespace: &str, name: &str) -> Result<GetImag
     Ok(client.ask(get).await?.into_inner())
 }
 
-/// Shows a log as it grows, until its build has ended.
+/// Prints a log as it grows, until the build has ended.
 async fn follow(
     client: &mut Client,
     namespace: &str,
@@ -232,15 +236,15 @@ async fn follow(
 ) -> Result<(), Failure> {
     let mut shown = String::new();
     loop {
-        let GetImageBuildLogResponse { log, state } = log(client, namespace, name).await?;
-        // A long log loses its beginning.
+        let GetImageBuildLogResponse { log, state } = fetch_log(client, namespace, name).await?;
+        // The server drops the beginning of long logs: print such a log whole.
         print(log.strip_prefix(&shown).unwrap_or(&log));
         shown = log;
         let is_open = [ImageState::Pending, ImageState::Building].iter().any(|open| open.as_str() == state);
         if !is_open {
             return Ok(());
         }
-        tokio::time::sleep(ASKED_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -248,10 +252,11 @@ impl List {
     fn run(self) -> ExitCode {
         output::run(async {
             let Self { namespace, format, server } = self;
-            let mut client = server.connect().await?;
+            let mut client = server.connect_to_existing().await?;
+            let namespace = namespace.resolve(&mut client).await?;
             let page = async |page_token: String| {
                 let request = ListImageTemplatesRequest {
-                    namespace: namespace.namespace.clone(),
+                    namespace: namespace.clone(),
                     page_size: PAGE,
                     page_token,
                     ..ListImageTemplatesRequest::default()
@@ -266,7 +271,7 @@ impl List {
                 image_templates: image_templates.clone(),
                 ..ListImageTemplatesResponse::default()
             };
-            let nothing = "no images: build one with muster image create";
+            let nothing = "no images: build one with `muster image create`";
             format::list(format.format, &image_templates, "images", &all, nothing)
         })
     }
@@ -275,9 +280,10 @@ impl List {
 impl Show {
     fn run(self) -> ExitCode {
         output::run(async {
-            let mut client = self.server.connect().await?;
-            let found = get(&mut client, &self.namespace.namespace, &self.name).await?;
-            show(&self.format, &found)
+            let mut client = self.server.connect_to_existing().await?;
+            let namespace = self.namespace.resolve(&mut client).await?;
+            let found = get(&mut client, &namespace, &self.name).await?;
+            print_template(&self.format, &found)
         })
     }
 }
@@ -286,15 +292,15 @@ impl Logs {
     fn run(self) -> ExitCode {
         output::run(async {
             let Self { name, follow: follows, namespace, server } = self;
-            let mut client = server.connect().await?;
-            let namespace = namespace.namespace;
+            let mut client = server.connect_to_existing().await?;
+            let namespace = namespace.resolve(&mut client).await?;
             if follows {
                 follow(&mut client, &namespace, &name, |text| {
                     output::print(text);
                 })
                 .await?;
             } else {
-                output::print(&log(&mut client, &namespace, &name).await?.log);
+                output::print(&fetch_log(&mut client, &namespace, &name).await?.log);
             }
             Ok(ExitCode::SUCCESS)
         })
@@ -305,16 +311,16 @@ impl Delete {
     fn run(self) -> ExitCode {
         output::run(async {
             let Self { name, force, namespace, server } = self;
-            let client = server.connect().await?;
-            let namespace = namespace.namespace;
+            let mut client = server.connect_to_existing().await?;
+            let namespace = namespace.resolve(&mut client).await?;
             let request = DeleteImageTemplateRequest { name: name.clone(), namespace, force };
             client.images().delete_image_template(request).await.map_err(Failure::from)?;
-            say!("image '{name}' is deleted");
+            message!("image '{name}' deleted");
             Ok(ExitCode::SUCCESS)
         })
     }
 }
 
-fn show(format: &FormatFlag, template: &ImageTemplate) -> Result<ExitCode> {
+fn print_template(format: &FormatFlag, template: &ImageTemplate) -> Result<ExitCode> {
     format::one(format.format, template, |wide| crate::table::render(std::slice::from_ref(template), wide))
 }

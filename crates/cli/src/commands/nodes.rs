@@ -1,55 +1,64 @@
-//! `muster nodes`: what a cluster consists of.
+//! `muster nodes`: lists the nodes of a cluster.
+
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use muster_proto::v1alpha2::{ListNodesRequest, ListNodesResponse};
+use muster_proto::v1alpha2::{ListNodesRequest, ListNodesResponse, Node};
 
-use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
-use crate::connect::{Client, ServerFlags};
+use super::{ClusterFlags, PAGE, count, pages};
+use crate::connect::Client;
+use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
 use crate::output;
 
+pub(super) use watch::fitted;
+
 /// List the nodes of a cluster, the head first
 #[derive(Debug, Parser)]
+#[command(after_help = "Examples:\n  muster nodes fred -o wide\n  muster nodes fred --watch")]
 pub(crate) struct Nodes {
-    /// Which cluster
-    name: String,
     #[command(flatten)]
-    namespace: NamespaceFlag,
-    #[command(flatten)]
-    among: AmongFlags,
+    cluster: ClusterFlags,
+    /// Keep running and show every change until the cluster is deleted
+    #[arg(short = 'w', long)]
+    watch: bool,
     #[command(flatten)]
     format: FormatFlag,
-    #[command(flatten)]
-    server: ServerFlags,
 }
 
 impl Nodes {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, namespace, among, format, server } = self;
-            let mut client = server.connect().await?;
-            let (framework, provider) = among.words();
-            let nodes = pages(async |page_token| {
-                let request = ListNodesRequest {
-                    name: name.clone(),
-                    namespace: namespace.namespace.clone(),
-                    framework: framework.clone(),
-                    provider: provider.clone(),
-                    sort_by: "index".to_owned(),
-                    page_size: PAGE,
-                    page_token,
-                    ..ListNodesRequest::default()
-                };
-                let call = async |client: &Client| client.clusters().list_nodes(request.clone()).await;
-                let answer = client.ask(call).await?.into_inner();
-                Ok((answer.nodes, answer.next_page_token))
-            })
-            .await?;
+            let Self { cluster, watch, format } = self;
+            let (mut client, cluster) = cluster.find().await?;
+            if watch {
+                return watch::follow(&mut client, &cluster, format.format).await;
+            }
+            let request = ListNodesRequest { id: cluster.id, ..ListNodesRequest::default() };
+            let nodes = all(&mut client, request).await?;
             let message =
                 ListNodesResponse { total_size: count(nodes.len()), nodes, ..ListNodesResponse::default() };
-            format::list(format.format, &message.nodes, "nodes", &message, &format!("'{name}' has no nodes"))
+            format::list(
+                format.format,
+                &message.nodes,
+                "nodes",
+                &message,
+                &format!("'{}' has no nodes", cluster.name),
+            )
         })
     }
+}
+
+/// Lists all nodes of a cluster, the head first.
+pub(crate) async fn all(client: &mut Client, cluster: ListNodesRequest) -> Result<Vec<Node>, Failure> {
+    pages(async |page_token| {
+        let request =
+            ListNodesRequest { sort_by: "index".to_owned(), page_size: PAGE, page_token, ..cluster.clone() };
+        let call = async |client: &Client| client.clusters().list_nodes(request.clone()).await;
+        let answer = client.ask(call).await?.into_inner();
+        Ok((answer.nodes, answer.next_page_token))
+    })
+    .await
 }

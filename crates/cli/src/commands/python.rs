@@ -1,19 +1,19 @@
-//! Whose Python a local cluster runs in: the caller's.
+//! Chooses the Python of a local cluster: the caller's.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use muster_core::cluster::Framework;
-use muster_local::environments::{Environment, Source};
+use muster_local::environments::{Environment, EnvironmentSource, PYTHON_VARIABLE};
 
 use super::is_on_kubernetes;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 
-/// The interpreter that a cluster of a framework runs in: the one that was named, else the one that the caller works
-/// with, where the server can use it.
+/// Returns the interpreter for a cluster of a framework: the named one, else the caller's active one if it is on the
+/// server's machine.
 ///
-/// One that was named has to have the framework. Of the others the server takes its own instead, which is well for what
-/// happens to be around, and not for what a caller asks for.
+/// A named interpreter must have the framework. An active one without it is skipped, and the server uses its own.
 pub(super) async fn resolve(
     client: &Client,
     provider: &str,
@@ -22,22 +22,25 @@ pub(super) async fn resolve(
 ) -> Result<Option<String>, Failure> {
     let is_local = is_local(client, provider);
     let (named, given) = match image {
-        Some(image) if client.is_ours() && is_local => ("--image", image),
+        Some(image) if client.is_local() && is_local => ("--image", image),
         Some(image) => return Ok(Some(image)),
-        None => match of_local_caller(client).filter(|_| is_local) {
-            Some((python, Source::Variable)) => ("MUSTER_PYTHON", python.to_string_lossy().into_owned()),
-            other => return Ok(other.and_then(|(python, _)| python.to_str().map(str::to_owned))),
+        None => match named_by_variable(client).filter(|_| is_local) {
+            Some(python) => (PYTHON_VARIABLE, python.to_string_lossy().into_owned()),
+            None if is_local => {
+                let found = find_callers_environment(client, framework).await;
+                return Ok(found.and_then(|found| found.python.to_str().map(str::to_owned)));
+            }
+            None => return Ok(None),
         },
     };
     let Some(local) = framework.parse::<Framework>().ok().and_then(muster_frameworks::local) else {
         return Ok(Some(given));
     };
     let python = absolute(PathBuf::from(&given)).unwrap_or_else(|| PathBuf::from(&given));
-    match Environment::of(python, Source::Asked, local).await {
+    match Environment::probe(python, EnvironmentSource::Requested, local).await {
         Ok(found) => Ok(Some(found.python.to_string_lossy().into_owned())),
-        Err(why) => Err(Failure::new(Exit::Usage, format!("{named} {given}: {why}")).hint(format!(
-            "a Python with {framework} is expected; `muster framework list` shows where one is"
-        ))),
+        Err(why) => Err(Failure::new(Exit::Usage, format!("{named} {given}: {why}"))
+            .hint(format!("name a Python that has {framework}; `muster framework list` shows one"))),
     }
 }
 
@@ -50,45 +53,86 @@ pub(super) fn is_local(client: &Client, provider: &str) -> bool {
     }
 }
 
-/// A name without a folder is looked for by the server, on the same machine.
+/// Makes a path absolute; the server looks up a bare name on its PATH, on the same machine.
 fn absolute(python: PathBuf) -> Option<PathBuf> {
     if python.components().count() > 1 { std::path::absolute(&python).ok() } else { Some(python) }
 }
 
-/// The interpreter that the caller works with, and where it comes from, if the server is on the same machine.
-pub(super) fn of_local_caller(client: &Client) -> Option<(PathBuf, Source)> {
-    client.is_ours().then(|| chosen(&|name| std::env::var_os(name).map(PathBuf::from))).flatten()
+/// Returns the interpreter in the caller's `MUSTER_PYTHON`, if the server is on the same machine.
+pub(super) fn named_by_variable(client: &Client) -> Option<PathBuf> {
+    let first = candidates(client).into_iter().next();
+    first.filter(|(_, source)| *source == EnvironmentSource::Variable).map(|(python, _)| python)
 }
 
-fn chosen(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, Source)> {
-    let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
-    let own = || set("MUSTER_PYTHON").map(|python| (python, Source::Variable));
-    let active = || set("VIRTUAL_ENV").map(|folder| (folder.join("bin/python"), Source::Active));
-    let (python, source) = own().or_else(active)?;
-    Some((absolute(python)?, source))
+/// Returns the caller's first environment that has a framework, if the server is on the same machine.
+pub(super) async fn find_callers_environment(client: &Client, framework: &str) -> Option<Environment> {
+    let local = framework.parse::<Framework>().ok().and_then(muster_frameworks::local)?;
+    for (python, source) in candidates(client) {
+        if let Ok(found) = Environment::probe(python, source, local).await {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn candidates(client: &Client) -> Vec<(PathBuf, EnvironmentSource)> {
+    let around = || interpreters(&|name| std::env::var_os(name));
+    client.is_local().then(around).unwrap_or_default()
+}
+
+/// Returns the caller's interpreters by precedence: `MUSTER_PYTHON`, active environments, `python` on PATH.
+fn interpreters(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<(PathBuf, EnvironmentSource)> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let named = set(PYTHON_VARIABLE).map(|python| (PathBuf::from(python), EnvironmentSource::Variable));
+    let of_folder = |folder: OsString| PathBuf::from(folder).join("bin/python");
+    let venv = set("VIRTUAL_ENV").map(|folder| (of_folder(folder), EnvironmentSource::Active));
+    let conda = set("CONDA_PREFIX").map(|folder| (of_folder(folder), EnvironmentSource::Conda));
+    let path = set("PATH").unwrap_or_default();
+    let on_path = ["python", "python3"]
+        .iter()
+        .find_map(|name| {
+            std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+        })
+        .map(|python| (python, EnvironmentSource::Path));
+    let all = [named, venv, conda, on_path].into_iter().flatten();
+    all.filter_map(|(python, source)| Some((absolute(python)?, source))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
+    #[rstest]
+    #[case(&[], &[])]
+    #[case(&[("VIRTUAL_ENV", "/venv")], &[("/venv/bin/python", EnvironmentSource::Active)])]
+    #[case(
+        &[("CONDA_PREFIX", "/conda"), ("VIRTUAL_ENV", "/venv"), ("MUSTER_PYTHON", "/py/bin/python3")],
+        &[("/py/bin/python3", EnvironmentSource::Variable), ("/venv/bin/python", EnvironmentSource::Active), ("/conda/bin/python", EnvironmentSource::Conda)]
+    )]
+    #[case(&[("VIRTUAL_ENV", ""), ("MUSTER_PYTHON", "python3")], &[("python3", EnvironmentSource::Variable)])]
+    fn interpreters_are_ordered_by_precedence(
+        #[case] given: &[(&str, &str)],
+        #[case] expected: &[(&str, EnvironmentSource)],
+    ) {
+        let found = interpreters(&|name| {
+            given.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        });
+        let expected: Vec<_> = expected.iter().map(|(path, source)| (PathBuf::from(path), *source)).collect();
+        assert_eq!(found, expected);
+    }
+
     #[test]
-    fn the_variable_comes_before_the_active_environment() {
-        let with = |given: &[(&str, &str)]| {
-            let chosen = chosen(&|name| {
-                given.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
-            });
-            chosen.map(|(python, source)| (python.to_string_lossy().into_owned(), source))
-        };
-        assert_eq!(with(&[]), None);
-        assert_eq!(
-            with(&[("VIRTUAL_ENV", "/venv")]).unwrap(),
-            ("/venv/bin/python".to_owned(), Source::Active)
-        );
-        assert_eq!(
-            with(&[("VIRTUAL_ENV", "/venv"), ("MUSTER_PYTHON", "/py/bin/python3")]).unwrap(),
-            ("/py/bin/python3".to_owned(), Source::Variable)
-        );
-        assert_eq!(with(&[("VIRTUAL_ENV", ""), ("MUSTER_PYTHON", "python3")]).unwrap().0, "python3");
+    fn the_python_on_path_comes_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let python = folder.path().join("python3");
+        std::fs::write(&python, "").unwrap();
+        let found = interpreters(&|name| (name == "PATH").then(|| folder.path().into()));
+        assert_eq!(found, [(python.clone(), EnvironmentSource::Path)]);
+        let preferred = folder.path().join("python");
+        std::fs::write(&preferred, "").unwrap();
+        let found = interpreters(&|name| (name == "PATH").then(|| folder.path().into()));
+        assert_eq!(found, [(preferred, EnvironmentSource::Path)]);
     }
 }

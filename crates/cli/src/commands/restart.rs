@@ -1,4 +1,4 @@
-//! `muster restart`: a new head, and wait until the cluster works again.
+//! `muster restart`: restarts the head and waits until the cluster is usable again.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,8 @@ use crate::output;
 /// Restart the head of a cluster
 #[derive(Debug, Parser)]
 pub(crate) struct Restart {
-    /// Which cluster
+    /// Name of the cluster
+    #[arg(add = crate::complete::clusters())]
     name: String,
     #[command(flatten)]
     flags: ChangeFlags,

@@ -1,16 +1,16 @@
-//! `muster run`: a command with a cluster of its own, which ends with it.
+//! `muster run`: runs a command with a cluster that is deleted when the command ends.
 //!
-//! Everything that it says goes to standard error; the command's output is untouched, and its exit status is passed on.
+//! Messages go to standard error; the command's output is untouched, and its exit status is passed on. Existing scripts parse
+//! the messages: their wording is part of the interface.
 
 mod app;
 mod cleanup;
 mod launch;
-mod program;
-mod reach;
 mod script;
 mod startup;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,36 +18,39 @@ use anyhow::Result;
 use clap::Parser;
 
 use super::create::Spec;
-use super::{DEFAULT_NAMESPACE, python};
+use super::program::{ClientEnvironment, Program};
+use super::{environment, find_by_id, python, python_version, reachability};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
-use crate::output::{self, say};
-use crate::wait::duration;
+use crate::output::{self, message};
+use crate::wait::parse_duration;
 use app::Driver;
-use program::Program;
 use startup::{Cluster, Startup};
 
-/// Run a command with a cluster of its own: muster run -- python script.py
+/// Run a command with its own cluster: muster run -- python script.py
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster run script.py\n  muster run --framework ray --workers 4 -- python script.py --fast\n  muster run --cluster fred --shared -- pytest"
+)]
 pub(crate) struct Run {
-    /// The cluster to use; one is made if it is not there
+    /// The cluster to use; created if it does not exist
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Leave the cluster when the command ends
+    /// Keep the cluster when the command ends
     #[arg(long)]
     shared: bool,
     /// In a pod of a Deployment: keep the cluster when the Deployment is rolled out again
     #[arg(long)]
     across_rollouts: bool,
-    /// How long to wait for a cluster that is not complete, or that another app is about to leave
-    #[arg(long, env = "MUSTER_RUN_WAIT", value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    /// How long to wait for a cluster that is incomplete or still used by another app
+    #[arg(long, env = "MUSTER_RUN_WAIT", value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     wait: Duration,
     /// How long the creation of the cluster may take
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     timeout: Duration,
     #[command(flatten)]
     spec: Spec,
-    /// The namespace of the cluster; in a pod that of the pod
+    /// The namespace of the cluster [default in a pod: that of the pod; else see muster whoami]
     #[arg(short = 'n', long, env = "MUSTER_NAMESPACE", value_name = "NS")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -57,7 +60,7 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// What a launcher in a pod and one on a laptop have in common.
+/// The client, namespace and app of one run.
 struct Launcher {
     client: Client,
     namespace: String,
@@ -70,16 +73,16 @@ impl Run {
     }
 
     async fn launch(mut self) -> Result<ExitCode> {
-        let program = Program::find(&self.command)?;
+        let program = find_program(&self.command)?;
         if let Some(name) = app::variable("OSHINKO_NAMED_CONFIG") {
             self.spec.config.storedconfig.get_or_insert(name);
         }
         self.spec.check()?;
         let in_pod = app::pod_name();
         let namespace = match (&self.namespace, &in_pod) {
-            (Some(given), _) => given.clone(),
-            (None, Some(_)) => app::pod_namespace(),
-            (None, None) => DEFAULT_NAMESPACE.to_owned(),
+            (Some(given), _) => Some(given.clone()),
+            (None, Some(_)) => Some(app::pod_namespace()),
+            (None, None) => None,
         };
         if in_pod.is_some() {
             self.spec.provider.get_or_insert_with(|| "kubernetes".to_owned());
@@ -87,18 +90,20 @@ impl Run {
         }
         self.shared |= app::variable("OSHINKO_DEL_CLUSTER").is_some_and(|value| value == "false");
         let mut client = self.server.connect().await?;
-        self.spec.resolve_python(&client).await?;
-        let mut script_python = None;
+        let namespace = match namespace {
+            Some(given) => given,
+            None => client.own_namespace().await?,
+        };
         if let Program::Script { file, .. } = &program
             && python::is_local(&client, self.spec.provider())
         {
             let dependencies = script::dependencies(file)?;
             if !dependencies.is_empty() {
-                let (name, image) = script::environment(&mut client, &namespace, dependencies).await?;
-                (self.spec.image, self.spec.image_template) = (None, Some(name));
-                script_python = Some(image);
+                (self.spec.image, self.spec.image_template) = (None, None);
+                self.spec.packages.add(dependencies);
             }
         }
+        let packages_python = self.spec.resolve(&mut client, &namespace).await?;
         let given = self.cluster.clone().or_else(|| app::variable("OSHINKO_CLUSTER_NAME"));
         let driver = Driver::register(
             &mut client,
@@ -116,24 +121,24 @@ impl Run {
             wait: self.wait,
             timeout: self.timeout,
         };
-        // From here on something may have to be cleaned up, however this ends.
+        // From here on every exit has to clean up.
         let mut signals = launch::Signals::new()?;
         let started = tokio::select! {
             started = Box::pin(startup.cluster(&mut launcher, &self.spec)) => started,
             signal = signals.next() => {
-                say!("Received a termination signal");
+                message!("Received a termination signal");
                 launcher.clean_up_by_name(startup.shared).await;
                 return Ok(ExitCode::from(128 + signal.number()));
             }
         };
         let cluster = match started {
-            Ok(cluster) => Cluster { python: script_python.or(cluster.python), ..cluster },
+            Ok(cluster) => cluster,
             Err(failure) => {
                 launcher.end_app().await;
                 return Err(failure.into());
             }
         };
-        let prepared = Box::pin(launcher.prepare(&cluster, &program)).await;
+        let prepared = Box::pin(launcher.prepare(&cluster, &program, packages_python)).await;
         let command = match prepared {
             Ok(command) => command,
             Err(failure) => {
@@ -144,39 +149,40 @@ impl Run {
         let ended = Box::pin(launcher.follow(command, &mut signals)).await?;
         launcher.clean_up(&cluster, cleanup::End { status: ended.status, exit_code: Some(ended.code) }).await;
         if app::variable("APP_EXIT").is_some_and(|value| value == "false") && !ended.was_interrupted() {
-            say!("APP_EXIT is false: waiting for a termination signal");
+            message!("APP_EXIT is false: waiting for a termination signal");
             signals.next().await;
         }
         Ok(ExitCode::from(ended.exit_status()))
     }
 }
 
+/// Finds the command. A missing `python` is accepted: the cluster may bring the only one.
+fn find_program(command: &[OsString]) -> Result<Program, Failure> {
+    let found = Program::find(command, &std::env::var_os("PATH").unwrap_or_default());
+    match command.split_first() {
+        Some((file, arguments)) if found.is_err() && (file == "python" || file == "python3") => {
+            Ok(Program::Executable { file: file.clone(), arguments: arguments.to_vec() })
+        }
+        _ => found,
+    }
+}
+
 impl Launcher {
-    /// The variables of the cluster, once it is known that they are of use here.
+    /// Builds the command with the environment of the cluster and the Python that has its packages.
     async fn prepare(
         &mut self,
         cluster: &Cluster,
         program: &Program,
+        packages_python: Option<PathBuf>,
     ) -> Result<std::process::Command, Failure> {
-        let variables = self.environment(cluster).await?;
-        if let Some(address) = variables.get("MUSTER_ADDRESS")
-            && let Err(why) = reach::check(address).await
-        {
-            say!("warning: cluster '{}' cannot be reached from here: {why}", cluster.name);
-            if !cluster.is_local {
-                say!(
-                    "hint: a cluster on Kubernetes is reached from pods: run this in one, or use --provider local"
-                );
-            }
-        }
-        let python = match (&cluster.python, program) {
-            (None, Program::Script { .. }) if cluster.is_local => {
-                self.interpreter(&cluster.framework).await?
-            }
-            (python, _) => python.clone(),
-        };
-        let mut command = program.command(python.as_deref(), launch::has_own_group());
-        command.envs(&variables).env("MUSTER_APP", &self.driver.name);
+        let of_clients = environment(&mut self.client, &cluster.id).await?.variables;
+        let mut client = ClientEnvironment::new(cluster.variables.clone(), of_clients);
+        client.python = packages_python.or(client.python);
+        reachability::warn(&cluster.name, &client).await;
+        let version = find_by_id(&mut self.client, &cluster.id).await?.python_version;
+        python_version::warn(&cluster.name, &version, program, &client).await;
+        let mut command = program.attached(&client, launch::has_own_group());
+        command.env("MUSTER_APP", &self.driver.name);
         Ok(command)
     }
 }

@@ -1,4 +1,4 @@
-//! `muster scale`: more workers, or fewer, and wait until it is so.
+//! `muster scale`: changes the number of workers and waits until it is reached.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,17 @@ use crate::output;
 
 /// Change the number of workers
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster scale fred --workers 5\n  muster scale fred --group small --workers 3"
+)]
 pub(crate) struct Scale {
-    /// Which cluster
+    /// Name of the cluster
+    #[arg(add = crate::complete::clusters())]
     name: String,
-    /// How many workers there shall be
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    /// The new number of workers
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::parse_count)]
     workers: i32,
-    /// Of which worker group; needed if there are several
+    /// The worker group; required if the cluster has several
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
     #[command(flatten)]
@@ -32,7 +36,7 @@ impl Scale {
             let found = flags.find(&name).await?;
             let request = ScaleClusterRequest {
                 id: found.cluster.id.clone(),
-                group_name: chosen(&found.cluster, group)?,
+                group_name: choose_group(&found.cluster, group)?,
                 replicas: Some(workers),
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
@@ -44,8 +48,8 @@ impl Scale {
     }
 }
 
-/// The group that is meant; among several it has to be said.
-fn chosen(cluster: &Cluster, group: Option<String>) -> Result<String, Failure> {
+/// Returns the group to scale; it must be given if the cluster has several.
+fn choose_group(cluster: &Cluster, group: Option<String>) -> Result<String, Failure> {
     let groups =
         cluster.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
     if let Some(group) = group {
@@ -57,7 +61,7 @@ fn chosen(cluster: &Cluster, group: Option<String>) -> Result<String, Failure> {
     let list: Vec<String> =
         groups.iter().map(|group| format!("{} ({})", group.group_name, group.replicas)).collect();
     let what = format!("'{}' has {} worker groups: {}", cluster.name, groups.len(), list.join(", "));
-    Err(Failure::new(Exit::Usage, what).hint("say which with --group"))
+    Err(Failure::new(Exit::Usage, what).hint("select one with --group"))
 }
 
 #[cfg(test)]
@@ -78,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn among_several_groups_one_has_to_be_named() {
-        assert_eq!(chosen(&with_groups(&["a"]), None).unwrap(), "");
-        assert_eq!(chosen(&with_groups(&["a", "b"]), Some("b".to_owned())).unwrap(), "b");
-        let refused = chosen(&with_groups(&["a", "b"]), None).unwrap_err();
+    fn one_of_several_groups_must_be_named() {
+        assert_eq!(choose_group(&with_groups(&["a"]), None).unwrap(), "");
+        assert_eq!(choose_group(&with_groups(&["a", "b"]), Some("b".to_owned())).unwrap(), "b");
+        let refused = choose_group(&with_groups(&["a", "b"]), None).unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);
         assert_eq!(
             refused.to_string(),
-            "'fred' has 2 worker groups: a (2), b (2)\nhint: say which with --group"
+            "'fred' has 2 worker groups: a (2), b (2)\nhint: select one with --group"
         );
     }
 }

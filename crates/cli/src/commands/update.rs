@@ -1,139 +1,213 @@
-//! `muster update`: change what a cluster is, and wait until its nodes are so.
+//! `muster update`: changes properties of a cluster and waits until its nodes have them.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr as _;
 
 use clap::Parser;
 use muster_proto::v1alpha2::{
-    Cluster, ClusterSpec, HeadGroupSpec, Shape, UpdateClusterRequest, WorkerGroupSpec,
+    Cluster, ClusterSpec, HeadGroupSpec, Shape, UpdateClusterRequest, UpdatePreview, WorkerGroupSpec,
 };
 use muster_proto::wkt::{Duration, FieldMask};
 
 use super::{ChangeFlags, python, request_id, shape};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::output::{self, message};
 
 /// Change the shape, image, variables, labels or limits of a cluster
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster update fred --shape memory=8Gi\n  muster update fred --env LEVEL=debug --env OLD-\n  muster update fred --idle-timeout none\n  muster update fred --image ./venv/bin/python --no-restart\n  muster update fred --restart-workers"
+)]
 pub(crate) struct Update {
-    /// Which cluster
+    /// Name of the cluster
+    #[arg(add = crate::complete::clusters())]
     name: String,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
+    restart: RestartFlags,
+    #[command(flatten)]
     flags: ChangeFlags,
 }
 
-/// What changes; everything else stays as it is.
-#[derive(Debug, Default, Parser)]
-struct Changes {
-    /// What each worker is given: the name of a shape, or the amounts that change, such as memory=8Gi
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
-    shape: Option<Shape>,
-    /// What the head is given, likewise
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
-    head_shape: Option<Shape>,
-    /// The container image, or on the local provider the Python interpreter, of head and workers
-    #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
-    /// The least number of workers of a group
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    min: Option<i32>,
-    /// The largest number of workers of a group; `none` for no limit
-    #[arg(long, value_name = "N", value_parser = largest)]
-    max: Option<Largest>,
-    /// The worker group whose shape, image or bounds change; otherwise all
-    #[arg(long, value_name = "GROUP")]
-    group: Option<String>,
-    /// An environment variable of all nodes, as KEY=VALUE, or KEY- to remove it; again for every further one
-    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
-    env: Vec<Entry>,
-    /// A label, likewise
-    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
-    label: Vec<Entry>,
-    /// An annotation, likewise
-    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
-    annotation: Vec<Entry>,
-    /// Delete it when it has not been used for so long, such as 30m or 2h; `none` for never
-    #[arg(long, value_name = "DURATION", value_parser = limit)]
-    idle_timeout: Option<Limit>,
-    /// Delete it when it has been there for so long; `none` for never
-    #[arg(long, value_name = "DURATION", value_parser = limit)]
-    max_lifetime: Option<Limit>,
+/// Flags for which running nodes are replaced, and whether to ask first.
+#[derive(Debug, Clone, Copy, Parser)]
+struct RestartFlags {
+    /// Replace workers that have an older recipe, one after the other, on this machine once their tasks have ended; keep the
+    /// head
+    #[arg(long, conflicts_with = "no_restart")]
+    restart_workers: bool,
+    /// Replace no running node: the change applies to nodes that are started later
+    #[arg(long)]
+    no_restart: bool,
+    /// Do not ask for confirmation before nodes are replaced
+    #[arg(short = 'y', long)]
+    yes: bool,
 }
 
-/// An entry of a map; without a value it is removed.
+impl RestartFlags {
+    /// Returns the value of the request's field `restart`.
+    const fn scope(self) -> &'static str {
+        match self {
+            Self { restart_workers: true, .. } => "workers",
+            Self { no_restart: true, .. } => "never",
+            Self { .. } => "",
+        }
+    }
+}
+
+/// Flags with the new values.
+#[derive(Debug, Default, Parser)]
+struct Changes {
+    /// Resources of each worker: the name of a shape, or the amounts that change, such as memory=8Gi
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    shape: Option<Shape>,
+    /// Resources of the head, in the same form
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    head_shape: Option<Shape>,
+    /// Container image of head and workers; on the local provider their Python interpreter
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Minimum number of workers of a group
+    #[arg(long, value_name = "N", value_parser = super::parse_count)]
+    min: Option<i32>,
+    /// Maximum number of workers of a group; `none` for no limit
+    #[arg(long, value_name = "N", value_parser = parse_max)]
+    max: Option<MaxWorkers>,
+    /// The worker group whose shape, image or bounds change [default: all groups]
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// Environment variable of all nodes, as KEY=VALUE, or KEY- to remove it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
+    env: Vec<Entry>,
+    /// A label, in the same form
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
+    label: Vec<Entry>,
+    /// An annotation, in the same form
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
+    annotation: Vec<Entry>,
+    /// Delete the cluster after this long without use, such as 30m or 2h; `none` for never
+    #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
+    idle_timeout: Option<LifeLimit>,
+    /// Delete the cluster this long after its creation; `none` for never
+    #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
+    max_lifetime: Option<LifeLimit>,
+}
+
+/// A new entry of a map; without a value, the entry is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     key: String,
     value: Option<String>,
 }
 
-/// The largest size of a group; none is no limit.
+/// The maximum size of a group; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Largest(Option<i32>);
+struct MaxWorkers(Option<i32>);
 
-/// A limit of a cluster's life; none is no limit.
+/// An idle timeout or lifetime; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Limit(Option<Duration>);
+struct LifeLimit(Option<Duration>);
 
-fn entry(text: &str) -> Result<Entry, String> {
+fn parse_entry(text: &str) -> Result<Entry, String> {
     let parsed = match text.split_once('=') {
         Some((key, value)) => Some((key, Some(value.to_owned()))),
         None => text.strip_suffix('-').map(|key| (key, None)),
     };
     match parsed.filter(|(key, _)| !key.is_empty()) {
         Some((key, value)) => Ok(Entry { key: key.to_owned(), value }),
-        None => Err(format!("'{text}' is no entry: KEY=VALUE, or KEY- to remove it, is expected")),
+        None => Err(format!("'{text}' is not an entry: write KEY=VALUE, or KEY- to remove it")),
     }
 }
 
-fn largest(text: &str) -> Result<Largest, String> {
+fn parse_max(text: &str) -> Result<MaxWorkers, String> {
     if text == "none" {
-        return Ok(Largest(None));
+        return Ok(MaxWorkers(None));
     }
     let number = text.parse::<i32>().ok().filter(|number| *number >= 0);
     number
-        .map(|number| Largest(Some(number)))
-        .ok_or_else(|| format!("'{text}' is no number of workers, and not `none`"))
+        .map(|number| MaxWorkers(Some(number)))
+        .ok_or_else(|| format!("'{text}' is not a number of workers: must be 0 or greater, or `none`"))
 }
 
-fn limit(text: &str) -> Result<Limit, String> {
+fn parse_limit(text: &str) -> Result<LifeLimit, String> {
     if text == "none" {
-        return Ok(Limit(None));
+        return Ok(LifeLimit(None));
     }
-    Duration::from_str(text).map(|limit| Limit(Some(limit))).map_err(|error| error.to_string())
+    Duration::from_str(text).map(|limit| LifeLimit(Some(limit))).map_err(|error| error.to_string())
 }
 
 impl Update {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, mut changes, flags } = self;
-            let found = flags.find(&name).await?;
+            let Self { name, mut changes, restart, flags } = self;
+            let mut found = flags.find(&name).await?;
             let present = &found.cluster;
             if let Some(image) = changes.image.take() {
                 let Cluster { provider, framework, .. } = present;
                 changes.image = python::resolve(&found.client, provider, framework, Some(image)).await?;
             }
-            let (cluster, update_mask) = changes.apply(present)?;
+            let (cluster, update_mask) = changes.apply(present, restart.restart_workers)?;
             let request = UpdateClusterRequest {
                 id: present.id.clone(),
                 cluster: Some(cluster),
                 update_mask: Some(update_mask),
+                restart: restart.scope().to_owned(),
                 wait_for: "accepted".to_owned(),
                 request_id: request_id(),
                 ..UpdateClusterRequest::default()
             };
+            let preview = async |client: &Client| client.clusters().preview_update(request.clone()).await;
+            let preview = found.client.ask(preview).await?.into_inner();
+            confirm_replacement(&found.cluster.name, &preview, restart)?;
             let change = async |client: &Client| client.clusters().update_cluster(request.clone()).await;
             Box::pin(found.carry_out(change)).await
         })
     }
 }
 
+/// Prints which nodes the update replaces; on a terminal, asks for confirmation.
+fn confirm_replacement(name: &str, preview: &UpdatePreview, restart: RestartFlags) -> Result<(), Failure> {
+    if let Some(what) = describe_replacement(preview) {
+        if restart.yes || !std::io::stdin().is_terminal() {
+            message!("{name}: {what}");
+        } else if !output::confirm(&format!("{name}: {what}. Continue?")).map_err(|error| {
+            Failure::new(Exit::Failed, format!("cannot read the answer: {error}")).hint("confirm with --yes")
+        })? {
+            return Err(Failure::new(Exit::Refused, "nothing was changed")
+                .hint("--no-restart changes only nodes that are started later"));
+        }
+    }
+    if !preview.outdated_nodes.is_empty() {
+        let nodes = preview.outdated_nodes.join(", ");
+        message!("{name}: these nodes keep the older recipe until they are restarted: {nodes}");
+    }
+    Ok(())
+}
+
+/// Describes which nodes an update replaces; `None` if none.
+fn describe_replacement(
+    UpdatePreview { replaced_nodes: nodes, replaces_head, .. }: &UpdatePreview,
+) -> Option<String> {
+    let names = nodes.join(", ");
+    let workers = match nodes.len().saturating_sub(usize::from(*replaces_head)) {
+        0 => String::new(),
+        1 => "1 worker".to_owned(),
+        count => format!("{count} workers"),
+    };
+    Some(match (replaces_head, workers.as_str()) {
+        (false, "") => return None,
+        (false, workers) => format!("replaces {workers}, one after the other ({names})"),
+        (true, "") => format!("replaces the head ({names})"),
+        (true, workers) => format!("replaces the head and {workers} ({names}); running work is lost"),
+    })
+}
+
 impl Changes {
-    /// The new values, and the fields that have them.
-    fn apply(self, present: &Cluster) -> Result<(Cluster, FieldMask), Failure> {
+    /// Returns the new values and the mask of changed fields. The mask may be empty if `--restart-workers` is given.
+    fn apply(self, present: &Cluster, may_be_empty: bool) -> Result<(Cluster, FieldMask), Failure> {
         let Self {
             shape,
             head_shape,
@@ -154,11 +228,11 @@ impl Changes {
         let in_head = |field: &str| format!("cluster_spec.head_group_spec.{field}");
         let in_groups = |field: &str| format!("cluster_spec.worker_group_spec.{field}");
         if let Some(shape) = head_shape {
-            paths.extend(parts(&shape).map(|part| in_head(&part)));
+            paths.extend(given_parts(&shape).map(|part| in_head(&part)));
             head.shape = Some(shape);
         }
         if let Some(shape) = shape {
-            paths.extend(parts(&shape).map(|part| in_groups(&part)));
+            paths.extend(given_parts(&shape).map(|part| in_groups(&part)));
             workers.shape = Some(shape);
         }
         if let Some(image) = image {
@@ -173,7 +247,7 @@ impl Changes {
             paths.push(in_groups("min_replicas"));
             workers.min_replicas = Some(min);
         }
-        if let Some(Largest(max)) = max {
+        if let Some(MaxWorkers(max)) = max {
             paths.push(in_groups("max_replicas"));
             workers.max_replicas = max;
         }
@@ -188,17 +262,17 @@ impl Changes {
                 map.extend(value.map(|value| (key, value)));
             }
         }
-        if let Some(Limit(limit)) = idle_timeout {
+        if let Some(LifeLimit(limit)) = idle_timeout {
             paths.push("idle_timeout".to_owned());
             cluster.idle_timeout = limit;
         }
-        if let Some(Limit(limit)) = max_lifetime {
+        if let Some(LifeLimit(limit)) = max_lifetime {
             paths.push("max_lifetime".to_owned());
             cluster.max_lifetime = limit;
         }
-        if paths.is_empty() {
-            return Err(Failure::new(Exit::Usage, "nothing to change is given")
-                .hint("see `muster update --help` for what can be changed"));
+        if paths.is_empty() && !may_be_empty {
+            return Err(Failure::new(Exit::Usage, "no change is given")
+                .hint("`muster update --help` lists what can be changed"));
         }
         let concerns_groups = paths.iter().any(|path| path.starts_with("cluster_spec.worker_group_spec"));
         let worker_group_spec =
@@ -209,7 +283,7 @@ impl Changes {
     }
 }
 
-/// The groups that change, each with the same new values; a group that does not exist is left to the server.
+/// Returns the groups that change, with the new values. The server refuses a group that does not exist.
 fn changed_groups(present: &Cluster, group: Option<&str>, changed: &WorkerGroupSpec) -> Vec<WorkerGroupSpec> {
     let named = |name: &str| WorkerGroupSpec { group_name: name.to_owned(), ..changed.clone() };
     match group {
@@ -221,8 +295,8 @@ fn changed_groups(present: &Cluster, group: Option<&str>, changed: &WorkerGroupS
     }
 }
 
-/// The parts of a shape that are given.
-fn parts(shape: &Shape) -> impl Iterator<Item = String> + use<> {
+/// Returns the field paths of the given parts of a shape.
+fn given_parts(shape: &Shape) -> impl Iterator<Item = String> + use<> {
     let given = [
         ("name", !shape.name.is_empty()),
         ("cpu", !shape.cpu.is_empty()),
@@ -253,7 +327,7 @@ mod tests {
 
     fn applied(flags: &[&str]) -> Result<(Cluster, Vec<String>), Failure> {
         let line = Line::parse_from([&["update"], flags].concat());
-        line.changes.apply(&present()).map(|(cluster, mask)| (cluster, mask.paths))
+        line.changes.apply(&present(), false).map(|(cluster, mask)| (cluster, mask.paths))
     }
 
     #[rstest]
@@ -270,7 +344,7 @@ mod tests {
         &["--min", "1", "--max", "none"],
         &["cluster_spec.worker_group_spec.min_replicas", "cluster_spec.worker_group_spec.max_replicas"]
     )]
-    fn only_what_is_given_changes(#[case] flags: &[&str], #[case] expected: &[&str]) {
+    fn only_given_fields_change(#[case] flags: &[&str], #[case] expected: &[&str]) {
         let (_, paths) = applied(flags).expect("an update");
         assert_eq!(paths, expected);
     }
@@ -286,9 +360,24 @@ mod tests {
         assert_eq!(names(&["--label", "a=b"]), Vec::<String>::new());
     }
 
+    #[rstest]
+    #[case::nothing(&[], false, None)]
+    #[case::workers(&["w1", "w2"], false, Some("replaces 2 workers, one after the other (w1, w2)"))]
+    #[case::head(&["h"], true, Some("replaces the head (h)"))]
+    #[case::all(&["h", "w1"], true, Some("replaces the head and 1 worker (h, w1); running work is lost"))]
+    fn replaced_nodes_are_named(
+        #[case] nodes: &[&str],
+        #[case] replaces_head: bool,
+        #[case] words: Option<&str>,
+    ) {
+        let replaced_nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+        let preview = UpdatePreview { replaced_nodes, replaces_head, outdated_nodes: Vec::new() };
+        assert_eq!(describe_replacement(&preview).as_deref(), words);
+    }
+
     #[test]
-    fn nothing_to_change_is_refused() {
+    fn an_update_without_changes_is_refused() {
         assert_eq!(applied(&[]).expect_err("nothing is given").exit, Exit::Usage);
-        assert!(entry("A").is_err_and(|why| why.contains("KEY=VALUE, or KEY- to remove it")));
+        assert!(parse_entry("A").is_err_and(|why| why.contains("KEY=VALUE, or KEY- to remove it")));
     }
 }

@@ -1,4 +1,4 @@
-//! Starting a server where none runs: once, however many commands want one.
+//! Starts a server if none runs; a lock ensures that concurrent commands start only one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -10,74 +10,75 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::time::{Instant, sleep};
 
-use super::LOOK_AGAIN;
-use super::channel::Way;
-use super::folder::{Folder, Found};
+use super::POLL_INTERVAL;
+use super::channel::Connection;
+use super::folder::{Folder, FolderState};
 use crate::failure::{Exit, Failure};
 use crate::files::PRIVATE;
-use crate::output::say;
+use crate::output::message;
 use crate::serve::make_folder;
 
-/// How long a server may take to come up: a large database is brought up to date first.
-const COMING_UP: Duration = Duration::from_mins(1);
+/// How long a server may take to start: it migrates a large database first.
+const START_LIMIT: Duration = Duration::from_mins(1);
 
-/// Held by the command that starts a server.
+/// Lock file of the command that starts a server.
 const START_LOCK: &str = "start.lock";
 
-/// Where a server that a command started writes its log.
+/// Log file of a server that a command started.
 const LOG_FILE: &str = "server.log";
 
-/// How much of the log a failed start shows.
+/// Number of log lines that a failed start prints.
 const SHOWN_LINES: usize = 5;
 
-/// Starts the folder's server, unless another command does at the same time, and waits until it answers.
-pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<Way> {
+/// Starts the server of a data folder, unless another command is starting it, and waits until it answers.
+pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<Connection> {
     may_start(folder)?;
     make_folder(folder.path())?;
     let file = folder.path().join(START_LOCK);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(file);
     let lock = lock.context("cannot lock the data folder")?;
-    let deadline = Instant::now() + COMING_UP;
+    let deadline = Instant::now() + START_LIMIT;
     let mut started: Option<Started> = None;
-    // Once held it stays so until the server answers: the next one in line finds it running.
+    // The lock is held until the server answers: the next command in line finds it running.
     let mut ours = false;
     loop {
-        match folder.look(token).await? {
-            Found::Answers(way) => {
+        match folder.probe(token).await? {
+            FolderState::Answering(connection) => {
                 if let Some(started) = started {
-                    started.tell(folder);
+                    started.print_started(folder);
                 }
-                return Ok(*way);
+                return Ok(*connection);
             }
-            Found::Nobody if started.is_none() => {
-                ours = ours || take(&lock)?;
-                // Only what is seen under the lock counts: another command may just have finished its start.
-                if ours && matches!(folder.look(token).await?, Found::Nobody) {
+            FolderState::NoServer if started.is_none() => {
+                ours = ours || try_lock(&lock)?;
+                // Check again under the lock: another command may just have finished its start.
+                if ours && matches!(folder.probe(token).await?, FolderState::NoServer) {
                     started = Some(Started::new(folder)?);
                 }
             }
-            Found::Nobody | Found::Silent(_) => {}
+            FolderState::NoServer | FolderState::NotAnswering(_) => {}
         }
         if let Some(ended) = started.take_if(Started::has_ended) {
-            // Somebody may have started one by hand in the same moment, and was first.
+            // Ignore the failure if a server started by hand at the same moment holds the folder.
             if !folder.is_held()? {
-                return Err(ended.why());
+                return Err(ended.into_error());
             }
         }
         if Instant::now() > deadline {
             let what = format!(
-                "no server came up with the data folder {} within {} s",
+                "the server with the data folder {} did not start within {} s",
                 folder.path().display(),
-                COMING_UP.as_secs()
+                START_LIMIT.as_secs()
             );
             let log = folder.path().join(LOG_FILE);
             return Err(Failure::new(Exit::Failed, what).hint(format!("see {}", log.display())).into());
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-fn may_start(folder: &Folder) -> Result<(), Failure> {
+/// Fails if commands may not start servers here.
+pub(super) fn may_start(folder: &Folder) -> Result<(), Failure> {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     let why = if set("MUSTER_NO_AUTOSTART") {
         "MUSTER_NO_AUTOSTART is set"
@@ -87,14 +88,14 @@ fn may_start(folder: &Folder) -> Result<(), Failure> {
         return Ok(());
     };
     let what = format!(
-        "no server runs with the data folder {}, and none is started: {why}",
+        "no server runs with the data folder {}, and none was started: {why}",
         folder.path().display()
     );
     Err(Failure::new(Exit::Failed, what).hint("start one with `muster serve`, or name one with --server"))
 }
 
-/// Whether we are the one to start a server.
-fn take(lock: &File) -> Result<bool> {
+/// Tries to become the command that starts the server.
+fn try_lock(lock: &File) -> Result<bool> {
     match lock.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -102,11 +103,11 @@ fn take(lock: &File) -> Result<bool> {
     }
 }
 
-/// A server that was started and does not answer yet.
+/// A server process that was started and does not answer yet.
 struct Started {
     child: Child,
     log: PathBuf,
-    /// Where its part of the log begins.
+    /// Offset in the log where the output of this process begins.
     begin: u64,
 }
 
@@ -116,11 +117,11 @@ impl Started {
         let opened = OpenOptions::new().create(true).append(true).mode(PRIVATE).open(&log);
         let output = opened.with_context(|| format!("cannot write {}", log.display()))?;
         let begin = output.metadata()?.len();
-        let program = std::env::current_exe().context("cannot tell which program this is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let child = Command::new(program)
             .args(["serve", "--detached", "--data-dir"])
             .arg(folder.path())
-            // What it is told by a relative path would mean something else with every command that starts it.
+            // Relative paths in its settings must not depend on where the command was run.
             .current_dir(folder.path())
             .env_remove("MUSTER_TOKEN")
             .stdin(Stdio::null())
@@ -132,28 +133,28 @@ impl Started {
     }
 
     fn has_ended(&mut self) -> bool {
-        // One that cannot be asked about is waited for until the deadline.
+        // An error of the status query counts as running: the deadline ends the wait.
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Its own words.
-    fn why(self) -> anyhow::Error {
-        let mut said = String::new();
+    /// Builds an error with the last lines of the server's log.
+    fn into_error(self) -> anyhow::Error {
+        let mut output = String::new();
         let read = File::open(&self.log).and_then(|mut log| {
             log.seek(SeekFrom::Start(self.begin))?;
-            log.read_to_string(&mut said)
+            log.read_to_string(&mut output)
         });
-        let lines: Vec<&str> = said.lines().collect();
+        let lines: Vec<&str> = output.lines().collect();
         let last = match read {
             Ok(_) => lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n  "),
             Err(error) => format!("its log cannot be read: {error}"),
         };
-        let what = format!("a server was started and ended at once; it said:\n  {last}");
+        let what = format!("the server was started and ended at once; its last lines:\n  {last}");
         Failure::new(Exit::Failed, what).hint(format!("its log is {}", self.log.display())).into()
     }
 
-    fn tell(&self, folder: &Folder) {
+    fn print_started(&self, folder: &Folder) {
         let at = folder.announced().map_or_else(String::new, |found| format!(" at {}", found.rest));
-        say!("no server was running: started one{at} (log: {})", self.log.display());
+        message!("started a server{at} (log: {})", self.log.display());
     }
 }

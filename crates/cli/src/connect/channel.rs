@@ -1,4 +1,4 @@
-//! The way to a server: a connection, a token, and a first question that shows who answers.
+//! Opens a connection and verifies that a Muster server answers.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use tonic::service::Interceptor;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 
-use crate::failure::{Exit, Failure, connection_lost, word};
+use crate::failure::{Exit, Failure, connection_lost, error_code};
 
-/// How long a server may take to take a call, and to say who it is.
-const FIRST_ANSWER: Duration = Duration::from_secs(10);
+/// Time limit to connect, and to answer the first call.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often a quiet connection is asked whether it still is one: a wait may take hours.
-const STILL_THERE: Duration = Duration::from_secs(20);
+/// Interval and time-out of HTTP/2 pings: a command may wait for hours on an idle connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// A connection to a server that answers.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct Connection {
     pub(super) channel: Channel,
     pub(super) credentials: Credentials,
-    /// What it says of itself; nothing if it does not know us.
+    /// The server's description of itself; `None` if it rejected our credentials.
     pub(super) info: Option<InfoResponse>,
 }
 
@@ -45,41 +45,44 @@ impl Interceptor for Credentials {
 impl Credentials {
     fn new(token: Option<&str>) -> Result<Self, Failure> {
         let header = token.map(|token| format!("Bearer {token}").parse()).transpose();
-        let header =
-            header.map_err(|_| Failure::new(Exit::Usage, "the token has characters that no token has"))?;
+        let header = header.map_err(|_| {
+            Failure::new(Exit::Usage, "the token has characters that are not allowed in an HTTP header")
+        })?;
         Ok(Self { header })
     }
 }
 
-/// Connects, and asks who answers.
-pub(super) async fn reach(address: &str, token: Option<&str>) -> Result<Way, Failure> {
+/// Connects and asks the server for its description.
+pub(super) async fn open(address: &str, token: Option<&str>) -> Result<Connection, Failure> {
     let credentials = Credentials::new(token)?;
     let channel = endpoint(address)?.connect().await.map_err(|error| {
         Failure::new(Exit::Failed, format!("no server answers at {address}: {}", causes(&error)))
             .hint("start one with `muster serve`, or name another with --server")
     })?;
     let mut admin = AdminServiceClient::with_interceptor(channel.clone(), credentials.clone());
-    let info = match timeout(FIRST_ANSWER, admin.info(InfoRequest {})).await {
+    let info = match timeout(HANDSHAKE_LIMIT, admin.info(InfoRequest {})).await {
         Ok(Ok(info)) => Some(info.into_inner()),
-        // It is Muster, and does not know us: the call that follows says so better.
-        Ok(Err(status)) if word(&status).is_some() => None,
+        // A Muster server that rejects our credentials: the next call reports that better.
+        Ok(Err(status)) if error_code(&status).is_some() => None,
         Ok(Err(status)) if connection_lost(&status) => {
-            return Err(stranger(address, &format!("it does not speak gRPC ({})", status.message())));
+            return Err(not_muster(address, &format!("it does not speak gRPC ({})", status.message())));
         }
-        Ok(Err(status)) => return Err(stranger(address, status.message())),
-        Err(_) => return Err(stranger(address, &format!("no answer within {} s", FIRST_ANSWER.as_secs()))),
+        Ok(Err(status)) => return Err(not_muster(address, status.message())),
+        Err(_) => {
+            return Err(not_muster(address, &format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
+        }
     };
-    Ok(Way { channel, credentials, info })
+    Ok(Connection { channel, credentials, info })
 }
 
-fn stranger(address: &str, why: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("what listens at {address} is no Muster server: {why}"))
+fn not_muster(address: &str, why: &str) -> Failure {
+    Failure::new(Exit::Failed, format!("the program at {address} is not a Muster server: {why}"))
         .hint("--server takes the address of a Muster server, such as http://127.0.0.1:8888")
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, Failure> {
     let unusable =
-        |why: String| Failure::new(Exit::Usage, format!("'{address}' is no address of a server: {why}"));
+        |why: String| Failure::new(Exit::Usage, format!("'{address}' is not a server address: {why}"));
     if !address.starts_with("http://") && !address.starts_with("https://") {
         return Err(unusable("write it as http://127.0.0.1:8888 or https://…".to_owned()));
     }
@@ -91,19 +94,19 @@ fn endpoint(address: &str) -> Result<Endpoint, Failure> {
         endpoint
     };
     Ok(endpoint
-        .connect_timeout(FIRST_ANSWER)
-        .http2_keep_alive_interval(STILL_THERE)
-        .keep_alive_timeout(STILL_THERE)
+        .connect_timeout(HANDSHAKE_LIMIT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
         .tcp_nodelay(true))
 }
 
-/// An error with what is behind it: the transport's own words say little.
+/// Returns the innermost cause: the transport's own message says little.
 fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        words = error.to_string();
+        message = error.to_string();
         cause = error.source();
     }
-    words
+    message
 }

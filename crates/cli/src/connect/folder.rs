@@ -1,4 +1,4 @@
-//! The server of a data folder: who holds the folder lives, and says there where it answers.
+//! The server of a data folder: it holds the folder's lock while it runs, and announces its address there.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use muster_api::auth::Local;
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::{Instant, sleep};
 
-use super::LOOK_AGAIN;
-use super::channel::{self, Way};
+use super::POLL_INTERVAL;
+use super::channel::{self, Connection};
 use crate::announcement::Announcement;
 use crate::failure::{Exit, Failure};
 
-/// How long a server may take to come up, or to go down, until that is called stuck.
-const COMING_OR_GOING: Duration = Duration::from_secs(30);
+/// How long a server may take to start or stop before it counts as stuck.
+const TRANSITION_LIMIT: Duration = Duration::from_secs(30);
 
-/// A data folder, as a command sees it.
+/// A data folder, as commands use it.
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// What is found at a data folder.
-pub(super) enum Found {
-    /// No server has the folder.
-    Nobody,
-    /// A server has it and does not answer, for this reason: it comes up, goes down, or is stuck.
-    Silent(String),
-    /// Its server.
-    Answers(Box<Way>),
+/// The state of a data folder's server.
+pub(super) enum FolderState {
+    /// No server holds the folder.
+    NoServer,
+    /// A server holds the folder and does not answer, for this reason: it is starting, stopping or stuck.
+    NotAnswering(String),
+    /// The server answers.
+    Answering(Box<Connection>),
 }
 
 impl Folder {
@@ -44,14 +44,16 @@ impl Folder {
         &self.path
     }
 
-    /// Whether a server has the folder: its lock ends with it, however it ends.
+    /// Returns true if a server has ever used the folder: its lock file remains.
+    pub(super) fn was_used(&self) -> bool {
+        self.path.join(crate::serve::LOCK_FILE).exists()
+    }
+
+    /// Returns true if a server holds the folder: the kernel releases the lock when it ends.
     pub(super) fn is_held(&self) -> Result<bool, Failure> {
         let unreadable = |error: std::io::Error| {
-            Failure::new(
-                Exit::Failed,
-                format!("the data folder {} cannot be used: {error}", self.path.display()),
-            )
-            .hint("it belongs to one user: choose your own with --data-dir")
+            Failure::new(Exit::Failed, format!("cannot use the data folder {}: {error}", self.path.display()))
+                .hint("a data folder belongs to one user: choose your own with --data-dir")
         };
         let lock = match File::open(self.path.join(crate::serve::LOCK_FILE)) {
             Ok(lock) => lock,
@@ -65,43 +67,42 @@ impl Folder {
         }
     }
 
-    /// Where its server says that it is; what a dead one left behind does not count.
+    /// Reads the announcement of the server; ignores one whose process is dead.
     pub(super) fn announced(&self) -> Option<Announcement> {
         let found = Announcement::read(&self.path)?;
         test_kill_process(Pid::from_raw(found.pid)?).ok()?;
         Some(found)
     }
 
-    /// Whether the server that had a folder which nobody has now was started by a command, and was killed: one that is
-    /// told to stop takes its word back first.
+    /// Returns true if a server that a command had started was killed. One that stops in order removes its announcement.
     pub(super) fn has_died(&self) -> bool {
         Announcement::read(&self.path).is_some_and(|left| left.detached)
     }
 
-    /// Looks once. The token goes only to whoever holds the folder: a port may be another program's by now.
-    pub(super) async fn look(&self, token: Option<&str>) -> Result<Found, Failure> {
+    /// Checks once. The token is sent only if the folder is held: the port may belong to another program by now.
+    pub(super) async fn probe(&self, token: Option<&str>) -> Result<FolderState, Failure> {
         if !self.is_held()? {
-            return Ok(Found::Nobody);
+            return Ok(FolderState::NoServer);
         }
         let Some(announced) = self.announced() else {
-            return Ok(Found::Silent("it does not say where it is".to_owned()));
+            return Ok(FolderState::NotAnswering("it has not announced its address".to_owned()));
         };
         let local = self.token()?;
         let scheme = if announced.tls { "https" } else { "http" };
         let address = format!("{scheme}://{}", announced.grpc);
-        let way = match channel::reach(&address, token.or(local.as_deref())).await {
-            Ok(way) => way,
-            Err(failure) => return Ok(Found::Silent(failure.what)),
+        let connection = match channel::open(&address, token.or(local.as_deref())).await {
+            Ok(connection) => connection,
+            Err(failure) => return Ok(FolderState::NotAnswering(failure.what)),
         };
-        let is_it = way.info.as_ref().is_none_or(|info| info.server_id == announced.server_id);
-        Ok(if is_it {
-            Found::Answers(Box::new(way))
+        let is_same = connection.info.as_ref().is_none_or(|info| info.server_id == announced.server_id);
+        Ok(if is_same {
+            FolderState::Answering(Box::new(connection))
         } else {
-            Found::Silent(format!("another server answers at {address}"))
+            FolderState::NotAnswering(format!("another server answers at {address}"))
         })
     }
 
-    /// The token of this machine's user; a server may have none.
+    /// Reads the token of this machine's user; `None` if the server has none.
     fn token(&self) -> Result<Option<String>, Failure> {
         match Local::read_token(&self.path) {
             Ok(token) => Ok(Some(token)),
@@ -110,27 +111,32 @@ impl Folder {
         }
     }
 
-    /// Looks until it is clear whether there is a server: one that comes up or goes down is waited for.
-    pub(super) async fn settled(&self, token: Option<&str>) -> Result<Option<Way>, Failure> {
-        let deadline = Instant::now() + COMING_OR_GOING;
+    /// Waits while a server is starting or stopping; returns the connection if it then answers.
+    pub(super) async fn wait_until_settled(
+        &self,
+        token: Option<&str>,
+    ) -> Result<Option<Connection>, Failure> {
+        let deadline = Instant::now() + TRANSITION_LIMIT;
         loop {
-            match self.look(token).await? {
-                Found::Nobody => return Ok(None),
-                Found::Answers(way) => return Ok(Some(*way)),
-                Found::Silent(why) if Instant::now() > deadline => return Err(self.stuck(&why)),
-                Found::Silent(_) => sleep(LOOK_AGAIN).await,
+            match self.probe(token).await? {
+                FolderState::NoServer => return Ok(None),
+                FolderState::Answering(connection) => return Ok(Some(*connection)),
+                FolderState::NotAnswering(why) if Instant::now() > deadline => {
+                    return Err(self.stuck_error(&why));
+                }
+                FolderState::NotAnswering(_) => sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    fn stuck(&self, why: &str) -> Failure {
-        let who = self.announced().map_or_else(String::new, |found| format!(" (process {})", found.pid));
+    fn stuck_error(&self, why: &str) -> Failure {
+        let process = self.announced().map_or_else(String::new, |found| format!(" (process {})", found.pid));
         let what = format!(
-            "a server{who} has the data folder {} and has not answered within {} s: {why}",
+            "the server{process} of the data folder {} has not answered within {} s: {why}",
             self.path.display(),
-            COMING_OR_GOING.as_secs()
+            TRANSITION_LIMIT.as_secs()
         );
         Failure::new(Exit::Failed, what)
-            .hint("its log says why; once it is ended the next command starts another")
+            .hint("see its log; end the process, and the next command starts a new server")
     }
 }

@@ -1,4 +1,4 @@
-//! The data folder: one server at a time, for its owner only.
+//! The data folder: locked by one server at a time, readable by its owner only.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -12,49 +12,48 @@ use crate::announcement::Announcement;
 use crate::failure::Failure;
 use crate::files::PRIVATE;
 
-/// Where data is kept if nothing is said.
+/// Returns the data folder that is used if none is given.
 pub(crate) fn default_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(base.join("muster"))
 }
 
-/// Held by the server that has the folder.
+/// Lock file that the running server holds.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// How often a lock is tried that a command may just be looking at, and how long it waits in between.
+/// How often to try the lock, and how long to wait in between: a command may hold it for a moment to test it.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// Makes the folder if need be, for its owner only.
+/// Creates the folder if it is missing, accessible by its owner only.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.with_context(|| format!("cannot make the data folder {}", path.display()))
+    made.with_context(|| format!("cannot create the data folder {}", path.display()))
 }
 
-/// A folder that is ours until we end, however we end.
+/// A data folder that this process has locked; the kernel releases the lock when it ends.
 pub(super) struct DataFolder {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataFolder {
-    /// Makes the folder if need be, for its owner only, and locks it.
+    /// Creates the folder if it is missing, and locks it.
     pub(super) fn open(path: &Path) -> Result<Self> {
         make_folder(path)?;
-        close_to_others(path)
-            .with_context(|| format!("cannot look into the data folder {}", path.display()))?;
+        close_to_others(path).with_context(|| format!("cannot read the data folder {}", path.display()))?;
         let file = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file);
         let lock = lock.with_context(|| format!("cannot write to the data folder {}", path.display()))?;
-        if !locked(&lock) {
-            let sentence = format!(
-                "another server has the data folder {}: stop it, or use another folder (--data-dir)",
+        if !try_lock(&lock) {
+            let message = format!(
+                "another server uses the data folder {}: stop it, or use another folder (--data-dir)",
                 path.display()
             );
-            return Err(Failure::in_use(anyhow!(sentence)).into());
+            return Err(Failure::in_use(anyhow!(message)).into());
         }
-        // What a killed server said is not true of this one: nobody may look for it there.
+        // A killed server left its announcement: commands must not use its address.
         drop(std::fs::remove_file(Announcement::file(path)));
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
@@ -63,25 +62,25 @@ impl DataFolder {
         &self.path
     }
 
-    /// The database's file, there and private: what SQLite puts beside it has the same mode.
+    /// Creates the database's file, private: SQLite gives the files beside it the same mode.
     pub(super) fn database(&self) -> Result<PathBuf> {
         let file = self.path.join("muster.db");
         let private =
             OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file).and_then(
                 |_| ["", "-wal", "-shm"].into_iter().try_for_each(|suffix| make_private(&file, suffix)),
             );
-        private.with_context(|| format!("cannot keep {} to its owner", file.display()))?;
+        private.with_context(|| format!("cannot make {} private", file.display()))?;
         Ok(file)
     }
 }
 
-/// Whether others than the owner may do anything with it.
+/// Returns true if a mode gives rights to others than the owner.
 const fn is_open(mode: u32) -> bool {
     mode & 0o077 != 0
 }
 
-/// A folder that was made for us, and is still empty, is closed to others. One that holds other things may be shared
-/// on purpose: it stays as it is, loudly, and our files in it are private.
+/// Makes an empty folder private. A folder with content may be shared on purpose: it is left unchanged with a warning, and
+/// our files in it are private.
 fn close_to_others(folder: &Path) -> io::Result<()> {
     let mode = folder.metadata()?.permissions().mode() & 0o7777;
     if !is_open(mode) {
@@ -90,12 +89,12 @@ fn close_to_others(folder: &Path) -> io::Result<()> {
     let empty = folder.read_dir()?.next().is_none();
     if !empty || std::fs::set_permissions(folder, Permissions::from_mode(0o700)).is_err() {
         let folder = folder.display();
-        tracing::warn!(mode = %format_args!("{mode:o}"), %folder, "others can look into the data folder: chmod 700 it");
+        tracing::warn!(mode = %format_args!("{mode:o}"), %folder, "other users can read the data folder: chmod 700 it");
     }
     Ok(())
 }
 
-/// What an older server left may be open to others.
+/// Makes a file private that an older server may have created with a wider mode.
 fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
@@ -109,8 +108,8 @@ fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
     }
 }
 
-/// Takes the lock. Commands that look whether it is held share it for a moment: no reason to give up.
-fn locked(lock: &File) -> bool {
+/// Locks the file; retries, since commands hold the lock for a moment to test it.
+fn try_lock(lock: &File) -> bool {
     (0..TRIES).any(|_| match lock.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => {

@@ -1,4 +1,4 @@
-//! The provider of Kubernetes, if one is configured.
+//! Starts the Kubernetes provider, if one is configured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,59 +7,64 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use muster_api::auth::KubernetesTokens;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::ports::identity::{Identity as _, IdentityError, TokenIdentity};
-use muster_kube::{CannotConnect, Client, ImageOptions, Kubernetes, Options, TokenReviews};
+use muster_engine::ports::machines::MachineProvider;
+use muster_kube::{CannotConnect, Client, ImageOptions, Kubernetes, KubernetesOptions, TokenReviews};
 
 use super::settings::Settings;
 use crate::files::write_private;
 
-/// The file of the data folder that says which Kubernetes it was the last time.
+/// File in the data folder with the identity of the cluster that was connected last.
 const REMEMBERED: &str = "kubernetes.json";
 
-/// A token, user and namespace that do not exist, to find out whether Muster may ask.
+/// A token, user and namespace that do not exist, to test whether Muster may create reviews.
 const UNKNOWN: &str = "unknown";
 
-/// Connects to the Kubernetes that the settings name; none if they name none. One that was there before may be away.
+/// Connects to the configured Kubernetes; `None` if none is configured. One that was connected before may be unreachable.
 pub(super) async fn connect(
     settings: &Settings,
     folder: &Path,
     database: String,
+    machines: Option<Arc<dyn MachineProvider>>,
 ) -> Result<Option<Kubernetes>> {
     if !settings.has_kubernetes() {
         return Ok(None);
     }
     let file = folder.join(REMEMBERED);
-    // A file that cannot be read is one that is not there: it is written anew.
+    // An unreadable file counts as missing and is written again.
     let remembered = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let options = Options { remembered, database, ..options(settings) };
+    let options = KubernetesOptions { remembered, database, machines, ..options(settings) };
     let before = options.remembered.clone();
     let kubernetes = Kubernetes::connect(options).await.map_err(|why| match why {
         CannotConnect::Unreachable(_) => {
-            anyhow!("there is no Kubernetes: {why}: see that it runs; with --instance-id it is waited for")
+            anyhow!(
+                            "Kubernetes is unreachable: {why}: check that its API server runs; with --instance-id the server starts and \
+                             waits for it"
+                        )
         }
-        why => anyhow!("there is no Kubernetes: {why}"),
+        why => anyhow!("cannot connect to Kubernetes: {why}"),
     })?;
-    if let Some(found) = kubernetes.remembered().filter(|found| Some(*found) != before.as_ref()) {
+    if let Some(found) = kubernetes.remembered_identity().filter(|found| Some(*found) != before.as_ref()) {
         write_private(&file, &serde_json::to_vec(found)?)?;
     }
     Ok(Some(kubernetes))
 }
 
-/// A client of that Kubernetes.
+/// Creates a client for the configured Kubernetes.
 pub(super) async fn client(settings: &Settings) -> Result<Client> {
-    muster_kube::client(&options(settings)).await.context("there is no Kubernetes")
+    muster_kube::client(&options(settings)).await.context("cannot connect to Kubernetes")
 }
 
-/// Knows whose a token is by asking that Kubernetes.
+/// Creates the authenticator that identifies callers by `TokenReview`; fails if Muster may not create reviews.
 pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     let reviews = TokenReviews::new(&options(settings)).await;
-    let reviews = reviews.context("cannot ask Kubernetes who is calling")?;
-    // One that is away may come back; one that does not let us ask lets nobody in.
+    let reviews = reviews.context("cannot authenticate with Kubernetes")?;
+    // An unreachable API server may return; without the permission no caller could be authenticated.
     if let Err(IdentityError::NotAllowed(why)) = reviews.identify_token(UNKNOWN).await {
-        bail!("auth is 'kubernetes', and it cannot be asked who is calling: {why}");
+        bail!("auth is 'kubernetes', but Muster may not create TokenReviews: {why}");
     }
     let user = TokenIdentity { user: UNKNOWN.to_owned(), groups: Vec::new() };
     if let Err(IdentityError::NotAllowed(why)) = reviews.may_create_pods(&user, UNKNOWN).await {
-        bail!("auth is 'kubernetes', and it cannot be asked what callers may do: {why}");
+        bail!("auth is 'kubernetes', but Muster may not create SubjectAccessReviews: {why}");
     }
     Ok(KubernetesTokens::new(
         Arc::new(reviews),
@@ -70,9 +75,9 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     ))
 }
 
-fn options(settings: &Settings) -> Options {
+fn options(settings: &Settings) -> KubernetesOptions {
     let default = ImageOptions::default();
-    Options {
+    KubernetesOptions {
         kubeconfig: settings.kubeconfig.clone(),
         namespaces: settings.namespace.clone(),
         instance_id: settings.instance_id.clone(),
@@ -81,6 +86,6 @@ fn options(settings: &Settings) -> Options {
             builder: settings.image_builder.clone().unwrap_or(default.builder),
             push_secret: settings.image_push_secret.clone(),
         },
-        ..Options::default()
+        ..KubernetesOptions::default()
     }
 }

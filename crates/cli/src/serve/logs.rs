@@ -1,4 +1,4 @@
-//! The log: to standard error, as text or JSON.
+//! The server's log on standard error, as text or JSON.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -8,15 +8,14 @@ use tracing_subscriber::EnvFilter;
 use super::settings::{LogFormat, Settings};
 
 pub(super) fn start(settings: &Settings) -> Result<()> {
-    let expected = || {
-        format!("log is '{}': a level or a filter such as info,muster_engine=debug is expected", settings.log)
-    };
+    let expected =
+        || format!("log is '{}': must be a level or a filter such as info,muster_engine=debug", settings.log);
     ensure!(settings.log.split(',').all(ends_in_a_level), expected());
     let filter = EnvFilter::try_new(&settings.log).with_context(expected)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        // A line that cannot be written would be told on standard error, and where that is what is full, by a panic.
+        // Reporting a failed write on standard error would panic if standard error itself is full.
         .log_internal_errors(false);
     match settings.log_format {
         LogFormat::Text => {
@@ -28,11 +27,11 @@ pub(super) fn start(settings: &Settings) -> Result<()> {
     .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }
 
-/// Writes each event as one line: what workloads print is part of some, and must not look like lines of this log.
+/// Writes each event as one line: some contain output of workloads, which must not look like lines of this log.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
-    /// Events come whole, each with the newline at its end.
+    /// Each call has one whole event with a newline at its end.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
         if text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -49,7 +48,7 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// A misspelt level would be taken for the name of a module, and the log would stay empty.
+/// Returns true if a directive ends with a level. A misspelt one would count as a module name, and the log stay empty.
 fn ends_in_a_level(directive: &str) -> bool {
     let level = directive.rsplit('=').next().unwrap_or_default().trim();
     ["off", "error", "warn", "info", "debug", "trace"].iter().any(|known| level.eq_ignore_ascii_case(known))
@@ -75,7 +74,7 @@ mod tests {
     #[case("inof", false)]
     #[case("bogus=", false)]
     #[case("", false)]
-    fn a_filter_says_a_level(#[case] directive: &str, #[case] good: bool) {
+    fn a_filter_ends_with_a_level(#[case] directive: &str, #[case] good: bool) {
         assert_eq!(ends_in_a_level(directive), good);
     }
 }

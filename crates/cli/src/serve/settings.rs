@@ -1,4 +1,4 @@
-//! Settings: flag beats variable beats file beats default.
+//! The server's settings. Flags take precedence over environment variables, these over the file, and the file over defaults.
 
 mod check;
 mod period;
@@ -19,11 +19,12 @@ use muster_core::time::TimeSpan;
 use reqwest::Url;
 use serde::Deserialize;
 
-use muster_egress::{Network, Rule};
+use crate::config_folder::default_settings;
+use muster_egress::{EgressRule, Network};
 use period::Period;
 pub(crate) use webhook_service::WebhookService;
 
-/// What the file may say, with its defaults.
+/// All settings, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
@@ -66,19 +67,19 @@ pub(crate) struct Settings {
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) dev: bool,
-    /// Only in the file.
+    /// Can be set in the file only.
     pub(crate) shape: Vec<NamedShape>,
-    /// Only in the file.
+    /// Can be set in the file only.
     pub(crate) project_namespaces: ProjectNamespaces,
 }
 
-/// The numbers that messages of package `proto` have in gRPC requests.
+/// Field numbers of the messages of package `proto` in gRPC requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Numbering {
-    /// As clients of the KubeRay API server send them since its API v1
+    /// Those of the KubeRay API server since its API v1
     V1,
-    /// As its command line sent them until version 0.6
+    /// Those of its command line until version 0.6
     V1alpha2,
 }
 
@@ -91,13 +92,13 @@ impl From<Numbering> for ProtoNumbering {
     }
 }
 
-/// How the log is written.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
@@ -149,31 +150,31 @@ impl Default for Settings {
     }
 }
 
-/// A commented file with every key; what has no default is commented out.
+/// A commented configuration file with every key; keys without a default are commented out.
 pub(super) const DEFAULT_FILE: &str = include_str!("default.toml");
 
-/// The same as flags and environment variables.
+/// The settings as flags and environment variables.
 #[derive(Debug, Parser)]
 pub(crate) struct Flags {
-    /// Where REST and probes are served
+    /// Address of REST and probes
     #[arg(long, env = "MUSTER_LISTEN", value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Where gRPC is served
+    /// Address of gRPC
     #[arg(long, env = "MUSTER_GRPC_LISTEN", value_name = "ADDR")]
     grpc_listen: Option<SocketAddr>,
-    /// The numbers of messages in package `proto`, for gRPC clients of the KubeRay API server
+    /// Field numbers of messages of package `proto`, for gRPC clients of the KubeRay API server
     #[arg(long, env = "MUSTER_GRPC_PROTO_NUMBERING", value_name = "VERSION")]
     grpc_proto_numbering: Option<Numbering>,
-    /// Where everything is kept
+    /// The data folder: database, token, logs and folders of local nodes
     #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// A PostgreSQL that replicas share, instead of a file in the data folder
+    /// PostgreSQL database that replicas share, instead of a file in the data folder
     #[arg(long, env = "MUSTER_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
-    /// The kubeconfig of a Kubernetes to make clusters on
+    /// Kubeconfig of the Kubernetes to create clusters on
     #[arg(long, env = "MUSTER_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Make clusters on the Kubernetes that this runs in
+    /// Create clusters on the Kubernetes that the server runs in
     #[arg(
         long,
         env = "MUSTER_IN_CLUSTER",
@@ -184,100 +185,100 @@ pub(crate) struct Flags {
         value_parser = BoolishValueParser::new()
     )]
     in_cluster: Option<bool>,
-    /// A namespace of Kubernetes to serve, several times for several; all if none is given
+    /// Kubernetes namespace to serve; may be repeated [default: all]
     #[arg(long, env = "MUSTER_SERVE_NAMESPACES", value_name = "NS", value_delimiter = ',')]
     namespace: Option<Vec<String>>,
-    /// What tells this Kubernetes from others, where the UID of kube-system cannot be read
+    /// Identity of this Kubernetes, if the UID of kube-system cannot be read
     #[arg(long, env = "MUSTER_INSTANCE_ID", value_name = "ID")]
     instance_id: Option<String>,
-    /// The registry that images built on Kubernetes are pushed to, with a path if it has one
+    /// Registry to which images built on Kubernetes are pushed, with its path
     #[arg(long, env = "MUSTER_IMAGE_REGISTRY", value_name = "REGISTRY")]
     image_registry: Option<String>,
-    /// The image of the builder on Kubernetes, which builds with buildctl and runs without root
+    /// Image of the builder on Kubernetes; needs buildctl, and runs without root
     #[arg(long, env = "MUSTER_IMAGE_BUILDER", value_name = "IMAGE")]
     image_builder: Option<String>,
-    /// The Secret with the registry's credentials, in every namespace where images are built
+    /// Secret with the registry's credentials, in every namespace where images are built
     #[arg(long, env = "MUSTER_IMAGE_PUSH_SECRET", value_name = "SECRET")]
     image_push_secret: Option<String>,
-    /// Who vouches for callers: local, none, tokens:FILE, accounts:FILE, kubernetes, domino; several are tried in order
+    /// Authentication: local, none, tokens:FILE, accounts:FILE, kubernetes or domino; several are tried in order
     #[arg(long, env = "MUSTER_AUTH", value_name = "SCHEME", value_delimiter = ',')]
     auth: Option<Vec<String>>,
-    /// The project of users of Kubernetes (`--auth kubernetes`); service accounts have that of their namespace
+    /// Project of Kubernetes users (`--auth kubernetes`); service accounts have the project of their namespace
     #[arg(long, env = "MUSTER_KUBERNETES_PROJECT", value_name = "PROJECT")]
     kubernetes_project: Option<String>,
-    /// Groups of Kubernetes whose members are admins here (`--auth kubernetes`)
+    /// Kubernetes groups whose members are admins (`--auth kubernetes`)
     #[arg(long, env = "MUSTER_KUBERNETES_ADMIN_GROUPS", value_name = "GROUP", value_delimiter = ',')]
     kubernetes_admin_groups: Option<Vec<String>>,
-    /// The certificate for TLS on both ports
+    /// TLS certificate for both ports
     #[arg(long, env = "MUSTER_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The key of that certificate
+    /// Key of the TLS certificate
     #[arg(long, env = "MUSTER_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Names by which the server may be called, where it listens beyond this machine
+    /// Host names by which clients may call a server that listens beyond this machine
     #[arg(long, env = "MUSTER_ALLOWED_HOSTS", value_name = "HOST", value_delimiter = ',')]
     allowed_hosts: Option<Vec<String>>,
-    /// Where webhooks and poll URLs may go beside the outside world: addresses or networks such as 127.0.0.0/8
+    /// Internal addresses that webhooks and poll URLs may reach: addresses or networks such as 127.0.0.0/8
     #[arg(long, env = "MUSTER_EGRESS_ALLOW", value_name = "NETWORK", value_delimiter = ',')]
     egress_allow: Option<Vec<Network>>,
-    /// Where webhooks and poll URLs may not go; of all networks around an address the narrowest decides
+    /// Networks that webhooks and poll URLs may not reach; the narrowest network that contains an address decides
     #[arg(long, env = "MUSTER_EGRESS_DENY", value_name = "NETWORK", value_delimiter = ',')]
     egress_deny: Option<Vec<Network>>,
     /// The Domino deployment whose users (`--auth domino`) and hardware tiers the scaler API serves
     #[arg(long, env = "MUSTER_DOMINO_URL", value_name = "URL")]
     domino_url: Option<String>,
-    /// The namespace of Domino's clusters
+    /// Namespace of Domino's clusters
     #[arg(long, env = "MUSTER_COMPUTE_NAMESPACE", value_name = "NS")]
     compute_namespace: Option<String>,
-    /// The most workers that the scaler API gives a cluster without a maximum of its own
+    /// Maximum number of workers in the scaler API for clusters without their own maximum
     #[arg(long, env = "MUSTER_SCALER_MAX_REPLICAS", value_name = "N")]
     scaler_max_replicas: Option<u32>,
-    /// The most nodes that a cluster may have
+    /// Maximum number of nodes of a cluster
     #[arg(long, env = "MUSTER_MAX_NODES_PER_CLUSTER", value_name = "N")]
     max_nodes_per_cluster: Option<u32>,
-    /// The most clusters that a project may have
+    /// Maximum number of clusters of a project
     #[arg(long, env = "MUSTER_MAX_CLUSTERS_PER_PROJECT", value_name = "N")]
     max_clusters_per_project: Option<u32>,
-    /// How many actions run at once
+    /// Maximum number of actions that run at the same time
     #[arg(long, env = "MUSTER_PARALLEL_ACTIONS", value_name = "N")]
     parallel_actions: Option<u32>,
-    /// How long the history of what has ended is kept
+    /// Number of days to keep deleted clusters, ended actions and their events
     #[arg(long, env = "MUSTER_RETENTION_DAYS", value_name = "DAYS")]
     retention_days: Option<u32>,
-    /// How long an app has to be gone before its ephemeral clusters are deleted
+    /// Grace period after the end of an app before its ephemeral clusters are deleted
     #[arg(long, env = "MUSTER_APP_GRACE", value_name = "DURATION")]
     app_grace: Option<Period>,
-    /// How long a command on another host may be silent before it counts as gone
+    /// Lease of a command on another host; without renewal it counts as gone
     #[arg(long, env = "MUSTER_APP_LEASE", value_name = "DURATION")]
     app_lease: Option<Period>,
-    /// Serve machines, whose webhook listens here: an address and a port, such as 0.0.0.0:9443
+    /// Enable machine types, with their webhook at this address and port, such as 0.0.0.0:9443
     #[arg(long, env = "MUSTER_WEBHOOK_LISTEN", value_name = "ADDRESS")]
     webhook_listen: Option<SocketAddr>,
-    /// Where the API server finds the webhook, if not at the address where it listens
+    /// URL by which the API server calls the webhook, if it differs from the listening address
     #[arg(long, env = "MUSTER_WEBHOOK_URL", value_name = "URL")]
     webhook_url: Option<String>,
-    /// The Service by which the API server finds the webhook: namespace/name, or namespace/name:port
+    /// Service by which the API server calls the webhook: namespace/name, or namespace/name:port
     #[arg(long, env = "MUSTER_WEBHOOK_SERVICE", value_name = "SERVICE", conflicts_with = "webhook_url")]
     webhook_service: Option<WebhookService>,
-    /// The namespace of reservations, which is created if it is missing
+    /// Namespace of reservations; created if missing
     #[arg(long, env = "MUSTER_MACHINES_NAMESPACE", value_name = "NAMESPACE")]
     machines_namespace: Option<String>,
-    /// Use nodes with the taint not-ready, which an API server without a controller-manager does not remove
+    /// Use nodes with the taint not-ready, which without a controller-manager is never removed
     #[arg(long, env = "MUSTER_IGNORE_NOT_READY_TAINT", num_args = 0..=1, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     ignore_not_ready_taint: Option<bool>,
-    /// How long a local node may take until it works
+    /// Time limit for the start of a local node
     #[arg(long, env = "MUSTER_NODE_START_SECONDS", value_name = "SECONDS")]
     node_start_seconds: Option<u32>,
-    /// How many accelerators local clusters may ask for; the numbered devices /dev/nvidia* if not given
+    /// Number of accelerators for local clusters [default: the number of devices /dev/nvidia*]
     #[arg(long, env = "MUSTER_GPUS", value_name = "N")]
     gpus: Option<u32>,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,muster_engine=debug`
+    /// Log level: error, warn, info, debug, trace, or a filter such as `info,muster_engine=debug`
     #[arg(long, env = "MUSTER_LOG", value_name = "FILTER")]
     log: Option<String>,
-    /// How the log is written
+    /// Format of the log
     #[arg(long, env = "MUSTER_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
-    /// For development: simulated nodes, no authentication unless asked for; loopback only
+    /// Development mode: simulated nodes, and no authentication unless --auth is given; loopback only
     #[arg(
         long,
         env = "MUSTER_DEV",
@@ -288,7 +289,8 @@ pub(crate) struct Flags {
         value_parser = BoolishValueParser::new()
     )]
     dev: Option<bool>,
-    /// A file with the same settings (see --print-config)
+    /// Configuration file (see --print-config) [default: muster/muster.toml in `XDG_CONFIG_HOME` or ~/.config, if it
+    /// exists]
     #[arg(long, env = "MUSTER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -337,6 +339,7 @@ impl Flags {
             dev,
             config,
         } = self;
+        let config = config.or_else(|| default_settings().filter(|file| file.exists()));
         let file = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
         let settings = Settings {
             listen: listen.unwrap_or(file.listen),
@@ -390,36 +393,36 @@ impl Flags {
 
 fn read(path: &std::path::Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is no configuration", path.display()))
+    toml::from_str(&text).with_context(|| format!("{} is not a valid configuration file", path.display()))
 }
 
-/// The URL of a Domino deployment.
-fn domino(url: &str) -> Option<Url> {
+/// Parses the URL of a Domino deployment.
+fn parse_domino_url(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 impl Settings {
-    /// The Domino deployment, if one is configured.
+    /// Returns the URL of the configured Domino deployment.
     pub(super) fn domino(&self) -> Option<Url> {
-        self.domino_url.as_deref().and_then(domino)
+        self.domino_url.as_deref().and_then(parse_domino_url)
     }
 
-    /// Whether there is a Kubernetes to make clusters on.
+    /// Returns true if a Kubernetes is configured.
     pub(super) const fn has_kubernetes(&self) -> bool {
         self.kubeconfig.is_some() || self.in_cluster
     }
 
-    /// How long the history of what has ended is kept.
+    /// Returns how long the history is kept.
     pub(super) fn retention(&self) -> TimeSpan {
         TimeSpan::from_secs(self.retention_days.saturating_mul(86_400))
     }
 
-    /// Where webhooks and poll URLs may go.
-    pub(super) fn egress(&self) -> Rule {
-        Rule::new(&self.egress_allow, &self.egress_deny, self.dev)
+    /// Returns the rule for addresses of webhooks and poll URLs.
+    pub(super) fn egress(&self) -> EgressRule {
+        EgressRule::new(&self.egress_allow, &self.egress_deny, self.dev)
     }
 
-    /// The schemes that are asked; a given one replaces the default.
+    /// Returns the authentication schemes; given ones replace the default.
     pub(crate) fn schemes(&self) -> Vec<String> {
         match (self.auth.is_empty(), self.dev) {
             (false, _) => self.auth.clone(),
@@ -431,15 +434,15 @@ impl Settings {
         }
     }
 
-    /// The most nodes that a cluster may have; with dev as few as suites for that service's clients expect.
-    pub(crate) fn most_nodes(&self) -> u32 {
+    /// Returns the maximum number of nodes of a cluster; with `--dev` the one that Senlin's client test suites expect.
+    pub(crate) fn max_nodes(&self) -> u32 {
         self.max_nodes_per_cluster.unwrap_or(if self.dev { 1_000 } else { 10_000 })
     }
 
-    /// Loosened, loudly.
+    /// Logs a warning in development mode.
     pub(crate) fn warn_of_dev(&self) {
         if self.dev {
-            tracing::warn!(auth = ?self.schemes(), "--dev: simulated nodes are served, and callers may not be asked who they are");
+            tracing::warn!(auth = ?self.schemes(), "--dev: simulated nodes are enabled, and callers may be unauthenticated");
         }
     }
 }

@@ -1,17 +1,21 @@
-//! What stands in which column.
+//! The columns of each kind of object.
 
 use muster_core::time::Timestamp;
-use muster_proto::v1alpha2::{Action, App, Cluster, Event, Framework, ImageTemplate, Node, Shape};
+use muster_proto::v1alpha2::{
+    Action, App, Cluster, Event, Framework, Guest, ImageTemplate, Job, MachineType, Node, Shape,
+};
 
+use super::requested::requested;
 use super::{Listed, age};
+use crate::commands::machines::TypeLine;
 use crate::output::harmless;
 
-/// A text on one line.
+/// Joins a text into one line.
 fn flat(text: &str) -> String {
     harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first line of a text; that there are more is shown.
+/// Returns the first line of a text, marked with `…` if there are more.
 fn first_line(text: &str) -> String {
     match text.trim().split_once('\n') {
         Some((first, _)) => format!("{} …", flat(first)),
@@ -19,27 +23,44 @@ fn first_line(text: &str) -> String {
     }
 }
 
-/// `ready/desired`; what was never seen is unknown.
+/// Formats `ready/desired`; `?` if the ready workers were never observed.
 pub(crate) fn workers(cluster: &Cluster) -> String {
     let ready = cluster.ready_workers.map_or_else(|| "?".to_owned(), |ready| ready.to_string());
     format!("{ready}/{}", cluster.desired_workers)
 }
 
-/// A cell that scripts can count on: what is not there has a word.
+/// Fills an empty cell with `<missing>`, so that scripts can split columns.
 fn filled(text: &str) -> String {
     if text.is_empty() { "<missing>".to_owned() } else { text.to_owned() }
 }
 
-/// The app that a cluster ends with.
+/// Returns the app that an ephemeral cluster ends with.
 pub(crate) fn ephemeral(cluster: &Cluster) -> String {
     if cluster.ephemeral { filled(&cluster.app) } else { "<shared>".to_owned() }
+}
+
+/// Returns how long ago a cluster was used last; the use is observed only of clusters with an idle timeout.
+pub(crate) fn last_use(cluster: &Cluster, now: Timestamp) -> String {
+    match (cluster.idle_since, cluster.idle_timeout) {
+        (Some(since), _) => age(Some(since), now),
+        // A cluster whose use is unknown counts as used.
+        (None, Some(_)) => "now".to_owned(),
+        (None, None) => filled(""),
+    }
+}
+
+/// Returns the state of a node, marked if it runs with an older recipe than its cluster's.
+fn node_state(node: &Node) -> String {
+    if node.outdated { format!("{},outdated", node.state) } else { node.state.clone() }
 }
 
 impl Listed for Cluster {
     fn titles(wide: bool) -> Vec<&'static str> {
         let mut titles =
             vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "EPHEMERAL", "AGE"];
+        titles.extend(["CPU", "MEMORY", "GPU"]);
         if wide {
+            titles.extend(["PYTHON", "VERSION", "LAST USE"]);
             titles.extend(["ADDRESS", "UI", "ROUTE", "OWNER", "ID", "REASON"]);
         }
         titles
@@ -57,7 +78,9 @@ impl Listed for Cluster {
             ephemeral(self),
             age(self.created_at, now),
         ];
+        line.extend(requested(self));
         if wide {
+            line.extend([filled(&self.python_version), filled(&self.framework_version), last_use(self, now)]);
             let endpoint = |purpose: &str| self.endpoints.get(purpose).cloned().unwrap_or_default();
             line.extend(["address", "dashboard", "route"].map(|purpose| filled(&endpoint(purpose))));
             let owner = self.owner.as_ref().map(|owner| owner.name.clone()).unwrap_or_default();
@@ -72,6 +95,27 @@ impl Listed for Cluster {
 
     fn state(&self) -> &str {
         &self.state
+    }
+}
+
+/// A cluster in a list of one namespace: the line has no namespace column.
+pub(crate) struct InNamespace(pub(crate) Cluster);
+
+impl Listed for InNamespace {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        Cluster::titles(wide).split_off(1)
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        self.0.line(wide, now).split_off(1)
+    }
+
+    fn called(&self) -> &str {
+        self.0.called()
+    }
+
+    fn state(&self) -> &str {
+        self.0.state()
     }
 }
 
@@ -111,6 +155,42 @@ impl Listed for App {
     }
 }
 
+impl Listed for TypeLine {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["TYPE", "CPU", "MEMORY", "GPU", "MAXIMUM", "RESERVED", "USED", "WAITING"];
+        if wide {
+            titles.extend(["GUESTS", "QUEUE"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, _: Timestamp) -> Vec<String> {
+        let MachineType { cpu, memory, gpu, maximum, reserved, used, waiting, guests, .. } =
+            &self.machine_type;
+        let gpu = if gpu.is_empty() { "0" } else { gpu };
+        let mut line = vec![self.name.clone(), filled(cpu), filled(memory), gpu.to_owned()];
+        line.extend([maximum, reserved, used, waiting].map(ToString::to_string));
+        if wide {
+            line.extend([true, false].map(|with_slot| filled(&flat(&guest_names(guests, with_slot)))));
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &'static str {
+        ""
+    }
+}
+
+/// Lists guests in a cell: those with a slot, or those that wait, in order.
+fn guest_names(guests: &[Guest], with_slot: bool) -> String {
+    let chosen = guests.iter().filter(|guest| guest.has_slot == with_slot);
+    chosen.map(|guest| format!("{}/{}", guest.namespace, guest.pod)).collect::<Vec<_>>().join(",")
+}
+
 impl Listed for Node {
     fn titles(wide: bool) -> Vec<&'static str> {
         let mut titles = vec!["NAME", "ROLE", "GROUP", "STATE", "AGE"];
@@ -125,7 +205,7 @@ impl Listed for Node {
             self.name.clone(),
             self.role.clone(),
             self.group_name.clone(),
-            self.state.clone(),
+            node_state(self),
             age(self.init_at, now),
         ];
         if wide {
@@ -213,13 +293,13 @@ impl Listed for Framework {
     fn titles(wide: bool) -> Vec<&'static str> {
         let mut titles = vec!["NAME", "USABLE", "VERSION", "FOUND", "PYTHON", "TO DO"];
         if wide {
-            titles.push("MISSING");
+            titles.extend(["PACKAGES", "MISSING"]);
         }
         titles
     }
 
     fn line(&self, wide: bool, _: Timestamp) -> Vec<String> {
-        // Where nothing can be typed, what is missing says most.
+        // Without a command to type, the most useful text is what is missing.
         let to_do = if self.command.is_empty() { &self.missing } else { &self.command };
         let mut line = vec![
             self.name.clone(),
@@ -230,7 +310,7 @@ impl Listed for Framework {
             flat(to_do),
         ];
         if wide {
-            line.push(flat(&self.missing));
+            line.extend([flat(&self.packages.join(",")), flat(&self.missing)]);
         }
         line
     }
@@ -260,6 +340,56 @@ impl Listed for Shape {
 
     fn state(&self) -> &'static str {
         ""
+    }
+}
+
+impl Listed for Job {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        let mut titles = vec!["NAME", "CLUSTER", "STATE", "EXIT", "AGE", "COMMAND"];
+        if wide {
+            titles.extend(["USER", "ID", "REASON"]);
+        }
+        titles
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let exit = self.exit_code.map_or_else(|| "-".to_owned(), |code| code.to_string());
+        let command = flat(&self.command.join(" "));
+        let age = age(self.created_at, now);
+        let mut line = vec![self.name.clone(), self.cluster.clone(), self.state.clone(), exit, age, command];
+        if wide {
+            line.extend([self.user.clone(), self.id.clone(), flat(&self.status_reason)]);
+        }
+        line
+    }
+
+    fn called(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+/// A job in a list of several namespaces: the line has a namespace column.
+pub(crate) struct JobWithNamespace(pub(crate) Job);
+
+impl Listed for JobWithNamespace {
+    fn titles(wide: bool) -> Vec<&'static str> {
+        [vec!["NAMESPACE"], Job::titles(wide)].concat()
+    }
+
+    fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        [vec![self.0.namespace.clone()], self.0.line(wide, now)].concat()
+    }
+
+    fn called(&self) -> &str {
+        self.0.called()
+    }
+
+    fn state(&self) -> &str {
+        Listed::state(&self.0)
     }
 }
 

@@ -1,83 +1,181 @@
-//! What is being waited for, and how it stands.
+//! The progress line of a command that waits for a cluster.
 
-use muster_proto::v1alpha2::{Action, Cluster};
+use std::time::{Duration, Instant};
+
+use muster_proto::v1alpha2::{Action, Cluster, Node};
 
 use crate::output::{Spinner, harmless};
 
+/// The state of the progress line; it is printed again when it changes.
 pub(super) struct Progress {
     name: String,
     spinner: Spinner,
     kind: String,
     queued: bool,
-    seen: String,
+    since: Instant,
+    hint_is_due: bool,
+    observed: String,
     last: String,
 }
+
+/// After this long, a line explains once how to stop waiting.
+const HINT_AFTER: Duration = Duration::from_secs(20);
+
+/// Reasons that repeat the state.
+const EMPTY_REASONS: [&str; 6] = [
+    "Initializing",
+    "Creation in progress",
+    "Deletion in progress",
+    "Update in progress",
+    "Resize in progress",
+    "Recovery in progress",
+];
 
 impl Progress {
     pub(super) fn new(name: &str) -> Self {
         let spinner = Spinner::new(name.to_owned());
-        let (kind, seen, last) = (String::new(), String::new(), String::new());
-        Self { name: name.to_owned(), spinner, kind, queued: false, seen, last }
+        Self::with_spinner(name, spinner)
     }
 
-    /// One that is not shown.
+    /// Creates progress that is not shown.
     pub(super) fn hidden(name: &str) -> Self {
-        let (kind, seen, last) = (String::new(), String::new(), String::new());
-        Self { name: name.to_owned(), spinner: Spinner::hidden(), kind, queued: false, seen, last }
+        Self { hint_is_due: false, ..Self::with_spinner(name, Spinner::hidden()) }
     }
 
-    /// The action that is waited for, which may wait for its turn.
-    pub(super) fn of(&mut self, action: &Action) {
+    fn with_spinner(name: &str, spinner: Spinner) -> Self {
+        let (kind, observed, last) = (String::new(), String::new(), String::new());
+        Self {
+            name: name.to_owned(),
+            spinner,
+            kind,
+            queued: false,
+            since: Instant::now(),
+            hint_is_due: true,
+            observed,
+            last,
+        }
+    }
+
+    /// Records the action, which may still be queued.
+    pub(super) fn set_action(&mut self, action: &Action) {
         self.kind.clone_from(&action.action);
         self.queued = matches!(action.status.as_str(), "INIT" | "WAITING" | "READY");
-        self.tell();
+        self.print_change();
     }
 
-    /// What kind of action it is, once it was seen.
+    /// The kind of the action; empty until it was read.
     pub(super) fn kind(&self) -> &str {
         &self.kind
     }
 
-    pub(super) fn show(&mut self, cluster: &Cluster, event: &str) {
-        self.seen = seen(cluster, event);
-        self.tell();
+    pub(super) fn show(&mut self, cluster: &Cluster, nodes: &[Node], event: &str) {
+        self.observed = describe(cluster, nodes, event);
+        if self.hint_is_due && self.since.elapsed() > HINT_AFTER {
+            self.hint_is_due = false;
+            self.spinner
+                .print_line(&format!("{}: still waiting; Ctrl-C stops waiting, not the action", self.name));
+        }
+        self.print_change();
     }
 
-    /// How things stood when last heard of.
+    /// The last line that was shown.
     pub(super) fn last(&self) -> &str {
         &self.last
     }
 
-    fn tell(&mut self) {
-        if self.seen.is_empty() {
+    fn print_change(&mut self) {
+        if self.observed.is_empty() {
             return;
         }
-        // A new cluster has nothing to wait for: its action is only not taken yet.
-        let waits = self.queued && !self.seen.starts_with("INIT");
-        let turn = if waits { ", waiting for its turn" } else { "" };
-        let line = format!("{}{turn}", self.seen);
+        // The action of a new cluster has no other action to wait for: it is just not claimed yet.
+        let waits = self.queued && !self.observed.starts_with("INIT");
+        let queued = if waits { ", queued behind another action" } else { "" };
+        let observed = if waits { self.observed.trim_end_matches('.') } else { &self.observed };
+        let line = format!("{observed}{queued}");
         if line == self.last {
             return;
         }
-        self.spinner.show(format!("{}: {line}", self.name));
+        self.spinner.show_at(format!("{}: {line}", self.name), self.since.elapsed());
         self.last = line;
     }
 
-    /// Something that is not about the cluster.
-    pub(super) fn note(&self, text: &str) {
-        self.spinner.note(text);
+    /// Prints a line that stays above the progress line.
+    pub(super) fn print_line(&self, text: &str) {
+        self.spinner.print_line(text);
     }
 }
 
-fn seen(cluster: &Cluster, event: &str) -> String {
-    let counts = crate::table::workers(cluster);
-    // Of what works there is nothing to be said, and while it is looked at the reason is still that of before.
+fn describe(cluster: &Cluster, nodes: &[Node], event: &str) -> String {
+    let step = step(cluster, nodes);
+    // A working cluster needs no reason; during a check or operation the stored reason is an old one.
     let reason = match cluster.state.as_str() {
         "ACTIVE" | "CHECKING" | "OPERATING" => "",
+        _ if EMPTY_REASONS.contains(&cluster.status_reason.as_str()) => "",
         _ => cluster.status_reason.as_str(),
     };
     let why = if event.is_empty() { reason } else { event };
     let why = harmless(why.lines().next().unwrap_or_default());
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-    format!("{}, {counts} workers ready{why}", cluster.state)
+    format!("{}, {step}{why}", cluster.state)
+}
+
+/// Names the current step: the head first, then the workers.
+fn step(cluster: &Cluster, nodes: &[Node]) -> String {
+    let head = nodes.iter().find(|node| node.role == HEAD);
+    match (cluster.state.as_str(), head.map(|head| head.state.as_str())) {
+        ("DELETING", _) => {
+            return match nodes.len() {
+                0 => "no nodes left".to_owned(),
+                1 => "1 node stopping".to_owned(),
+                count => format!("{count} nodes stopping"),
+            };
+        }
+        (_, Some("INIT" | "CREATING")) => return "head starting".to_owned(),
+        (_, Some("RECOVERING")) => return "head restarting".to_owned(),
+        _ => {}
+    }
+    if nodes.is_empty() {
+        return format!("{} workers ready", crate::table::workers(cluster));
+    }
+    let ready = nodes.iter().filter(|node| node.role != HEAD && node.state == "ACTIVE").count();
+    format!("{ready}/{} workers ready", cluster.desired_workers)
+}
+
+/// The role of the head.
+const HEAD: &str = "head";
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn node(role: &str, state: &str) -> Node {
+        Node { role: role.to_owned(), state: state.to_owned(), ..Node::default() }
+    }
+
+    #[rstest]
+    #[case::not_known("CREATING", &[], "CREATING, ?/2 workers ready")]
+    #[case::head("CREATING", &[("head", "CREATING"), ("worker", "INIT")], "CREATING, head starting")]
+    #[case::workers("CREATING", &[("head", "ACTIVE"), ("worker", "ACTIVE"), ("worker", "CREATING")], "CREATING, 1/2 workers ready")]
+    #[case::new_head("RECOVERING", &[("head", "RECOVERING"), ("worker", "ACTIVE")], "RECOVERING, head restarting")]
+    #[case::end("DELETING", &[("head", "DELETING"), ("worker", "DELETING")], "DELETING, 2 nodes stopping")]
+    fn progress_names_the_current_step(
+        #[case] state: &str,
+        #[case] nodes: &[(&str, &str)],
+        #[case] expected: &str,
+    ) {
+        let nodes: Vec<Node> = nodes.iter().map(|(role, state)| node(role, state)).collect();
+        let reason = "Initializing".to_owned();
+        let cluster = Cluster {
+            state: state.to_owned(),
+            status_reason: reason,
+            desired_workers: 2,
+            ..Cluster::default()
+        };
+        assert_eq!(describe(&cluster, &nodes, ""), expected);
+        let waiting = "fred-worker-2: draining: waiting for 1 task (4 min left)";
+        let cluster = Cluster { status_reason: waiting.to_owned(), ..cluster };
+        assert_eq!(describe(&cluster, &nodes, ""), format!("{expected}: {waiting}"));
+    }
 }

@@ -1,16 +1,16 @@
-//! Actions: told to end, to stop for a while, and to go on.
+//! Signals of actions: cancel, suspend, resume.
 
 use serde_json::{Value, json};
 
-use crate::service::{Answer, Service};
+use crate::server::{Answer, Server};
 
-/// A cluster whose creation takes long.
-async fn slow(service: &Service) -> Answer {
+/// Starts a cluster whose creation takes long.
+async fn slow(server: &Server) -> Answer {
     let slow = json!({"flavor": "f", "metadata": {"simulated_wait_time": 60}});
-    let profile = service.profile_with("slow", slow).await;
+    let profile = server.profile_with("slow", slow).await;
     let fields = json!({"name": "c", "profile_id": profile, "desired_capacity": 1});
-    let made = service.post("/clusters", json!({"cluster": fields})).await;
-    service.until("/clusters/c", "cluster", "CREATING").await;
+    let made = server.post("/clusters", json!({"cluster": fields})).await;
+    server.until("/clusters/c", "cluster", "CREATING").await;
     made
 }
 
@@ -20,12 +20,12 @@ fn status(word: &str) -> Value {
 
 #[tokio::test]
 async fn an_action_is_cancelled_once() {
-    let service = Service::sqlite().await;
-    let id = slow(&service).await.action();
-    let told = service.patch(&format!("/actions/{id}"), status("CANCELLED")).await;
-    assert_eq!((told.status, &told.body["action"]["id"]), (202, &id.clone().into()));
-    assert_eq!(service.ended(&id).await["status"], "CANCELLED");
-    let again = service.patch(&format!("/actions/{id}"), status("CANCELLED")).await;
+    let server = Server::sqlite().await;
+    let id = slow(&server).await.action();
+    let cancelled = server.patch(&format!("/actions/{id}"), status("CANCELLED")).await;
+    assert_eq!((cancelled.status, &cancelled.body["action"]["id"]), (202, &id.clone().into()));
+    assert_eq!(server.wait_for_end(&id).await["status"], "CANCELLED");
+    let again = server.patch(&format!("/actions/{id}"), status("CANCELLED")).await;
     let text = format!(
         "Action ({}) is in status (CANCELLED) while expected status must be one of (['INIT', 'WAITING', 'READY', \
          'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']).",
@@ -35,29 +35,29 @@ async fn an_action_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_refused() {
-    let mut service = Service::sqlite().await;
-    let id = slow(&service).await.action();
+async fn invalid_signals_are_refused() {
+    let mut server = Server::sqlite().await;
+    let id = slow(&server).await.action();
     let path = format!("/actions/{id}");
-    let refused = service.patch(&path, status("RUNNING")).await;
+    let refused = server.patch(&path, status("RUNNING")).await;
     assert_eq!(refused.message(), "Value 'RUNNING' is not acceptable for field 'status'.");
-    assert_eq!(service.patch(&format!("/actions/{}", &id[..8]), status("CANCELLED")).await.status, 404);
-    service.speaks("clustering 1.14");
-    assert_eq!(service.patch(&path, status("SUSPENDED")).await.status, 400, "it came with 1.15");
-    service.speaks("clustering 1.11");
-    assert_eq!(service.patch(&path, status("CANCELLED")).await.status, 400, "it came with 1.12");
-    assert!(service.get(&path).await.body["action"].get("cluster_id").is_none(), "it came with 1.14");
+    assert_eq!(server.patch(&format!("/actions/{}", &id[..8]), status("CANCELLED")).await.status, 404);
+    server.set_version("clustering 1.14");
+    assert_eq!(server.patch(&path, status("SUSPENDED")).await.status, 400, "it came with 1.15");
+    server.set_version("clustering 1.11");
+    assert_eq!(server.patch(&path, status("CANCELLED")).await.status, 400, "it came with 1.12");
+    assert!(server.get(&path).await.body["action"].get("cluster_id").is_none(), "it came with 1.14");
 }
 
 #[tokio::test]
-async fn an_action_stops_for_a_while_and_goes_on() {
-    let service = Service::sqlite().await;
-    let id = slow(&service).await.action();
+async fn an_action_is_suspended_and_resumed() {
+    let server = Server::sqlite().await;
+    let id = slow(&server).await.action();
     let path = format!("/actions/{id}");
-    assert_eq!(service.patch(&path, status("SUSPENDED")).await.status, 202);
-    service.until(&path, "action", "SUSPENDED").await;
-    assert_eq!(service.patch(&path, status("READY")).await.status, 202);
-    service.until(&path, "action", "WAITING").await;
-    assert_eq!(service.patch(&path, status("CANCELLED")).await.status, 202);
-    assert_eq!(service.ended(&id).await["status"], "CANCELLED");
+    assert_eq!(server.patch(&path, status("SUSPENDED")).await.status, 202);
+    server.until(&path, "action", "SUSPENDED").await;
+    assert_eq!(server.patch(&path, status("READY")).await.status, 202);
+    server.until(&path, "action", "WAITING").await;
+    assert_eq!(server.patch(&path, status("CANCELLED")).await.status, 202);
+    assert_eq!(server.wait_for_end(&id).await["status"], "CANCELLED");
 }

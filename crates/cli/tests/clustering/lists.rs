@@ -4,20 +4,20 @@ use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::Service;
+use crate::server::Server;
 
 fn names(body: &Value, key: &str) -> Vec<String> {
     let items = body[key].as_array().expect("a list");
     items.iter().filter_map(|item| item["name"].as_str()).map(str::to_owned).collect()
 }
 
-#[database_test(Service::start)]
-async fn clusters_are_sorted_filtered_and_paged(service: Service) {
-    let profile = service.profile("p").await;
+#[database_test(Server::start)]
+async fn clusters_are_sorted_filtered_and_paged(server: Server) {
+    let profile = server.profile("p").await;
     for name in ["b", "a", "c"] {
-        service.cluster(name, json!({"profile_id": profile})).await;
+        server.cluster(name, json!({"profile_id": profile})).await;
     }
-    let list = async |query: &str| service.get(&format!("/clusters{query}")).await.body;
+    let list = async |query: &str| server.get(&format!("/clusters{query}")).await.body;
     assert_eq!(names(&list("").await, "clusters"), ["b", "a", "c"], "as they came");
     assert_eq!(names(&list("?sort=name").await, "clusters"), ["a", "b", "c"]);
     assert_eq!(names(&list("?sort=status,name:desc").await, "clusters"), ["c", "b", "a"]);
@@ -58,17 +58,17 @@ async fn clusters_are_sorted_filtered_and_paged(service: Service) {
 #[case("/nodes?cluster_id=x", "Cannot find the given cluster: x.")]
 #[tokio::test]
 async fn bad_queries_are_refused(#[case] path: &str, #[case] message: &str) {
-    let service = Service::sqlite().await;
-    let refused = service.get(path).await;
+    let server = Server::sqlite().await;
+    let refused = server.get(path).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
 
 #[tokio::test]
-async fn events_tell_what_happened_to_what() {
-    let service = Service::sqlite().await;
-    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+async fn events_have_their_object_and_action() {
+    let server = Server::sqlite().await;
+    let cluster = server.cluster("c", json!({"desired_capacity": 1})).await;
     let id = cluster["id"].as_str().unwrap();
-    let events = service.get(&format!("/events?oid={id}&action=CLUSTER_CREATE&level=INFO")).await.body;
+    let events = server.get(&format!("/events?oid={id}&action=CLUSTER_CREATE&level=INFO")).await.body;
     let phases: Vec<&str> =
         events["events"].as_array().unwrap().iter().filter_map(|event| event["status"].as_str()).collect();
     assert_eq!(phases, ["start", "end"]);
@@ -78,14 +78,14 @@ async fn events_tell_what_happened_to_what() {
         (&"CLUSTER".into(), &"c".into(), &id.into())
     );
     assert_eq!(first["meta_data"]["door"], "clustering");
-    let one = service.get(&format!("/events/{}", first["id"].as_str().unwrap())).await;
+    let one = server.get(&format!("/events/{}", first["id"].as_str().unwrap())).await;
     assert_eq!(one.body["event"], *first);
     let short = &first["id"].as_str().unwrap()[..8];
-    assert_eq!(service.get(&format!("/events/{short}")).await.body["event"], *first, "eight characters do");
-    let all = service.get(&format!("/events?cluster_id={id}")).await.body["events"].clone();
-    assert_eq!(service.get("/events?cluster_id=c").await.body["events"], all, "its name does, too");
-    assert_eq!(service.get("/events?cluster_id=unknown").await.body["events"], json!([]));
-    let actions = service.get(&format!("/actions?cluster_id={}", &id[..8])).await.body["actions"].clone();
+    assert_eq!(server.get(&format!("/events/{short}")).await.body["event"], *first, "eight characters do");
+    let all = server.get(&format!("/events?cluster_id={id}")).await.body["events"].clone();
+    assert_eq!(server.get("/events?cluster_id=c").await.body["events"], all, "its name does, too");
+    assert_eq!(server.get("/events?cluster_id=unknown").await.body["events"], json!([]));
+    let actions = server.get(&format!("/actions?cluster_id={}", &id[..8])).await.body["actions"].clone();
     assert!(
         actions.as_array().is_some_and(|actions| actions.len() == 2),
         "a creation and its part: {actions}"

@@ -1,4 +1,4 @@
-//! The clustering API as its clients meet it: a real server, plain HTTP, on both databases.
+//! The clustering API of a real server over HTTP, on both databases.
 
 mod access;
 mod actions;
@@ -17,7 +17,7 @@ mod profiles;
 mod receivers;
 mod requests;
 mod resize;
-mod service;
+mod server;
 mod tenants;
 mod updates;
 mod versions;

@@ -1,28 +1,28 @@
-//! Nodes: alone, and in a cluster.
+//! Nodes, with and without a cluster.
 
 use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::{Answer, Service};
+use crate::server::{Answer, Server};
 
-async fn create(service: &Service, fields: Value) -> Answer {
-    service.post("/nodes", json!({"node": fields})).await
+async fn create(server: &Server, fields: Value) -> Answer {
+    server.post("/nodes", json!({"node": fields})).await
 }
 
-#[database_test(Service::start)]
-async fn a_node_lives_without_a_cluster(service: Service) {
-    let profile = service.profile("p").await;
+#[database_test(Server::start)]
+async fn a_node_created_in_a_cluster_is_counted_there(server: Server) {
+    let profile = server.profile("p").await;
     let made =
-        create(&service, json!({"name": "n", "profile_id": "p", "role": "db", "metadata": {"a": 1}})).await;
+        create(&server, json!({"name": "n", "profile_id": "p", "role": "db", "metadata": {"a": 1}})).await;
     assert_eq!(made.status, 202, "{}", made.body);
     assert_eq!(
         (&made.body["node"]["status"], &made.body["node"]["cluster_id"]),
         (&"INIT".into(), &"".into())
     );
-    let action = service.ended(&made.action()).await;
+    let action = server.wait_for_end(&made.action()).await;
     assert_eq!((&action["status"], &action["action"]), (&"SUCCEEDED".into(), &"NODE_CREATE".into()));
-    let node = service.get("/nodes/n?show_details=true").await.body["node"].clone();
+    let node = server.get("/nodes/n?show_details=true").await.body["node"].clone();
     assert_eq!((&node["status"], &node["status_reason"]), (&"ACTIVE".into(), &"Creation succeeded".into()));
     assert_eq!(
         (&node["index"], &node["role"], &node["profile_id"]),
@@ -30,40 +30,40 @@ async fn a_node_lives_without_a_cluster(service: Service) {
     );
     assert_eq!(node["details"]["status"], "ACTIVE");
     assert_eq!(node["details"]["id"], node["physical_id"]);
-    let renamed = service.patch("/nodes/n", json!({"node": {"name": "m", "tainted": true}})).await;
+    let renamed = server.patch("/nodes/n", json!({"node": {"name": "m", "tainted": true}})).await;
     assert_eq!((renamed.status, &renamed.body["node"]["name"]), (202, &"n".into()), "as it is before");
-    assert_eq!(service.ended(&renamed.action()).await["status"], "SUCCEEDED");
-    assert_eq!(service.get("/nodes/m").await.body["node"]["tainted"], true);
-    let checked = service.post("/nodes/m/actions", json!({"check": {}})).await;
-    assert_eq!(service.ended(&checked.action()).await["status"], "SUCCEEDED");
-    let rebooted = service.post("/nodes/m/ops", json!({"reboot": {"type": "HARD"}})).await;
+    assert_eq!(server.wait_for_end(&renamed.action()).await["status"], "SUCCEEDED");
+    assert_eq!(server.get("/nodes/m").await.body["node"]["tainted"], true);
+    let checked = server.post("/nodes/m/actions", json!({"check": {}})).await;
+    assert_eq!(server.wait_for_end(&checked.action()).await["status"], "SUCCEEDED");
+    let rebooted = server.post("/nodes/m/ops", json!({"reboot": {"type": "HARD"}})).await;
     assert_eq!(rebooted.status, 202, "{}", rebooted.body);
-    assert_eq!(service.ended(&rebooted.action()).await["status"], "SUCCEEDED");
-    let deleted = service.delete("/nodes/m").await;
+    assert_eq!(server.wait_for_end(&rebooted.action()).await["status"], "SUCCEEDED");
+    let deleted = server.delete("/nodes/m").await;
     assert_eq!(deleted.status, 202, "{}", deleted.body);
-    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
+    assert_eq!(server.wait_for_end(&deleted.action()).await["status"], "SUCCEEDED");
     assert_eq!(
-        service.get("/nodes/m").await.refusal(),
+        server.get("/nodes/m").await.refusal(),
         (404, "ResourceNotFound", "The node 'm' could not be found.")
     );
 }
 
 #[tokio::test]
 async fn a_node_that_is_made_in_a_cluster_is_counted_there() {
-    let service = Service::sqlite().await;
-    let cluster = service.cluster("c", json!({"desired_capacity": 1})).await;
+    let server = Server::sqlite().await;
+    let cluster = server.cluster("c", json!({"desired_capacity": 1})).await;
     let fields = json!({"name": "mine", "profile_id": cluster["profile_id"], "cluster_id": "c"});
-    let made = create(&service, fields).await;
-    assert_eq!(service.ended(&made.action()).await["status"], "SUCCEEDED");
-    let shown = service.get("/clusters/c").await.body["cluster"].clone();
+    let made = create(&server, fields).await;
+    assert_eq!(server.wait_for_end(&made.action()).await["status"], "SUCCEEDED");
+    let shown = server.get("/clusters/c").await.body["cluster"].clone();
     assert_eq!((&shown["desired_capacity"], &shown["status"]), (&2.into(), &"ACTIVE".into()));
     let id = made.body["node"]["id"].as_str().unwrap();
-    let node = service.get(&format!("/nodes/{id}")).await.body["node"].clone();
+    let node = server.get(&format!("/nodes/{id}")).await.body["node"].clone();
     assert_eq!((&node["index"], &node["cluster_id"]), (&2.into(), &cluster["id"]));
     assert_ne!(node["name"], "mine", "members are named by their cluster");
-    let deleted = service.delete(&format!("/nodes/{id}")).await;
-    assert_eq!(service.ended(&deleted.action()).await["status"], "SUCCEEDED");
-    assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
+    let deleted = server.delete(&format!("/nodes/{id}")).await;
+    assert_eq!(server.wait_for_end(&deleted.action()).await["status"], "SUCCEEDED");
+    assert_eq!(server.get("/clusters/c").await.body["cluster"]["desired_capacity"], 1);
 }
 
 #[rstest]
@@ -75,13 +75,13 @@ async fn a_node_that_is_made_in_a_cluster_is_counted_there() {
 #[case(json!({"name": "n", "profile_id": "p", "cluster_id": "x"}), "The specified cluster 'x' could not be found.")]
 #[tokio::test]
 async fn bad_nodes_are_refused(#[case] fields: Value, #[case] message: &str) {
-    let service = Service::sqlite().await;
-    service.profile("p").await;
+    let server = Server::sqlite().await;
+    server.profile("p").await;
     let properties = json!({"command": ["sleep", "1000"]});
     let spec = json!({"type": "local.process", "version": "1.0", "properties": properties});
-    service.post("/profiles", json!({"profile": {"name": "other", "spec": spec}})).await;
-    service.cluster("other", json!({"profile_id": "other"})).await;
-    let refused = create(&service, fields).await;
+    server.post("/profiles", json!({"profile": {"name": "other", "spec": spec}})).await;
+    server.cluster("other", json!({"profile_id": "other"})).await;
+    let refused = create(&server, fields).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
 
@@ -97,51 +97,47 @@ async fn bad_nodes_are_refused(#[case] fields: Value, #[case] message: &str) {
 #[case("/nodes/n/ops", json!({"dance": {}}), "The requested operation 'dance' is not supported by the profile type 'simulated.node-1.0'.")]
 #[case("/nodes/n/ops", json!({"reboot": {"type": "Unknown"}}), "'Unknown' must be one of the allowed values: SOFT, HARD.")]
 #[tokio::test]
-async fn what_cannot_be_done_to_a_node_is_refused(
-    #[case] path: &str,
-    #[case] body: Value,
-    #[case] message: &str,
-) {
-    let service = Service::sqlite().await;
-    service.profile("p").await;
-    let made = create(&service, json!({"name": "n", "profile_id": "p"})).await;
-    service.ended(&made.action()).await;
-    let refused = service.post(path, body).await;
+async fn invalid_operations_are_refused(#[case] path: &str, #[case] body: Value, #[case] message: &str) {
+    let server = Server::sqlite().await;
+    server.profile("p").await;
+    let made = create(&server, json!({"name": "n", "profile_id": "p"})).await;
+    server.wait_for_end(&made.action()).await;
+    let refused = server.post(path, body).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
 
 #[tokio::test]
-async fn operations_are_told_with_what_they_take() {
-    let service = Service::sqlite().await;
-    let shown = service.get("/profile-types/simulated.node-1.0/ops").await.body["operations"].clone();
+async fn operations_are_listed_with_their_parameters() {
+    let server = Server::sqlite().await;
+    let shown = server.get("/profile-types/simulated.node-1.0/ops").await.body["operations"].clone();
     assert_eq!(
         shown["reboot"]["parameters"]["type"]["constraints"][0]["constraint"],
         json!(["SOFT", "HARD"])
     );
-    let cluster = service.cluster("c", json!({"desired_capacity": 2})).await;
+    let cluster = server.cluster("c", json!({"desired_capacity": 2})).await;
     let first = cluster["nodes"][0].as_str().unwrap();
-    let name = service.get(&format!("/nodes/{first}")).await.body["node"]["name"].clone();
-    let accepted = service.post("/clusters/c/ops", json!({"reboot": {"filters": {"name": name}}})).await;
+    let name = server.get(&format!("/nodes/{first}")).await.body["node"]["name"].clone();
+    let accepted = server.post("/clusters/c/ops", json!({"reboot": {"filters": {"name": name}}})).await;
     assert_eq!(accepted.status, 202, "{}", accepted.body);
-    let action = service.ended(&accepted.action()).await;
+    let action = server.wait_for_end(&accepted.action()).await;
     assert_eq!((&action["status"], &action["inputs"]["nodes"]), (&"SUCCEEDED".into(), &json!([first])));
-    let unknown = service.post("/clusters/c/ops", json!({"dance": {}})).await;
+    let unknown = server.post("/clusters/c/ops", json!({"dance": {}})).await;
     assert_eq!(unknown.status, 400);
 }
 
 #[tokio::test]
 async fn a_node_that_cannot_be_deleted_is_recreated_only_by_force() {
-    let service = Service::sqlite().await;
+    let server = Server::sqlite().await;
     let clings = json!({"flavor": "small", "metadata": {"simulated_failure": "delete"}});
-    service.profile_with("clings", clings).await;
-    let made = create(&service, json!({"name": "n", "profile_id": "clings"})).await;
-    service.ended(&made.action()).await;
-    let node = async || service.get("/nodes/n").await.body["node"].clone();
+    server.profile_with("clings", clings).await;
+    let made = create(&server, json!({"name": "n", "profile_id": "clings"})).await;
+    server.wait_for_end(&made.action()).await;
+    let node = async || server.get("/nodes/n").await.body["node"].clone();
     let before = node().await;
     let recovered = async |how: Value| {
-        let accepted = service.post("/nodes/n/actions", json!({"recover": how})).await;
+        let accepted = server.post("/nodes/n/actions", json!({"recover": how})).await;
         assert_eq!(accepted.status, 202, "{}", accepted.body);
-        service.ended(&accepted.action()).await
+        server.wait_for_end(&accepted.action()).await
     };
     let failed = recovered(json!({"operation": "RECREATE"})).await;
     assert_eq!(failed["status"], "FAILED", "{failed}");
@@ -160,22 +156,22 @@ async fn a_node_that_cannot_be_deleted_is_recreated_only_by_force() {
         (json!({"operation_params": [1]}), "The params provided is not a map."),
         (json!({"bogus": 1}), "Action parameter ['bogus'] is not recognizable."),
     ] {
-        let refused = service.post("/nodes/n/actions", json!({"recover": how})).await;
+        let refused = server.post("/nodes/n/actions", json!({"recover": how})).await;
         assert_eq!((refused.status, refused.message()), (400, words));
     }
 }
 
 #[tokio::test]
-async fn a_node_that_fails_checks_can_be_made_and_is_found_out_by_one() {
-    let service = Service::sqlite().await;
+async fn a_node_that_fails_its_checks_can_be_created_and_is_detected_by_a_check() {
+    let server = Server::sqlite().await;
     let failing = json!({"flavor": "small", "metadata": {"simulated_failure": "check"}});
-    service.profile_with("failing", failing).await;
-    let made = create(&service, json!({"name": "n", "profile_id": "failing"})).await;
-    assert_eq!(service.ended(&made.action()).await["status"], "SUCCEEDED");
-    assert_eq!(service.get("/nodes/n").await.body["node"]["status"], "ACTIVE");
-    let checked = service.post("/nodes/n/actions", json!({"check": {}})).await;
-    service.ended(&checked.action()).await;
-    let node = service.get("/nodes/n").await.body["node"].clone();
+    server.profile_with("failing", failing).await;
+    let made = create(&server, json!({"name": "n", "profile_id": "failing"})).await;
+    assert_eq!(server.wait_for_end(&made.action()).await["status"], "SUCCEEDED");
+    assert_eq!(server.get("/nodes/n").await.body["node"]["status"], "ACTIVE");
+    let checked = server.post("/nodes/n/actions", json!({"check": {}})).await;
+    server.wait_for_end(&checked.action()).await;
+    let node = server.get("/nodes/n").await.body["node"].clone();
     assert_eq!(
         (&node["status"], &node["status_reason"]),
         (&"ERROR".into(), &"Check: Node is not ACTIVE.".into())

@@ -1,4 +1,4 @@
-//! Nodes that are pods of a real Kubernetes, led by policies.
+//! Nodes that are pods of a real Kubernetes, placed by policies.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use muster_testkit::{Kubernetes, Namespace};
 use serde_json::{Value, json};
 
-use crate::service::{Kind, Service};
+use crate::server::{Kind, Server};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 struct PodScenario {
     kubernetes: Kubernetes,
     namespace: Namespace,
-    service: Service,
+    server: Server,
 }
 
 impl PodScenario {
@@ -24,16 +24,16 @@ impl PodScenario {
         let namespace = kubernetes.namespace().await;
         let kubeconfig = kubernetes.kubeconfig().to_str().expect("a path of plain letters").to_owned();
         let arguments = ["--kubeconfig", &kubeconfig, "--namespace", namespace.name()];
-        let service = Service::start_with(Kind::Sqlite, &arguments, |_| {}).await?;
-        Some(Self { kubernetes, namespace, service })
+        let server = Server::start_with(Kind::Sqlite, &arguments, |_| {}).await?;
+        Some(Self { kubernetes, namespace, server })
     }
 
-    /// A profile of pods with this beside their container.
+    /// Creates a profile of pods with these fields beside their container.
     async fn profile(&self, name: &str, mut spec: Value) -> String {
         spec["containers"] = json!([{"name": "main", "image": "example.test/it:1"}]);
         let properties = json!({"template": {"spec": spec}, "namespace": self.namespace.name()});
         let spec = json!({"type": "kubernetes.pod", "version": "1.0", "properties": properties});
-        let made = self.service.post("/profiles", json!({"profile": {"name": name, "spec": spec}})).await;
+        let made = self.server.post("/profiles", json!({"profile": {"name": name, "spec": spec}})).await;
         assert_eq!(made.status, 201, "{}", made.body);
         made.body["profile"]["id"].as_str().expect("an id").to_owned()
     }
@@ -41,7 +41,7 @@ impl PodScenario {
     async fn cluster(&self, workers: u32) -> Value {
         let profile = self.profile("pods", json!({})).await;
         let cluster =
-            self.service.cluster("c", json!({"profile_id": profile, "desired_capacity": workers})).await;
+            self.server.cluster("c", json!({"profile_id": profile, "desired_capacity": workers})).await;
         assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
         cluster
     }
@@ -49,7 +49,7 @@ impl PodScenario {
     async fn attach(&self, cluster: &Value, kind: &str, properties: Value) {
         let spec =
             json!({"type": format!("senlin.policy.{kind}"), "version": "1.0", "properties": properties});
-        let attached = self.service.attached(cluster, kind, spec).await;
+        let attached = self.server.attach_new(cluster, kind, spec).await;
         assert_eq!(attached["status"], "SUCCEEDED", "{attached}");
     }
 
@@ -57,36 +57,36 @@ impl PodScenario {
         self.namespace.api::<Pod>().list(&ListParams::default()).await.expect("a list").items
     }
 
-    /// How many pods run in each zone, by the machines that they were given.
+    /// Counts the running pods in each zone.
     async fn zones(&self) -> BTreeMap<String, usize> {
         let machines: Api<Node> = Api::all(self.kubernetes.client());
         let mut zones = BTreeMap::new();
         for pod in self.pods().await {
             let machine = pod.spec.and_then(|spec| spec.node_name).expect("it was scheduled");
-            let machine = machines.get(&machine).await.expect("the machine is there");
+            let machine = machines.get(&machine).await.expect("the machine exists");
             let zone = machine.metadata.labels.expect("labels")[ZONE].clone();
             *zones.entry(zone).or_default() += 1;
         }
         zones
     }
 
-    /// How many nodes and profiles there are.
+    /// Returns the numbers of nodes and profiles.
     async fn rows(&self) -> [usize; 2] {
         let count = async |what: &str| {
-            let list = self.service.get(&format!("/{what}")).await;
+            let list = self.server.get(&format!("/{what}")).await;
             list.body[what].as_array().map(Vec::len).expect("a list")
         };
         [count("nodes").await, count("profiles").await]
     }
 
-    async fn act(&self, cluster: &Value, deed: Value) -> Value {
-        let action = self.service.act(cluster, deed).await;
+    async fn act(&self, cluster: &Value, operation: Value) -> Value {
+        let action = self.server.act(cluster, operation).await;
         assert_eq!(action["status"], "SUCCEEDED", "{action}");
         action
     }
 }
 
-/// What Muster could have written to a pod; its status is its machine's.
+/// Returns the labels and annotations of a pod, which Muster may write; its node writes the status.
 fn written(pod: &Pod) -> [Option<BTreeMap<String, String>>; 2] {
     [pod.metadata.labels.clone(), pod.metadata.annotations.clone()]
 }
@@ -96,7 +96,7 @@ fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn pods_live_where_policies_say_and_go_as_policies_say() {
+async fn policies_decide_where_pods_run_and_which_are_removed() {
     let Some(scenario) = PodScenario::open().await else { return };
     let cluster = scenario.cluster(0).await;
     let zones = json!([{"name": "zone-a", "weight": 200}, {"name": "zone-b", "weight": 100}]);
@@ -104,28 +104,33 @@ async fn pods_live_where_policies_say_and_go_as_policies_say() {
     scenario.act(&cluster, json!({"scale_out": {"count": 6}})).await;
     assert_eq!(scenario.zones().await, counts(&[("zone-a", 4), ("zone-b", 2)]));
 
-    // The distribution stays, and in each zone the oldest goes.
+    // The distribution stays, and the oldest of each zone is removed.
     let properties = json!({"criteria": "OLDEST_FIRST", "destroy_after_deletion": true, "grace_period": 0});
     scenario.attach(&cluster, "deletion", properties).await;
     scenario.act(&cluster, json!({"scale_in": {"count": 3}})).await;
     assert_eq!(scenario.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
 
-    // One that somebody removes comes back to its zone.
+    // A pod that another program deletes is recreated in its zone.
     let pods = scenario.pods().await;
     let lost = pods[0].metadata.name.clone().expect("a name");
-    scenario.namespace.api::<Pod>().delete(&lost, &DeleteParams::default()).await.expect("it goes");
-    scenario.service.until("/clusters/c", "cluster", "WARNING").await;
+    scenario
+        .namespace
+        .api::<Pod>()
+        .delete(&lost, &DeleteParams::default())
+        .await
+        .expect("the deletion is accepted");
+    scenario.server.until("/clusters/c", "cluster", "WARNING").await;
     scenario.act(&cluster, json!({"recover": {}})).await;
     assert_eq!(scenario.zones().await, counts(&[("zone-a", 2), ("zone-b", 1)]));
 
-    let gone = scenario.service.delete("/clusters/c").await;
+    let gone = scenario.server.delete("/clusters/c").await;
     assert_eq!(gone.status, 202, "{}", gone.body);
-    scenario.service.ended(&gone.action()).await;
+    scenario.server.wait_for_end(&gone.action()).await;
     assert_eq!(scenario.pods().await.len(), 0);
 }
 
 #[tokio::test]
-async fn pods_that_keep_away_from_each_other_have_a_machine_each() {
+async fn pods_with_anti_affinity_run_on_separate_nodes() {
     let Some(scenario) = PodScenario::open().await else { return };
     let cluster = scenario.cluster(0).await;
     let group = json!({"servergroup": {"name": "apart", "policies": "anti-affinity"}});
@@ -141,20 +146,19 @@ async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
     let Some(scenario) = PodScenario::open().await else { return };
     let cluster = scenario.cluster(1).await;
     let profile = cluster["profile_id"].as_str().expect("an id").to_owned();
-    let made =
-        scenario.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    let made = scenario.server.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
     assert_eq!(made.status, 202, "{}", made.body);
-    scenario.service.ended(&made.action()).await;
-    scenario.service.until("/nodes/lone", "node", "ACTIVE").await;
+    scenario.server.wait_for_end(&made.action()).await;
+    scenario.server.until("/nodes/lone", "node", "ACTIVE").await;
     scenario.act(&cluster, json!({"add_nodes": {"nodes": ["lone"]}})).await;
     assert_eq!(
-        scenario.service.get("/clusters/c").await.body["cluster"]["nodes"].as_array().map(Vec::len),
+        scenario.server.get("/clusters/c").await.body["cluster"]["nodes"].as_array().map(Vec::len),
         Some(2)
     );
     scenario.act(&cluster, json!({"del_nodes": {"nodes": ["lone"]}})).await;
     assert_eq!(scenario.pods().await.len(), 2, "it left, and lives on");
 
-    // Somebody's own pod becomes a node, and goes as one.
+    // A foreign pod becomes a node and is deleted as one.
     let theirs: Pod = serde_json::from_value(json!({
         "metadata": {"name": "theirs"}, "spec": {"containers": [{"name": "c", "image": "example.test/it:2"}]},
     }))
@@ -162,28 +166,28 @@ async fn a_pod_is_an_orphan_joins_leaves_and_is_adopted() {
     scenario.namespace.api::<Pod>().create(&PostParams::default(), &theirs).await.expect("it is made");
     let identity = format!("{}/theirs", scenario.namespace.name());
     let before =
-        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it is there"), scenario.rows().await);
+        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it exists"), scenario.rows().await);
     let body = json!({"identity": identity, "type": "kubernetes.pod-1.0"});
-    let shown = scenario.service.post("/nodes/adopt-preview", body).await;
+    let shown = scenario.server.post("/nodes/adopt-preview", body).await;
     assert_eq!(shown.status, 200, "{}", shown.body);
     let image = &shown.body["node_profile"]["node_preview"]["properties"]["template"]["spec"]["containers"]
         [0]["image"];
     assert_eq!(image, "example.test/it:2", "{}", shown.body);
     let after =
-        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it is there"), scenario.rows().await);
+        (scenario.namespace.api::<Pod>().get("theirs").await.expect("it exists"), scenario.rows().await);
     assert_eq!(after.1, before.1, "nothing is stored");
     assert_eq!(written(&after.0), written(&before.0), "nothing is written");
     let body = json!({"identity": identity, "type": "kubernetes.pod-1.0", "name": "taken"});
-    let taken = scenario.service.post("/nodes/adopt", body).await;
+    let taken = scenario.server.post("/nodes/adopt", body).await;
     assert_eq!(taken.status, 200, "{}", taken.body);
-    let gone = scenario.service.delete("/nodes/taken").await;
+    let gone = scenario.server.delete("/nodes/taken").await;
     assert_eq!(gone.status, 202, "{}", gone.body);
-    let ended = scenario.service.ended(&gone.action()).await;
+    let ended = scenario.server.wait_for_end(&gone.action()).await;
     assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
     assert!(scenario.namespace.api::<Pod>().get_opt("theirs").await.expect("an answer").is_none());
 }
 
-/// A machine for just one test, and what pods need to run there and nowhere else.
+/// A Kubernetes node for one test, and the fields with which pods run only there.
 struct Machine {
     machines: Api<Node>,
     name: String,
@@ -211,46 +215,46 @@ impl Machine {
     }
 
     async fn remove(&self) {
-        self.machines.delete(&self.name, &DeleteParams::default()).await.expect("it goes");
+        self.machines.delete(&self.name, &DeleteParams::default()).await.expect("the deletion is accepted");
     }
 }
 
 #[tokio::test]
-async fn a_pod_whose_machine_is_gone_is_not_well() {
+async fn a_pod_whose_node_is_gone_is_unhealthy() {
     let Some(scenario) = PodScenario::open().await else { return };
     let machine = Machine::add(&scenario).await;
     let profile = scenario.profile("own", machine.spec.clone()).await;
-    let made =
-        scenario.service.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
-    scenario.service.ended(&made.action()).await;
-    scenario.service.until("/nodes/lone", "node", "ACTIVE").await;
+    let made = scenario.server.post("/nodes", json!({"node": {"name": "lone", "profile_id": profile}})).await;
+    scenario.server.wait_for_end(&made.action()).await;
+    scenario.server.until("/nodes/lone", "node", "ACTIVE").await;
     machine.remove().await;
-    let checked = scenario.service.post("/nodes/lone/actions", json!({"check": {}})).await;
+    let checked = scenario.server.post("/nodes/lone/actions", json!({"check": {}})).await;
     assert_eq!(checked.status, 202, "{}", checked.body);
-    scenario.service.ended(&checked.action()).await;
-    let shown = scenario.service.get("/nodes/lone").await.body["node"].clone();
+    scenario.server.wait_for_end(&checked.action()).await;
+    let shown = scenario.server.get("/nodes/lone").await.body["node"].clone();
     assert_eq!(shown["status"], "ERROR", "{shown}");
 }
 
 #[tokio::test]
-async fn a_health_policy_that_asks_for_machines_recovers_what_was_on_one_that_is_gone() {
+async fn a_health_policy_with_node_checks_recovers_pods_of_a_lost_node() {
     let Some(scenario) = PodScenario::open().await else { return };
     let machine = Machine::add(&scenario).await;
     let profile = scenario.profile("own", machine.spec.clone()).await;
-    let cluster = scenario.service.cluster("c", json!({"profile_id": profile, "desired_capacity": 1})).await;
+    let cluster = scenario.server.cluster("c", json!({"profile_id": profile, "desired_capacity": 1})).await;
     assert_eq!(cluster["status"], "ACTIVE", "{cluster}");
     let polling = json!({
         "detection": {"interval": 1, "detection_modes": [{"type": "HYPERVISOR_STATUS_POLLING"}]},
         "recovery": {"actions": [{"name": "RECREATE"}]},
     });
     let spec = json!({"type": "senlin.policy.health", "version": "1.1", "properties": polling});
-    let attached = scenario.service.attached(&cluster, "machines", spec).await;
+    let attached = scenario.server.attach_new(&cluster, "machines", spec).await;
     assert_eq!(attached["status"], "SUCCEEDED", "{attached}");
     machine.remove().await;
     let node = cluster["nodes"][0].as_str().expect("a node");
-    scenario.service.until(&format!("/nodes/{node}"), "node", "RECOVERING").await;
-    let events = scenario.service.get("/events").await.body["events"].clone();
+    scenario.server.until(&format!("/nodes/{node}"), "node", "RECOVERING").await;
+    let events = scenario.server.get("/events").await.body["events"].clone();
     let why = format!("its machine '{}' is gone", machine.name);
-    let told = |event: &Value| event["status_reason"].as_str().is_some_and(|said| said.contains(&why));
-    assert!(events.as_array().expect("events").iter().any(told), "{events:#}");
+    let has_reason =
+        |event: &Value| event["status_reason"].as_str().is_some_and(|printed| printed.contains(&why));
+    assert!(events.as_array().expect("events").iter().any(has_reason), "{events:#}");
 }

@@ -1,10 +1,10 @@
-//! Receivers, and those who tell them without an account.
+//! Receivers, which are triggered without an account.
 
 use muster_testkit::database_test;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::Service;
+use crate::server::Server;
 
 fn receiver(fields: &Value) -> Value {
     let mut all = json!({"name": "r", "type": "webhook", "cluster_id": "c", "action": "CLUSTER_RESIZE"});
@@ -14,11 +14,11 @@ fn receiver(fields: &Value) -> Value {
     json!({"receiver": all})
 }
 
-#[database_test(Service::start)]
-async fn whoever_knows_the_address_changes_the_cluster(mut service: Service) {
-    service.cluster("c", json!({"desired_capacity": 1})).await;
+#[database_test(Server::start)]
+async fn a_caller_who_knows_the_address_changes_the_cluster(mut server: Server) {
+    server.cluster("c", json!({"desired_capacity": 1})).await;
     let params = json!({"adjustment_type": "CHANGE_IN_CAPACITY", "number": 1, "a b": "&"});
-    let made = service
+    let made = server
         .post(
             "/receivers",
             receiver(&json!({"params": {"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"}})),
@@ -29,29 +29,33 @@ async fn whoever_knows_the_address_changes_the_cluster(mut service: Service) {
     let id = shown["id"].as_str().unwrap().to_owned();
     let url = format!(
         "{}/clustering/v1/webhooks/{id}/trigger?V=2&adjustment_type=CHANGE_IN_CAPACITY&number=1",
-        service.base
+        server.base
     );
     assert_eq!(shown["channel"]["alarm_url"], url);
-    service.speaks("");
-    let told =
-        service.send_text(reqwest::Method::POST, url.strip_prefix(&service.base).unwrap(), None, "").await;
-    assert_eq!(told.status, 202, "{}", told.body);
-    assert_eq!(told.body["action"], told.action());
-    let action = service.ended(&told.action()).await;
+    server.set_version("");
+    let accepted =
+        server.send_text(reqwest::Method::POST, url.strip_prefix(&server.base).unwrap(), None, "").await;
+    assert_eq!(accepted.status, 202, "{}", accepted.body);
+    assert_eq!(accepted.body["action"], accepted.action());
+    let action = server.wait_for_end(&accepted.action()).await;
     assert_eq!((&action["status"], &action["cause"]), (&"SUCCEEDED".into(), &"RPC Request".into()));
     let name = format!("webhook_{}", &id[..8]);
     assert_eq!(action["name"], name);
-    let named = service.get(&format!("/actions?name={name}")).await.body["actions"].clone();
+    let named = server.get(&format!("/actions?name={name}")).await.body["actions"].clone();
     assert_eq!((&named[0]["id"], &named[1]), (&action["id"], &Value::Null), "lists know it by that name");
-    let more = service.post(&format!("/webhooks/{id}/trigger?V=2"), json!({"number": 3})).await;
-    assert_eq!(service.ended(&more.action()).await["inputs"]["number"], 3, "what is told counts more");
-    assert_eq!(service.get("/clusters/c").await.body["cluster"]["desired_capacity"], 5);
-    let changed = service.patch("/receivers/r", json!({"receiver": {"params": params, "name": "s"}})).await;
+    let more = server.post(&format!("/webhooks/{id}/trigger?V=2"), json!({"number": 3})).await;
+    assert_eq!(
+        server.wait_for_end(&more.action()).await["inputs"]["number"],
+        3,
+        "values of the request take precedence"
+    );
+    assert_eq!(server.get("/clusters/c").await.body["cluster"]["desired_capacity"], 5);
+    let changed = server.patch("/receivers/r", json!({"receiver": {"params": params, "name": "s"}})).await;
     assert_eq!((changed.status, &changed.body["receiver"]["params"]), (200, &params));
-    let listed = service.get("/receivers?cluster_id=nobody").await;
+    let listed = server.get("/receivers?cluster_id=unknown").await;
     assert_eq!(listed.body["receivers"], json!([]));
-    assert_eq!(service.delete("/receivers/s").await.status, 204);
-    let gone = service.post(&format!("/webhooks/{id}/trigger?V=2"), json!({})).await;
+    assert_eq!(server.delete("/receivers/s").await.status, 204);
+    let gone = server.post(&format!("/webhooks/{id}/trigger?V=2"), json!({})).await;
     assert_eq!(gone.status, 404);
 }
 
@@ -66,23 +70,23 @@ async fn whoever_knows_the_address_changes_the_cluster(mut service: Service) {
 #[case(json!({"cluster_id": "x"}), "The referenced cluster 'x' could not be found.")]
 #[tokio::test]
 async fn bad_receivers_are_refused(#[case] fields: Value, #[case] message: &str) {
-    let service = Service::sqlite().await;
-    service.cluster("c", json!({})).await;
-    let refused = service.post("/receivers", receiver(&fields)).await;
+    let server = Server::sqlite().await;
+    server.cluster("c", json!({})).await;
+    let refused = server.post("/receivers", receiver(&fields)).await;
     assert_eq!((refused.status, refused.message()), (400, message));
 }
 
 #[tokio::test]
-async fn receivers_go_with_their_cluster() {
-    let service = Service::sqlite().await;
-    service.cluster("c", json!({})).await;
-    let made = service.post("/receivers", receiver(&json!({}))).await;
+async fn receivers_are_deleted_with_their_cluster() {
+    let server = Server::sqlite().await;
+    server.cluster("c", json!({})).await;
+    let made = server.post("/receivers", receiver(&json!({}))).await;
     let id = made.body["receiver"]["id"].as_str().unwrap().to_owned();
-    let without = service.post(&format!("/webhooks/{id}/trigger"), json!({})).await;
+    let without = server.post(&format!("/webhooks/{id}/trigger"), json!({})).await;
     assert_eq!(without.message(), "V query parameter is required in webhook trigger URL");
-    let notified = service.post(&format!("/receivers/{id}/notify"), json!({})).await;
+    let notified = server.post(&format!("/receivers/{id}/notify"), json!({})).await;
     assert_eq!(notified.message(), "Notifying non-message receiver is not allowed.");
-    let deleted = service.delete("/clusters/c").await;
-    service.ended(&deleted.action()).await;
-    assert_eq!(service.get(&format!("/receivers/{id}")).await.status, 404);
+    let deleted = server.delete("/clusters/c").await;
+    server.wait_for_end(&deleted.action()).await;
+    assert_eq!(server.get(&format!("/receivers/{id}")).await.status, 404);
 }

@@ -1,13 +1,13 @@
-//! Sizes: the rules of a resize, and who checks them.
+//! The rules of a resize.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::service::Service;
+use crate::server::Server;
 
-/// A cluster of 5 between 1 and 10.
-async fn five(service: &Service) -> Value {
-    service.cluster("c", json!({"desired_capacity": 5, "min_size": 1, "max_size": 10})).await
+/// Creates a cluster of 5 nodes with bounds 1 and 10.
+async fn five(server: &Server) -> Value {
+    server.cluster("c", json!({"desired_capacity": 5, "min_size": 1, "max_size": 10})).await
 }
 
 #[rstest]
@@ -23,12 +23,12 @@ async fn five(service: &Service) -> Value {
 #[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": 12, "max_size": 12}), 12)]
 #[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": 12, "max_size": -1}), 12)]
 #[tokio::test]
-async fn a_cluster_becomes_as_large_as_the_arithmetic_says(#[case] resize: Value, #[case] size: u32) {
-    let service = Service::sqlite().await;
-    let cluster = five(&service).await;
-    let action = service.act(&cluster, json!({"resize": resize})).await;
+async fn a_cluster_gets_the_computed_size(#[case] resize: Value, #[case] size: u32) {
+    let server = Server::sqlite().await;
+    let cluster = five(&server).await;
+    let action = server.act(&cluster, json!({"resize": resize})).await;
     assert_eq!(action["status"], "SUCCEEDED", "{action}");
-    let shown = service.get("/clusters/c").await.body["cluster"].clone();
+    let shown = server.get("/clusters/c").await.body["cluster"].clone();
     assert_eq!(shown["desired_capacity"], size);
     assert_eq!(shown["nodes"].as_array().unwrap().len(), usize::try_from(size).unwrap());
     assert_eq!(shown["status"], "ACTIVE");
@@ -48,32 +48,29 @@ async fn a_cluster_becomes_as_large_as_the_arithmetic_says(#[case] resize: Value
 #[case(json!({"min_size": 11, "strict": false}), "The specified min_size (11) is greater than the current max_size (10) of the cluster.")]
 #[case(json!({"min_size": 4, "max_size": 3}), "The specified min_size (4) is greater than the specified max_size (3).")]
 #[tokio::test]
-async fn what_does_not_fit_is_refused_before_anything_is_stored(
-    #[case] resize: Value,
-    #[case] message: &str,
-) {
-    let service = Service::sqlite().await;
-    five(&service).await;
-    let refused = service.post("/clusters/c/actions", json!({"resize": resize})).await;
+async fn invalid_sizes_are_refused_before_anything_is_stored(#[case] resize: Value, #[case] message: &str) {
+    let server = Server::sqlite().await;
+    five(&server).await;
+    let refused = server.post("/clusters/c/actions", json!({"resize": resize})).await;
     assert_eq!((refused.status, refused.message()), (400, message));
-    assert_eq!(service.get("/actions?action=CLUSTER_RESIZE").await.body["actions"], json!([]));
+    assert_eq!(server.get("/actions?action=CLUSTER_RESIZE").await.body["actions"], json!([]));
 }
 
 #[tokio::test]
-async fn what_can_be_said_without_the_cluster_is_said_first() {
-    let service = Service::sqlite().await;
-    let bounds = service.post("/clusters/x/actions", json!({"resize": {"min_size": 3, "max_size": 1}})).await;
+async fn errors_that_do_not_depend_on_the_cluster_are_reported_first() {
+    let server = Server::sqlite().await;
+    let bounds = server.post("/clusters/x/actions", json!({"resize": {"min_size": 3, "max_size": 1}})).await;
     assert_eq!(bounds.status, 400);
-    let unknown = service.post("/clusters/x/actions", json!({"recover": {"foo": 1}})).await;
+    let unknown = server.post("/clusters/x/actions", json!({"recover": {"foo": 1}})).await;
     assert_eq!(unknown.refusal(), (404, "ResourceNotFound", "The cluster 'x' could not be found."));
 }
 
 #[tokio::test]
 async fn a_resize_answers_with_the_cluster_and_the_action() {
-    let service = Service::sqlite().await;
-    five(&service).await;
+    let server = Server::sqlite().await;
+    five(&server).await;
     let body = json!({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 6}});
-    let accepted = service.post("/clusters/c/actions", body).await;
+    let accepted = server.post("/clusters/c/actions", body).await;
     assert_eq!((accepted.status, &accepted.body["cluster"]["name"]), (202, &"c".into()));
     assert_eq!(accepted.body["action"], accepted.action());
 }

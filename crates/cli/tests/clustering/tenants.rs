@@ -1,9 +1,9 @@
-//! Triggers of receivers reach no further than their creators.
+//! Triggers of receivers have no more rights than their creators.
 
 use serde_json::{Value, json};
 
 use crate::identity::log_in;
-use crate::service::{Answer, Kind, Service};
+use crate::server::{Answer, Kind, Server};
 
 const BOB: &str =
     "[[account]]\nname = \"bob\"\npassword = \"plain:b\"\nproject = \"demo\"\nroles = [\"member\"]\n";
@@ -12,7 +12,7 @@ const EVE: &str =
 
 /// A server with two tenants; eve has a cluster.
 struct Tenants {
-    service: Service,
+    server: Server,
     cluster: Value,
 }
 
@@ -22,47 +22,47 @@ impl Tenants {
             std::fs::write(folder.join("accounts.toml"), format!("{BOB}{EVE}")).expect("a file");
         };
         let arguments = ["--auth", "accounts:accounts.toml"];
-        let service = Service::start_with(Kind::Sqlite, &arguments, write).await.expect("a server");
-        let mut tenants = Self { service, cluster: Value::Null };
+        let server = Server::start_with(Kind::Sqlite, &arguments, write).await.expect("a server");
+        let mut tenants = Self { server, cluster: Value::Null };
         tenants.acts_as("eve", "e").await;
-        tenants.cluster = tenants.service.cluster("c", json!({"desired_capacity": 1})).await;
+        tenants.cluster = tenants.server.cluster("c", json!({"desired_capacity": 1})).await;
         tenants
     }
 
     async fn acts_as(&mut self, name: &str, password: &str) {
-        let logged_in = log_in(&self.service, name, password, None).await;
-        self.service.token = Some(logged_in.header("x-subject-token").to_owned());
+        let logged_in = log_in(&self.server, name, password, None).await;
+        self.server.token = Some(logged_in.header("x-subject-token").to_owned());
     }
 
-    /// Creates a receiver of eve's and triggers it without credentials.
+    /// Creates a receiver for eve's object and triggers it without credentials.
     async fn trigger(&mut self, action: &str, params: &Value, given: &Value) -> Answer {
         self.acts_as("eve", "e").await;
         let receiver = json!({
             "name": "r", "type": "webhook", "cluster_id": self.cluster["id"], "action": action, "params": params,
         });
-        let made = self.service.post("/receivers", json!({"receiver": receiver})).await;
+        let made = self.server.post("/receivers", json!({"receiver": receiver})).await;
         assert_eq!(made.status, 201, "{}", made.body);
         self.trigger_again(&made, given).await
     }
 
     async fn trigger_again(&mut self, receiver: &Answer, given: &Value) -> Answer {
         let id = receiver.body["receiver"]["id"].as_str().expect("an id").to_owned();
-        self.service.token = None;
-        self.service.post(&format!("/webhooks/{id}/trigger?V=2"), given.clone()).await
+        self.server.token = None;
+        self.server.post(&format!("/webhooks/{id}/trigger?V=2"), given.clone()).await
     }
 }
 
 #[tokio::test]
-async fn objects_of_other_projects_do_not_exist_for_a_trigger() {
+async fn a_trigger_cannot_access_objects_of_other_projects() {
     let mut tenants = Tenants::start().await;
     tenants.acts_as("bob", "b").await;
-    let service = &tenants.service;
-    let profile = service.profile("bobs").await;
-    let node = service.post("/nodes", json!({"node": {"name": "n", "profile_id": profile}})).await;
-    service.ended(&node.action()).await;
+    let server = &tenants.server;
+    let profile = server.profile("bobs").await;
+    let node = server.post("/nodes", json!({"node": {"name": "n", "profile_id": profile}})).await;
+    server.wait_for_end(&node.action()).await;
     let node = node.body["node"]["id"].as_str().expect("an id").to_owned();
     let spec = json!({"type": "senlin.policy.deletion", "version": "1.1", "properties": {}});
-    let policy = service.post("/policies", json!({"policy": {"name": "p", "spec": spec}})).await;
+    let policy = server.post("/policies", json!({"policy": {"name": "p", "spec": spec}})).await;
     let policy = policy.body["policy"]["id"].as_str().expect("an id").to_owned();
     let attempts = [
         ("CLUSTER_ADD_NODES", json!({"nodes": [node]}), format!("Nodes not found: ['{node}'].")),
@@ -114,18 +114,18 @@ async fn a_trigger_is_checked_like_a_request() {
 }
 
 #[tokio::test]
-async fn a_receiver_ends_with_its_creators_rights() {
+async fn a_receiver_loses_its_rights_with_its_creator() {
     let mut tenants = Tenants::start().await;
     let receiver = json!({
         "name": "r", "type": "webhook", "cluster_id": tenants.cluster["id"], "action": "CLUSTER_SCALE_OUT",
     });
-    let receiver = tenants.service.post("/receivers", json!({"receiver": receiver})).await;
+    let receiver = tenants.server.post("/receivers", json!({"receiver": receiver})).await;
     let scaled = tenants.trigger_again(&receiver, &json!({})).await;
     assert_eq!(scaled.status, 202, "{}", scaled.body);
     tenants.acts_as("eve", "e").await;
-    tenants.service.ended(&scaled.action()).await;
-    tenants.service.write_file("accounts.toml", &format!("{BOB}{}", EVE.replace("member", "reader")));
+    tenants.server.wait_for_end(&scaled.action()).await;
+    tenants.server.write_file("accounts.toml", &format!("{BOB}{}", EVE.replace("member", "reader")));
     assert_eq!(tenants.trigger_again(&receiver, &json!({})).await.status, 403, "a reader");
-    tenants.service.write_file("accounts.toml", BOB);
+    tenants.server.write_file("accounts.toml", BOB);
     assert_eq!(tenants.trigger_again(&receiver, &json!({})).await.status, 403, "unknown");
 }

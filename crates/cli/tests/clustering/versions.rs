@@ -1,34 +1,34 @@
-//! How clients find out what is spoken here, and what they say that they know.
+//! Version discovery, and the versions that clients request.
 
 use reqwest::Method;
 
-use crate::service::Service;
+use crate::server::Server;
 
 #[tokio::test]
-async fn the_documents_are_open_to_all_and_say_what_is_spoken() {
-    let service = Service::sqlite().await;
+async fn version_documents_are_public() {
+    let server = Server::sqlite().await;
     for path in ["/clustering", "/clustering/"] {
-        let list = service.send_text(Method::GET, path, None, "").await;
+        let list = server.send_text(Method::GET, path, None, "").await;
         assert_eq!(list.status, 300);
         let version = &list.body["versions"][0];
         assert_eq!((&version["min_version"], &version["max_version"]), (&"1.0".into(), &"1.15".into()));
-        assert_eq!(version["links"][0]["href"], format!("{}/clustering/v1", service.base));
+        assert_eq!(version["links"][0]["href"], format!("{}/clustering/v1", server.base));
     }
     for path in ["/clustering/v1", "/clustering/v1/"] {
-        let one = service.send_text(Method::GET, path, None, "").await;
+        let one = server.send_text(Method::GET, path, None, "").await;
         assert_eq!((one.status, &one.body["version"]["id"]), (200, &"1.0".into()));
     }
 }
 
 #[tokio::test]
-async fn answers_say_which_version_they_are_and_which_request_they_are_to() {
-    let mut service = Service::sqlite().await;
-    service.speaks("compute 2.1, clustering 1.7");
-    let list = service.get("/clusters").await;
+async fn answers_have_their_version_and_request_id() {
+    let mut server = Server::sqlite().await;
+    server.set_version("compute 2.1, clustering 1.7");
+    let list = server.get("/clusters").await;
     assert_eq!(list.header("openstack-api-version"), "clustering 1.7");
     assert_eq!(list.header("vary"), "OpenStack-API-Version");
     assert!(list.header("x-openstack-request-id").starts_with("req-"));
-    let refused = service.speaks("clustering 1.99").get("/clusters").await;
+    let refused = server.set_version("clustering 1.99").get("/clusters").await;
     assert_eq!(
         refused.refusal(),
         (
@@ -43,20 +43,20 @@ async fn answers_say_which_version_they_are_and_which_request_they_are_to() {
 
 #[tokio::test]
 async fn a_method_is_refused_below_its_version() {
-    let mut service = Service::sqlite().await;
-    let refused = service.speaks("clustering 1.1").get("/profile-types/simulated.node-1.0/ops").await;
+    let mut server = Server::sqlite().await;
+    let refused = server.set_version("clustering 1.1").get("/profile-types/simulated.node-1.0/ops").await;
     assert_eq!(
         refused.refusal(),
         (400, "MethodVersionNotFound", "API version '1.1' is not supported on this method.")
     );
-    let old = service.speaks("clustering 1.4").get("/profile-types").await;
+    let old = server.set_version("clustering 1.4").get("/profile-types").await;
     assert!(
         old.body["profile_types"]
             .as_array()
             .unwrap()
             .contains(&serde_json::json!({"name": "simulated.node-1.0"}))
     );
-    let new = service.speaks("clustering 1.5").get("/profile-types").await;
+    let new = server.set_version("clustering 1.5").get("/profile-types").await;
     let types = new.body["profile_types"].as_array().unwrap();
     let simulated = types.iter().find(|kind| kind["name"] == "simulated.node").unwrap();
     assert_eq!(simulated["version"], "1.0");
@@ -64,11 +64,11 @@ async fn a_method_is_refused_below_its_version() {
 }
 
 #[tokio::test]
-async fn what_is_not_here_says_so_in_json() {
-    let service = Service::sqlite().await;
-    let unknown = service.get("/nothing").await;
+async fn unknown_paths_are_answered_in_json() {
+    let server = Server::sqlite().await;
+    let unknown = server.get("/nothing").await;
     assert_eq!((unknown.status, unknown.header("content-type")), (404, "application/json"));
-    let wrong = service.send(Method::PUT, "/clusters", None).await;
+    let wrong = server.send(Method::PUT, "/clusters", None).await;
     assert_eq!((wrong.status, wrong.header("content-type")), (405, "application/json"));
-    assert_eq!(service.post("/actions", serde_json::json!({"action": {}})).await.status, 403);
+    assert_eq!(server.post("/actions", serde_json::json!({"action": {}})).await.status, 403);
 }

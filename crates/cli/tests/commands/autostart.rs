@@ -1,4 +1,4 @@
-//! Servers that commands start: one, for its user only, and never in another's place.
+//! Servers that commands start: only one, private to its user, and never at another server's address.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -6,153 +6,157 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::home::{Home, PATIENCE, is_locked, run};
+use crate::harness::{Harness, TIMEOUT, is_locked, run};
 
-const STARTED: &str = "no server was running: started one at 127.0.0.1:";
+const STARTED: &str = "started a server at 127.0.0.1:";
 
 #[test]
 fn a_command_starts_a_server_and_the_next_one_finds_it() {
-    let home = Home::new();
-    let first = home.muster(&["whoami"]).done();
+    let harness = Harness::new();
+    let first = harness.muster(&["whoami"]).success();
     assert!(first.err.starts_with(STARTED) && first.err.contains("server.log"), "{first:?}");
-    let server = home.announced().expect("it says where it is");
-    let second = home.muster(&["whoami"]).done();
+    let server = harness.announced().expect("an announcement");
+    let second = harness.muster(&["whoami"]).success();
     assert_eq!(second.err, "");
-    assert_eq!(home.announced().unwrap()["server_id"], server["server_id"]);
-    let mode = |name: &str| home.data().join(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(harness.announced().unwrap()["server_id"], server["server_id"]);
+    let mode = |name: &str| harness.data().join(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("server.log"), mode("start.lock")), (0o700, 0o600, 0o600));
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server["pid"])).unwrap();
     let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
-    assert_eq!(session, server["pid"].to_string(), "it shares our session, and would end with our terminal");
+    assert_eq!(
+        session,
+        server["pid"].to_string(),
+        "it must have its own session, or it ends with the terminal"
+    );
 }
 
 #[test]
-fn what_is_started_asks_for_the_token_of_its_user() {
-    let home = Home::new();
-    let mut command = home.command(&["whoami"]);
-    let first = run(command.env("MUSTER_DEV", "false")).done();
+fn a_started_server_requires_the_token_of_its_user() {
+    let harness = Harness::new();
+    let mut command = harness.command(&["whoami"]);
+    let first = run(command.env("MUSTER_DEV", "false")).success();
     assert!(first.out.contains("(local ") && first.out.contains("admin"), "{first:?}");
-    let mode = home.data().join("token").metadata().unwrap().permissions().mode() & 0o777;
+    let mode = harness.data().join("token").metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    let address = format!("http://{}", home.announced().unwrap()["grpc"].as_str().unwrap());
-    let stranger = Home::new();
-    let refused = stranger.muster(&["get", "--server", &address]);
+    let address = format!("http://{}", harness.announced().unwrap()["grpc"].as_str().unwrap());
+    let other = Harness::new();
+    let refused = other.muster(&["get", "--server", &address]);
     assert_eq!(refused.code, 3, "{refused:?}");
-    assert!(refused.err.contains("hint: say who you are with --token or MUSTER_TOKEN"), "{refused:?}");
-    assert!(!stranger.data().exists(), "a named server needs none of our own");
+    assert!(refused.err.contains("hint: set --token or MUSTER_TOKEN"), "{refused:?}");
+    assert!(!other.data().exists(), "no own server is started if one is named");
 }
 
 #[test]
-fn what_a_server_keeps_is_for_its_owner_only_wherever_it_keeps_it() {
-    let home = Home::new();
-    home.muster(&["whoami"]).done();
-    for entry in home.data().read_dir().unwrap().map(Result::unwrap) {
+fn all_files_of_the_data_folder_are_private() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
+    for entry in harness.data().read_dir().unwrap().map(Result::unwrap) {
         let mode = entry.metadata().unwrap().permissions().mode() & 0o077;
-        assert_eq!(mode, 0, "others may use {}: {mode:o}", entry.path().display());
+        assert_eq!(mode, 0, "{} is accessible to others: {mode:o}", entry.path().display());
     }
 }
 
 #[test]
-fn a_token_that_is_set_to_nothing_is_not_set() {
-    let home = Home::new();
-    let mut command = home.command(&["whoami"]);
-    let said = run(command.env("MUSTER_DEV", "false").env("MUSTER_TOKEN", "")).done();
-    assert!(said.out.contains("(local "), "{said:?}");
+fn an_empty_token_variable_is_ignored() {
+    let harness = Harness::new();
+    let mut command = harness.command(&["whoami"]);
+    let output = run(command.env("MUSTER_DEV", "false").env("MUSTER_TOKEN", "")).success();
+    assert!(output.out.contains("(local "), "{output:?}");
 }
 
 #[test]
-fn commands_that_meet_start_one_server() {
-    let home = Home::new();
-    let said: Vec<_> = std::thread::scope(|scope| {
-        let commands: Vec<_> = (0..6).map(|_| scope.spawn(|| home.muster(&["whoami"]))).collect();
-        commands.into_iter().map(|command| command.join().unwrap().done()).collect()
+fn concurrent_commands_start_one_server() {
+    let harness = Harness::new();
+    let output: Vec<_> = std::thread::scope(|scope| {
+        let commands: Vec<_> = (0..6).map(|_| scope.spawn(|| harness.muster(&["whoami"]))).collect();
+        commands.into_iter().map(|command| command.join().unwrap().success()).collect()
     });
-    let starters = said.iter().filter(|said| said.err.contains(STARTED)).count();
-    assert_eq!(starters, 1, "{said:?}");
-    assert_eq!(home.log().matches("serving").count(), 1, "{}", home.log());
+    let starters = output.iter().filter(|output| output.err.contains(STARTED)).count();
+    assert_eq!(starters, 1, "{output:?}");
+    assert_eq!(harness.log().matches("serving").count(), 1, "{}", harness.log());
 }
 
 #[test]
-fn what_a_dead_server_left_behind_leads_nobody_astray() {
-    let home = Home::new();
-    // Its port is another program's now, and its process number another process's.
+fn the_announcement_of_a_dead_server_is_ignored() {
+    let harness = Harness::new();
+    // Its port and process id now belong to other programs.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     other.set_nonblocking(true).unwrap();
     let address = other.local_addr().unwrap().to_string();
-    std::fs::create_dir(home.data()).unwrap();
-    std::fs::write(home.data().join("lock"), "").unwrap();
+    std::fs::create_dir(harness.data()).unwrap();
+    std::fs::write(harness.data().join("lock"), "").unwrap();
     let left = json!({"server_id": "x", "version": "0", "rest": address, "grpc": address, "tls": false,
                       "pid": std::process::id()});
-    std::fs::write(home.data().join("server.json"), left.to_string()).unwrap();
-    let said = home.muster(&["whoami"]).done();
-    assert!(said.err.contains(STARTED), "{said:?}");
+    std::fs::write(harness.data().join("server.json"), left.to_string()).unwrap();
+    let output = harness.muster(&["whoami"]).success();
+    assert!(output.err.contains(STARTED), "{output:?}");
     let called = other.accept().map_err(|error| error.kind());
-    assert_eq!(called.unwrap_err(), ErrorKind::WouldBlock, "the token may have gone to a stranger");
+    assert_eq!(called.unwrap_err(), ErrorKind::WouldBlock, "the token may have been sent to another program");
 }
 
 #[test]
-fn ports_of_another_program_are_passed_over() {
-    let home = Home::new();
+fn ports_in_use_are_skipped() {
+    let harness = Harness::new();
     let taken = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (rest, grpc) = (taken(), taken());
-    let mut command = home.command(&["whoami"]);
+    let mut command = harness.command(&["whoami"]);
     command.env("MUSTER_LISTEN", rest.local_addr().unwrap().to_string());
     command.env("MUSTER_GRPC_LISTEN", grpc.local_addr().unwrap().to_string());
-    let said = run(&mut command).done();
-    assert!(said.err.contains(STARTED), "{said:?}");
-    let announced = home.announced().unwrap();
+    let output = run(&mut command).success();
+    assert!(output.err.contains(STARTED), "{output:?}");
+    let announced = harness.announced().unwrap();
     assert_ne!(announced["rest"], rest.local_addr().unwrap().to_string());
     assert_ne!(announced["grpc"], grpc.local_addr().unwrap().to_string());
-    assert_eq!(home.muster(&["whoami"]).done().err, "");
+    assert_eq!(harness.muster(&["whoami"]).success().err, "");
 }
 
 #[test]
-fn where_none_may_be_started_it_is_said_what_to_type() {
-    let home = Home::new();
+fn if_servers_may_not_be_started_the_error_says_what_to_do() {
+    let harness = Harness::new();
     for (variable, value, why) in [
         ("MUSTER_NO_AUTOSTART", "1", "MUSTER_NO_AUTOSTART is set"),
         ("POD_NAME", "driver-0", "this is a pod"),
     ] {
-        let said = run(home.command(&["get"]).env(variable, value));
-        assert_eq!(said.code, 1, "{said:?}");
-        assert!(said.err.contains("no server runs with the data folder"), "{said:?}");
+        let output = run(harness.command(&["get"]).env(variable, value));
+        assert_eq!(output.code, 1, "{output:?}");
+        assert!(output.err.contains("no server runs with the data folder"), "{output:?}");
         assert!(
-            said.err.contains(why) && said.err.contains("hint: start one with `muster serve`"),
-            "{said:?}"
+            output.err.contains(why) && output.err.contains("hint: start one with `muster serve`"),
+            "{output:?}"
         );
-        assert!(!home.data().exists());
+        assert!(!harness.data().exists());
     }
 }
 
 #[test]
-fn a_server_that_cannot_start_is_quoted() {
-    let home = Home::new();
-    let said = run(home.command(&["get"]).env("MUSTER_AUTH", "magic"));
-    assert_eq!(said.code, 1, "{said:?}");
+fn the_error_of_a_server_that_cannot_start_is_shown() {
+    let harness = Harness::new();
+    let output = run(harness.command(&["whoami"]).env("MUSTER_AUTH", "magic"));
+    assert_eq!(output.code, 1, "{output:?}");
     assert!(
-        said.err.contains(
-            "auth is 'magic': local, none, tokens:FILE, accounts:FILE, kubernetes or domino is expected"
+        output.err.contains(
+            "auth is 'magic': must be local, none, tokens:FILE, accounts:FILE, kubernetes or domino"
         ),
-        "{said:?}"
+        "{output:?}"
     );
-    assert!(said.err.contains("server.log"), "{said:?}");
+    assert!(output.err.contains("server.log"), "{output:?}");
 }
 
 #[tokio::test]
-async fn a_command_that_comes_while_the_server_goes_down_waits_and_starts_another() {
-    let home = Home::new();
-    let mut server = home.serve(&[]).await;
-    // An open watch holds up the end.
-    let watch = home.begin(&["get", "--watch", "-o", "name"]);
-    home.muster(&crate::home::create("fred", "1")).done();
-    watch.wait_for_line("fred", PATIENCE).await;
+async fn a_command_during_the_shutdown_of_a_server_waits_and_starts_another() {
+    let harness = Harness::new();
+    let mut server = harness.serve(&[]).await;
+    // An open watch delays the shutdown.
+    let watch = harness.spawn(&["get", "--watch", "-o", "name"]);
+    harness.muster(&crate::harness::create("fred", "1")).success();
+    watch.wait_for_line("fred", TIMEOUT).await;
     server.terminate();
-    server.wait_for_line("stopping", PATIENCE).await;
-    let said = home.muster(&["get", "-o", "name"]).done();
-    assert_eq!(said.out, "fred\n");
-    assert!(said.err.contains(STARTED), "{said:?}");
-    assert!(server.wait_for_exit(PATIENCE).await.success());
-    home.muster(&crate::home::create("later", "0")).done();
-    watch.wait_for_line("later", PATIENCE).await;
-    assert!(is_locked(&home.data().join("lock")));
+    server.wait_for_line("stopping", TIMEOUT).await;
+    let output = harness.muster(&["get", "-o", "name"]).success();
+    assert_eq!(output.out, "fred\n");
+    assert!(output.err.contains(STARTED), "{output:?}");
+    assert!(server.wait_for_exit(TIMEOUT).await.success());
+    harness.muster(&crate::harness::create("later", "0")).success();
+    watch.wait_for_line("later", TIMEOUT).await;
+    assert!(is_locked(&harness.data().join("lock")));
 }

@@ -1,24 +1,24 @@
-//! Stored configurations of this machine, and what is refused of them.
+//! Stored configurations in the data folder, and the errors of invalid ones.
 
 use std::fs;
 
-use crate::home::Home;
+use crate::harness::Harness;
 
-/// A home with these sets.
-fn home(sets: &[(&str, &str)]) -> Home {
-    let home = Home::new();
-    let folder = home.data().join("configs");
+/// Creates a harness with these sets.
+fn harness_with(sets: &[(&str, &str)]) -> Harness {
+    let harness = Harness::new();
+    let folder = harness.data().join("configs");
     fs::create_dir_all(&folder).expect("a folder");
     for (name, content) in sets {
         fs::write(folder.join(format!("{name}.toml")), content).expect("a set");
     }
-    fs::write(home.data().join("outside.toml"), "workercount = 1").expect("a file");
-    home
+    fs::write(harness.data().join("outside.toml"), "workercount = 1").expect("a file");
+    harness
 }
 
 #[tokio::test]
 async fn every_bad_value_has_its_message_and_exit_code() {
-    let home = home(&[
+    let harness = harness_with(&[
         ("count", "workercount = \"many\""),
         ("key", "colour = \"red\""),
         ("metrics", "framework = \"spark\"\nmetrics = \"statsd\""),
@@ -38,9 +38,9 @@ async fn every_bad_value_has_its_message_and_exit_code() {
         (&["--storedconfig", "sparks"], 2, "'sparks.metrics' is for Spark alone, and this cluster runs dask"),
     ];
     for (arguments, code, message) in cases {
-        let said = home.muster(&[&["create", "x"], *arguments].concat());
-        assert_eq!(said.code, *code, "{arguments:?}: {said:?}");
-        assert!(said.err.contains(&format!("{invalid}{message}")), "{arguments:?}: {said:?}");
+        let output = harness.muster(&[&["create", "x"], *arguments].concat());
+        assert_eq!(output.code, *code, "{arguments:?}: {output:?}");
+        assert!(output.err.contains(&format!("{invalid}{message}")), "{arguments:?}: {output:?}");
     }
     let others: &[(&[&str], &str)] = &[
         (&["--storedconfig", "broken"], "broken.toml cannot be used: TOML parse error"),
@@ -60,40 +60,40 @@ async fn every_bad_value_has_its_message_and_exit_code() {
         ),
     ];
     for (arguments, message) in others {
-        let said = home.muster(&[&["create", "x"], *arguments].concat());
-        assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
-        assert!(said.err.contains(message), "{arguments:?}: {said:?}");
+        let output = harness.muster(&[&["create", "x"], *arguments].concat());
+        assert_eq!(output.code, 2, "{arguments:?}: {output:?}");
+        assert!(output.err.contains(message), "{arguments:?}: {output:?}");
     }
-    assert_eq!(home.muster(&["get", "x"]).code, 4, "nothing is stored");
+    assert_eq!(harness.muster(&["get", "x"]).code, 4, "nothing is stored");
 }
 
 #[tokio::test]
 async fn a_set_chooses_the_framework_unless_the_command_does() {
-    let home = home(&[("rays", "framework = \"ray\"\nmastercount = 1")]);
+    let harness = harness_with(&[("rays", "framework = \"ray\"\nmastercount = 1")]);
     for (arguments, framework) in [
         (&["--storedconfig", "rays"][..], "ray"),
         (&["--storedconfig", "rays", "--framework", "dask"], "dask"),
         (&[], "dask"),
     ] {
-        let said = home.muster(&[&["create", "x"], arguments].concat());
+        let output = harness.muster(&[&["create", "x"], arguments].concat());
         let hint = format!("`muster framework install {framework}` installs it");
-        assert!(said.code == 3 && said.err.contains(&hint), "{arguments:?}: {said:?}");
+        assert!(output.code == 1 && output.err.contains(&hint), "{arguments:?}: {output:?}");
     }
 }
 
 #[tokio::test]
 async fn the_default_set_is_for_spark_alone_and_need_not_exist() {
-    let home = home(&[]);
+    let harness = harness_with(&[]);
     let named = ["create", "x", "--storedconfig", "default-oshinko-cluster-config"];
-    let missing = home.muster(&named);
+    let missing = harness.muster(&named);
     assert!(missing.err.contains("`muster framework install dask` installs it"), "{missing:?}");
-    let file = home.data().join("configs/default-oshinko-cluster-config.toml");
+    let file = harness.data().join("configs/default-oshinko-cluster-config.toml");
     fs::write(file, "workercount = \"many\"").expect("a set");
     let message = "'default-oshinko-cluster-config.workercount', expected integer, got 'many'";
     for arguments in [&named[..], &["create", "x", "--framework", "spark"]] {
-        let said = home.muster(arguments);
-        assert!(said.code == 2 && said.err.contains(message), "{arguments:?}: {said:?}");
+        let output = harness.muster(arguments);
+        assert!(output.code == 2 && output.err.contains(message), "{arguments:?}: {output:?}");
     }
-    let dask = home.muster(&["create", "x"]);
+    let dask = harness.muster(&["create", "x"]);
     assert!(dask.err.contains("`muster framework install dask` installs it"), "{dask:?}");
 }

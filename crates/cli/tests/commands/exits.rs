@@ -1,27 +1,35 @@
-//! Every exit code, and what stands beside it.
+//! Every exit code with its message.
 
 use serde_json::json;
 
-use crate::home::{Home, create, slow};
+use crate::harness::{Harness, create, slow};
 
 #[tokio::test]
-async fn a_failed_action_is_1_with_its_reason_and_what_to_do() {
-    let home = Home::new();
+async fn a_failed_action_is_1_with_its_reason_and_a_hint() {
+    let harness = Harness::new();
     let failing = r#"{"metadata": {"simulated_failure": "create"}}"#;
-    let said = home.muster(&[create("bad", "1"), vec!["--profile-properties", failing]].concat());
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.err.contains("error: CLUSTER_CREATE of 'bad' failed: "), "{said:?}");
-    assert!(said.err.contains("creation fails"), "{said:?}");
-    assert!(said.err.contains("hint: look with `muster events bad`"), "{said:?}");
-    assert_eq!(said.out, "");
+    let output = harness.muster(&[create("bad", "1"), vec!["--profile-properties", failing]].concat());
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("error: CLUSTER_CREATE of 'bad' failed: "), "{output:?}");
+    assert!(output.err.contains("creation fails"), "{output:?}");
+    assert!(output.err.contains("hint: see `muster events bad`"), "{output:?}");
+    assert_eq!(output.out, "");
 }
 
 #[tokio::test]
 async fn bad_values_are_2() {
-    let home = Home::new();
-    home.muster(&create("fred", "1")).done();
+    let harness = Harness::new();
+    harness.muster(&create("fred", "1")).success();
     let cases: &[(&[&str], &str)] = &[
-        (&["create", "x", "--workers", "-1"], "-1 is not in 0.."),
+        (
+            &["create", "x", "--workers", "-1"],
+            "invalid value '-1' for '--workers <N>': must be a number, 0 or greater",
+        ),
+        (
+            &["create", "x", "--workers", "two"],
+            "invalid value 'two' for '--workers <N>': must be a number, 0 or greater",
+        ),
+        (&["create", "x", "--shape", "mem=4Gi"], "did you mean memory=4Gi?"),
         (&["create", "x", "--workers", "many"], "invalid value 'many'"),
         (&["create", "x", "--framework", "flink"], "possible values: ray, dask, spark"),
         (
@@ -30,10 +38,10 @@ async fn bad_values_are_2() {
         ),
         (
             &["create", "x", "--flavor", "kuberay"],
-            "flavor 'kuberay' is for Kubernetes, and provider 'local' has no flavors: leave it out",
+            "flavor 'kuberay' is not supported by the provider 'local', which has no flavors: omit it",
         ),
         (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 200ms, 30s"),
-        (&["create", "x", "--timeout=-5s"], "less than nothing"),
+        (&["create", "x", "--timeout=-5s"], "'-5s' is negative"),
         (
             &["create", "x", "--profile", "simulated.node-1.0", "--profile-properties", "[1]"],
             "cannot read [1]",
@@ -47,93 +55,107 @@ async fn bad_values_are_2() {
         (&["scale", "fred", "--workers", "1", "--group", "large"], "group 'large'"),
         (&["restart", "fred"], "have no head to restart"),
         (&["get", "fred", "-A"], "cannot be used with"),
+        (&["actions", "--framework", "ray"], "--framework and --provider need the name of a cluster"),
         (&["get", "-o", "xml"], "invalid value 'xml'"),
-        (&["get", "--server", "nowhere:1"], "'nowhere:1' is no address of a server"),
+        (&["wait", "fred", "--for", "jumping"], "'jumping' is not a state: use init, active,"),
+        (&["get", "--server", "nowhere:1"], "'nowhere:1' is not a server address"),
         (&["action", "signal", "x", "jump"], "invalid value 'jump'"),
         (&["completion", "dos"], "invalid value 'dos'"),
     ];
-    for (arguments, sentence) in cases {
-        let said = home.muster(arguments);
-        assert_eq!(said.code, 2, "{arguments:?}: {said:?}");
-        assert!(said.err.contains(sentence), "{arguments:?}: {said:?}");
+    for (arguments, message) in cases {
+        let output = harness.muster(arguments);
+        assert_eq!(output.code, 2, "{arguments:?}: {output:?}");
+        assert!(output.err.contains(message), "{arguments:?}: {output:?}");
     }
 }
 
 #[tokio::test]
-async fn among_several_groups_the_one_to_scale_has_to_be_named() {
-    let home = Home::new();
-    home.muster(&["whoami"]).done();
-    let rest = home.announced().unwrap()["rest"].as_str().unwrap().to_owned();
+async fn one_of_several_groups_must_be_named_to_scale() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
+    let rest = harness.announced().unwrap()["rest"].as_str().unwrap().to_owned();
     let groups = json!([{"group_name": "small", "replicas": 2}, {"group_name": "large", "replicas": 1}]);
     let body = json!({"name": "fred", "profile": "simulated.node-1.0", "cluster_spec": {"worker_group_spec": groups}});
     let url = format!("http://{rest}/apis/v1alpha2/namespaces/default/clusters?wait_for=reached");
     let made = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
     assert!(made.status().is_success(), "{made:?}");
-    let said = home.muster(&["scale", "fred", "--workers", "3"]);
-    assert_eq!(said.code, 2);
+    let output = harness.muster(&["scale", "fred", "--workers", "3"]);
+    assert_eq!(output.code, 2);
     assert_eq!(
-        said.err,
-        "error: 'fred' has 2 worker groups: small (2), large (1)\nhint: say which with --group\n"
+        output.err,
+        "error: 'fred' has 2 worker groups: small (2), large (1)\nhint: select one with --group\n"
     );
-    let scaled =
-        home.muster(&["scale", "fred", "--workers", "3", "--group", "large", "-o", "json"]).done().json();
+    let scaled = harness
+        .muster(&["scale", "fred", "--workers", "3", "--group", "large", "-o", "json"])
+        .success()
+        .json();
     assert_eq!(scaled["readyWorkers"], 5, "{scaled}");
 }
 
 #[tokio::test]
-async fn what_a_rule_refuses_is_3() {
-    let home = Home::new();
-    home.muster(&create("fred", "1")).done();
-    let taken = home.muster(&create("fred", "1"));
+async fn refusals_are_3() {
+    let harness = Harness::new();
+    harness.muster(&create("fred", "1")).success();
+    let taken = harness.muster(&create("fred", "1"));
     assert_eq!(taken.code, 3);
     assert!(taken.err.contains("error: cluster 'fred' already exists in namespace 'default'"), "{taken:?}");
-    let logs = home.muster(&["logs", "fred"]);
+    let properties = slow(3600);
+    let begun = [&create("begun", "1")[..], &["--profile-properties", &properties, "--no-wait"]].concat();
+    harness.muster(&begun).success();
+    let incomplete = harness.muster(&begun);
+    assert_eq!(incomplete.code, 3);
+    assert!(
+        incomplete.err.starts_with("error: cluster 'begun' already exists (incomplete)\n"),
+        "{incomplete:?}"
+    );
+    let logs = harness.muster(&["logs", "fred"]);
     assert_eq!((logs.code, logs.err.as_str()), (3, "error: nodes of type simulated.node-1.0 keep no logs\n"));
-    let action = home.muster(&["actions", "fred", "-o", "name"]).out;
-    let ended = home.muster(&["action", "cancel", action.trim()]);
+    let action = harness.muster(&["actions", "fred", "-o", "name"]).out;
+    let ended = harness.muster(&["action", "cancel", action.trim()]);
     assert_eq!(ended.code, 3, "{ended:?}");
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_4() {
-    let home = Home::new();
+async fn unknown_objects_are_4() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
     for arguments in [
-        &["get", "nobody"][..],
-        &["nodes", "nobody"],
-        &["scale", "nobody", "--workers", "1"],
-        &["restart", "nobody"],
-        &["delete", "nobody"],
-        &["logs", "nobody"],
-        &["events", "nobody"],
-        &["actions", "nobody"],
-        &["env", "nobody"],
-        &["get", "nobody", "--watch"],
+        &["get", "missing"][..],
+        &["nodes", "missing"],
+        &["scale", "missing", "--workers", "1"],
+        &["restart", "missing"],
+        &["delete", "missing"],
+        &["logs", "missing"],
+        &["events", "missing"],
+        &["actions", "missing"],
+        &["env", "missing"],
+        &["get", "missing", "--watch"],
         &["action", "show", "nothing"],
         &["action", "cancel", "nothing"],
     ] {
-        let said = home.muster(arguments);
-        assert_eq!(said.code, 4, "{arguments:?}: {said:?}");
+        let output = harness.muster(arguments);
+        assert_eq!(output.code, 4, "{arguments:?}: {output:?}");
         assert!(
-            (said.err.contains("no such cluster '")
-                || said.err.contains("action 'nothing' could not be found"))
-                && said.err.contains("\nhint: "),
-            "{arguments:?}: {said:?}"
+            (output.err.contains("no such cluster '")
+                || output.err.contains("action 'nothing' could not be found"))
+                && output.err.contains("\nhint: "),
+            "{arguments:?}: {output:?}"
         );
     }
 }
 
 #[tokio::test]
 async fn a_create_that_takes_too_long_is_5_and_leaves_the_cluster() {
-    let home = Home::new();
+    let harness = Harness::new();
     let properties = slow(3600);
-    let said = home.muster(
+    let output = harness.muster(
         &[create("slow", "1"), vec!["--timeout", "0.5s", "--profile-properties", &properties]].concat(),
     );
-    assert_eq!(said.code, 5, "{said:?}");
-    assert!(said.err.contains("'slow' is not there yet after 0.5 s"), "{said:?}");
-    assert!(said.err.contains("look with `muster get slow`"), "{said:?}");
-    assert!(said.err.contains("remove it with `muster delete slow`"), "{said:?}");
-    let still = home.muster(&["get", "slow", "-o", "json"]).done().json();
+    assert_eq!(output.code, 5, "{output:?}");
+    assert!(output.err.contains("'slow' is not created yet after 0.5 s"), "{output:?}");
+    assert!(output.err.contains("see `muster get slow`"), "{output:?}");
+    assert!(output.err.contains("remove it with `muster delete slow`"), "{output:?}");
+    let still = harness.muster(&["get", "slow", "-o", "json"]).success().json();
     assert_eq!(still["state"], "CREATING");
-    home.muster(&["delete", "slow"]).done();
+    harness.muster(&["delete", "slow"]).success();
 }

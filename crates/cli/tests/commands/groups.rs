@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::harness::Harness;
 
 const NODES: [&str; 2] = ["--profile", "simulated.node-1.0"];
 
@@ -16,9 +16,10 @@ fn sizes(cluster: &Value) -> Vec<(String, i64)> {
 
 #[tokio::test]
 async fn each_group_has_its_size_shape_and_bounds() {
-    let home = Home::new();
+    let harness = Harness::new();
     let groups = ["--group", "name=small,workers=2,min=1,max=3,cpu=1", "--group", "name=big,memory=8Gi"];
-    let made = home.muster(&[&["create", "fred", "-o", "json"], &NODES[..], &groups].concat()).done().json();
+    let made =
+        harness.muster(&[&["create", "fred", "-o", "json"], &NODES[..], &groups].concat()).success().json();
     assert_eq!(sizes(&made), [("small".to_owned(), 2), ("big".to_owned(), 1)]);
     let small = &made["clusterSpec"]["workerGroupSpec"][0];
     assert_eq!((&small["minReplicas"], &small["maxReplicas"]), (&json!(1), &json!(3)));
@@ -28,24 +29,24 @@ async fn each_group_has_its_size_shape_and_bounds() {
     let scale = |group: &'static str, workers: &'static str| {
         ["scale", "fred", "--group", group, "--workers", workers, "-o", "json"]
     };
-    let scaled = home.muster(&scale("big", "4")).done().json();
+    let scaled = harness.muster(&scale("big", "4")).success().json();
     assert_eq!(sizes(&scaled), [("small".to_owned(), 2), ("big".to_owned(), 4)]);
     for (group, workers, why) in [
         ("small", "4", "replicas of group 'small' is 4, and max_replicas is 3"),
         ("small", "0", "replicas of group 'small' is 0, and min_replicas is 1"),
         ("huge", "1", "there is no worker group 'huge': use one of small, big"),
     ] {
-        let refused = home.muster(&scale(group, workers));
+        let refused = harness.muster(&scale(group, workers));
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains(why), "{refused:?}");
     }
-    let which = home.muster(&["scale", "fred", "--workers", "1"]);
+    let which = harness.muster(&["scale", "fred", "--workers", "1"]);
     assert!(which.err.contains("'fred' has 2 worker groups: small (2), big (4)"), "{which:?}");
 }
 
 #[tokio::test]
-async fn groups_that_are_not_possible_are_refused_in_a_sentence() {
-    let home = Home::new();
+async fn invalid_groups_are_refused_with_the_reason() {
+    let harness = Harness::new();
     let two = ["--group", "name=a", "--group", "name=b"];
     let command =
         ["--profile", "local.process-1.0", "--profile-properties", r#"{"command": ["sleep", "9"]}"#];
@@ -61,11 +62,11 @@ async fn groups_that_are_not_possible_are_refused_in_a_sentence() {
             [&NODES[..], &["--group", "name=a", "--group", "name=a"]].concat(),
             "two worker groups are named 'a': give each a name of its own",
         ),
-        ([&NODES[..], &["--group", "a"]].concat(), "'a' says nothing about a group"),
+        ([&NODES[..], &["--group", "a"]].concat(), "'a' is not part of a group"),
     ] {
-        let refused = home.muster(&[&["create", "x"], &arguments[..]].concat());
+        let refused = harness.muster(&[&["create", "x"], &arguments[..]].concat());
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains(why), "{refused:?}");
     }
-    assert_eq!(home.muster(&["get", "x"]).code, 4, "nothing is stored");
+    assert_eq!(harness.muster(&["get", "x"]).code, 4, "nothing is stored");
 }

@@ -1,15 +1,22 @@
-//! The command line as its users meet it: the real program, and a server that it starts or finds.
+//! Tests of the commands with the real program and a server that it starts or finds.
 
 mod autostart;
+mod completion;
 mod config_sets;
+mod contexts;
 mod down;
+mod everyday;
 mod exits;
 mod frameworks;
 mod groups;
-mod home;
+mod harness;
 mod images;
 mod life;
+mod manifests;
+mod observe;
+mod other_servers;
 mod output;
+mod reading;
 mod reconnect;
 mod shapes;
-mod strangers;
+mod usage;

@@ -1,12 +1,12 @@
-//! What is printed: tables for people, the wire's JSON for programs.
+//! Output formats: tables for people, the API's JSON for programs.
 
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::home::{Home, PATIENCE, create, run};
+use crate::harness::{Harness, TIMEOUT, create, run};
 
-/// The columns of each line, with ages left out: those depend on when one looks.
+/// Splits lines into columns, without ages, which change.
 fn columns(text: &str) -> Vec<Vec<&str>> {
     let is_age = |word: &str| word.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     text.lines().map(|line| line.split_whitespace().filter(|word| !is_age(word)).collect()).collect()
@@ -14,20 +14,20 @@ fn columns(text: &str) -> Vec<Vec<&str>> {
 
 #[tokio::test]
 async fn a_pipe_gets_the_table_without_colour() {
-    let home = Home::new();
-    home.muster(&create("fred", "2")).done();
-    let said = home.muster(&["get"]).done();
-    assert!(!said.out.contains('\x1b'), "{said:?}");
+    let harness = Harness::new();
+    harness.muster(&create("fred", "2")).success();
+    let output = harness.muster(&["get"]).success();
+    assert!(!output.out.contains('\x1b'), "{output:?}");
     assert_eq!(
-        columns(&said.out),
+        columns(&output.out),
         [
-            vec!["NAMESPACE", "NAME", "FRAMEWORK", "PROVIDER", "STATE", "WORKERS", "EPHEMERAL", "AGE"],
-            vec!["default", "fred", "simulated.node-1.0", "simulated", "ACTIVE", "2/2", "<shared>"],
+            "NAME FRAMEWORK PROVIDER STATE WORKERS EPHEMERAL AGE CPU MEMORY GPU".split(' ').collect(),
+            vec!["fred", "simulated.node-1.0", "simulated", "ACTIVE", "2/2", "<shared>"],
         ]
     );
-    let wide = home.muster(&["get", "-o", "wide"]).done().out;
+    let wide = harness.muster(&["get", "-o", "wide"]).success().out;
     assert!(columns(&wide)[0].ends_with(&["OWNER", "ID", "REASON"]), "{wide}");
-    let titles = |arguments: &[&str]| columns(&home.muster(arguments).done().out)[0].join(" ");
+    let titles = |arguments: &[&str]| columns(&harness.muster(arguments).success().out)[0].join(" ");
     assert_eq!(titles(&["nodes", "fred"]), "NAME ROLE GROUP STATE AGE");
     assert_eq!(titles(&["events", "fred"]), "AGE LEVEL OBJECT REASON PHASE MESSAGE");
     assert_eq!(titles(&["actions", "fred"]), "ID ACTION STATUS AGE REASON");
@@ -35,9 +35,9 @@ async fn a_pipe_gets_the_table_without_colour() {
 
 #[tokio::test]
 async fn json_is_the_json_of_the_api_and_yaml_is_the_same() {
-    let home = Home::new();
-    home.muster(&create("fred", "2")).done();
-    let rest = home.announced().unwrap()["rest"].as_str().unwrap().to_owned();
+    let harness = Harness::new();
+    harness.muster(&create("fred", "2")).success();
+    let rest = harness.announced().unwrap()["rest"].as_str().unwrap().to_owned();
     let api = format!("http://{rest}/apis/v1alpha2/namespaces/default/clusters");
     for (arguments, path) in [
         (&["get"][..], ""),
@@ -50,70 +50,88 @@ async fn json_is_the_json_of_the_api_and_yaml_is_the_same() {
         let wire: Value = reqwest::get(format!("{api}{path}")).await.unwrap().json().await.unwrap();
         // Clusters are listed as an array, as the Oshinko CLI lists them.
         let wire = if path.is_empty() { wire["clusters"].clone() } else { wire };
-        let json = home.muster(&[arguments, &["-o", "json"]].concat()).done().json();
+        let json = harness.muster(&[arguments, &["-o", "json"]].concat()).success().json();
         assert_eq!(json, wire, "{arguments:?}");
-        let yaml = home.muster(&[arguments, &["-o", "yaml"]].concat()).done().out;
+        let yaml = harness.muster(&[arguments, &["-o", "yaml"]].concat()).success().out;
         assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), wire, "{arguments:?}:\n{yaml}");
     }
 }
 
 #[tokio::test]
-async fn an_empty_list_is_an_empty_list_and_a_hint_on_standard_error() {
-    let home = Home::new();
-    let said = home.muster(&["get"]).done();
-    assert_eq!(said.out, "");
+async fn an_empty_list_prints_a_hint_on_standard_error() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
+    let output = harness.muster(&["get"]).success();
+    assert_eq!(output.out, "");
     assert!(
-        said.err.contains("no clusters in namespace 'default': make one with `muster create NAME`"),
-        "{said:?}"
+        output.err.contains(
+            "No clusters found. Namespace 'default' has none: create one with `muster create NAME`"
+        ),
+        "{output:?}"
     );
-    assert_eq!(home.muster(&["get", "-o", "json"]).done().json(), Value::Array(vec![]));
-    assert_eq!(home.muster(&["get", "-o", "name"]).done().out, "");
+    assert_eq!(harness.muster(&["get", "-o", "json"]).success().json(), Value::Array(vec![]));
+    assert_eq!(harness.muster(&["get", "-o", "name"]).success().out, "");
 }
 
 #[tokio::test]
-async fn a_watch_in_a_pipe_is_a_line_a_change() {
-    let home = Home::new();
-    home.muster(&create("first", "1")).done();
-    let lines = home.begin(&["get", "--watch"]);
-    let messages = home.begin(&["get", "second", "--watch", "-o", "json"]);
-    lines.wait_for_line("NAMESPACE", PATIENCE).await;
-    lines.wait_for_line("first", PATIENCE).await;
-    messages.wait_for_line("no such cluster '", PATIENCE).await;
-    home.muster(&create("second", "1")).done();
-    let line = lines.wait_for_line("second", PATIENCE).await;
-    assert!(line.starts_with("default "), "{line}");
-    lines.wait_for_line("ACTIVE", PATIENCE).await;
-    let messages = home.begin(&["get", "second", "--watch", "-o", "json"]);
-    let first = messages.wait_for_line("\"second\"", PATIENCE).await;
+async fn a_watch_in_a_pipe_prints_a_line_per_change() {
+    let harness = Harness::new();
+    harness.muster(&create("first", "1")).success();
+    let lines = harness.spawn(&["get", "--watch"]);
+    let messages = harness.spawn(&["get", "second", "--watch", "-o", "json"]);
+    lines.wait_for_line("NAME", TIMEOUT).await;
+    lines.wait_for_line("first", TIMEOUT).await;
+    messages.wait_for_line("no such cluster '", TIMEOUT).await;
+    harness.muster(&create("second", "1")).success();
+    let line = lines.wait_for_line("second", TIMEOUT).await;
+    assert!(line.starts_with("second "), "{line}");
+    lines.wait_for_line("ACTIVE", TIMEOUT).await;
+    let messages = harness.spawn(&["get", "second", "--watch", "-o", "json"]);
+    let first = messages.wait_for_line("\"second\"", TIMEOUT).await;
     let first: Value = serde_json::from_str(&first).unwrap();
     assert_eq!((&first["type"], &first["cluster"]["state"]), (&"ADDED".into(), &"ACTIVE".into()), "{first}");
-    home.muster(&["delete", "second"]).done();
-    lines.wait_for_line("DELETED", PATIENCE).await;
-    messages.wait_for_line("DELETED", PATIENCE).await;
+    harness.muster(&["delete", "second"]).success();
+    lines.wait_for_line("DELETED", TIMEOUT).await;
+    messages.wait_for_line("DELETED", TIMEOUT).await;
 }
 
 #[test]
 fn every_shell_gets_its_completions() {
-    let home = Home::new();
+    let harness = Harness::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let said = home.muster(&["completion", shell]).done();
-        assert!(said.out.contains("profile-properties"), "{shell}: {said:?}");
+        let output = harness.muster(&["completion", shell]).success();
+        assert!(output.out.contains("COMPLETE") && output.out.contains("muster"), "{shell}: {output:?}");
     }
-    assert!(!home.data().exists(), "completions need no server");
+    assert!(!harness.data().exists(), "completions need no server");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let harness = Harness::new();
+    let folder = harness.data().with_file_name("man");
+    harness.muster(&["man", folder.to_str().expect("a path of text")]).success();
+    for (page, word) in
+        [("muster.1", "SUBCOMMANDS"), ("muster-create.1", "workers"), ("muster-token-create.1", "role")]
+    {
+        let text = std::fs::read_to_string(folder.join(page)).expect(page);
+        assert!(text.contains(word), "{page}: {text}");
+    }
+    assert!(!folder.join("muster-man.1").exists(), "hidden commands have no page");
+    assert!(!harness.data().exists(), "manual pages need no server");
 }
 
 #[test]
 fn a_closed_pipe_ends_a_watch() {
-    let home = Home::new();
-    home.muster(&create("fred", "1")).done();
-    let mut shell = home.shell(r#""$@" | head -n 1"#, &["get", "--watch", "-o", "name"]);
+    let harness = Harness::new();
+    harness.muster(&create("fred", "1")).success();
+    let mut shell = harness.shell(r#""$@" | head -n 1"#, &["get", "--watch", "-o", "name"]);
     let begun = std::thread::spawn(move || run(&mut shell));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !begun.is_finished() {
-        assert!(Instant::now() < deadline, "the watch goes on without a reader");
-        // It notices with the next thing that it has to say.
-        home.muster(&create("other", "0")).done();
-        home.muster(&["delete", "other"]).done();
+        assert!(Instant::now() < deadline, "the watch continues without a reader");
+        // The watch notices the closed pipe at its next line.
+        harness.muster(&create("other", "0")).success();
+        harness.muster(&["delete", "other"]).success();
     }
     assert_eq!(begun.join().unwrap().out, "fred\n");
 }

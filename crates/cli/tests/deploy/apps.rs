@@ -1,4 +1,4 @@
-//! Apps with the rights of the chart, from the manifests of `deploy/examples`.
+//! Apps with the rights of the chart, from the manifests in `deploy/examples`.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -9,7 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, WAIT};
-use crate::server::PATIENCE;
+use crate::server::TIMEOUT;
 
 const DEPLOYMENT: &str = include_str!("../../../../deploy/examples/deployment.yaml");
 const STATEFUL_SET: &str = include_str!("../../../../deploy/examples/statefulset.yaml");
@@ -27,7 +27,7 @@ async fn the_rights_of_the_chart_are_enough_for_the_drivers_of_the_examples(
 ) {
     let Some(harness) = Harness::open(false, |_| {}).await else { return };
     let mut object: Value = serde_saphyr::from_str(example).expect("YAML");
-    // The test is the kubelet of these pods.
+    // The test simulates the kubelet of these pods.
     object["spec"]["template"]["metadata"]["labels"]["muster.test/driver"] = "true".into();
     if kind != "Job" {
         object["spec"]["selector"]["matchLabels"]["muster.test/driver"] = "true".into();
@@ -38,7 +38,7 @@ async fn the_rights_of_the_chart_are_enough_for_the_drivers_of_the_examples(
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
     apps.create(&PostParams::default(), &object).await.expect("the example is accepted");
     let pods = harness.namespace.api::<Pod>();
-    let pod = eventually("a driver pod", PATIENCE, async || {
+    let pod = eventually("a driver pod", TIMEOUT, async || {
         let found = pods.list(&ListParams::default()).await.expect("a list").items;
         found.into_iter().find_map(|pod| pod.metadata.name).ok_or("there is none yet")
     })

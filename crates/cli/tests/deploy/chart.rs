@@ -1,4 +1,4 @@
-//! What the chart renders, and that Kubernetes takes it.
+//! The rendered chart is valid and accepted by Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::render::{deploy, helm, objects, template, the};
 const WITH_POSTGRES: &[&str] = &["database.urlSecret.name=pg", "replicas=2"];
 
 #[tokio::test]
-async fn helm_finds_nothing_wrong_with_it() {
+async fn helm_lint_passes() {
     let chart = deploy("helm/muster");
     let Some(output) = helm(&["lint", "--strict", chart.to_str().unwrap()]).await else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -23,14 +23,14 @@ async fn helm_finds_nothing_wrong_with_it() {
 #[case::postgres(WITH_POSTGRES)]
 #[case::namespaces(&["namespaces={HERE}", "auth={tokens:/x,local}", "instanceId=one"])]
 #[case::everything(&[
-    "tls.secretName=certificate", "config=dev = false", "extraArgs={--log-format,json}", "extraEnv[0].name=A",
+    "machines.enabled=true", "tls.secretName=certificate", "config=dev = false", "extraArgs={--log-format,json}", "extraEnv[0].name=A",
     "extraEnv[0].value=b", "networkPolicy.from[0].podSelector.matchLabels.app=x", "service.type=NodePort",
     "image.pullSecrets[0].name=pull", "podLabels.team=a", "nodeSelector.pool=b", "priorityClassName=",
     "extraVolumes[0].name=v", "extraVolumes[0].secret.secretName=s", "extraVolumeMounts[0].name=v",
     "extraVolumeMounts[0].mountPath=/v", "serviceAccount.annotations.a=b", "service.annotations.a=b",
 ])]
 #[tokio::test]
-async fn kubernetes_takes_what_it_renders(#[case] values: &[&str]) {
+async fn kubernetes_accepts_the_rendered_objects(#[case] values: &[&str]) {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     let values: Vec<String> = values.iter().map(|value| value.replace("HERE", namespace.name())).collect();
@@ -40,7 +40,7 @@ async fn kubernetes_takes_what_it_renders(#[case] values: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_sqlite_file_has_one_server_on_a_volume_and_postgres_has_several_without() {
+async fn sqlite_has_one_server_with_a_volume_and_postgres_several_without() {
     let Some(sqlite) = objects("here", &[]).await else { return };
     let spec = &the(&sqlite, "Deployment")["spec"];
     assert_eq!((&spec["replicas"], &spec["strategy"]["type"]), (&json!(1), &json!("Recreate")));
@@ -64,10 +64,10 @@ async fn a_sqlite_file_has_one_server_on_a_volume_and_postgres_has_several_witho
 #[case("replica=2", "replica")]
 #[case("auth={none}", "auth")]
 #[tokio::test]
-async fn values_that_cannot_work_are_refused_with_a_sentence(#[case] value: &str, #[case] words: &str) {
+async fn invalid_values_are_refused_with_the_reason(#[case] value: &str, #[case] words: &str) {
     let Some(output) = template("here", &[value]).await else { return };
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains(words), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && printed.contains(words), "{printed}");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn the_server_is_not_root_and_writes_only_to_its_volumes() {
     }
 }
 
-/// The verbs of each resource.
+/// Returns the verbs of each resource.
 fn rights(role: &Value) -> BTreeMap<(String, String), BTreeSet<String>> {
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
@@ -104,12 +104,12 @@ fn rights(role: &Value) -> BTreeMap<(String, String), BTreeSet<String>> {
 }
 
 #[tokio::test]
-async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
+async fn the_role_names_exactly_the_watched_kinds() {
     let Some(objects) = objects("here", &["namespaces={a}"]).await else { return };
     let given = rights(the(&objects, "Role"));
     let followed: BTreeSet<(String, String)> = flavors()
         .iter()
-        .flat_map(|flavor| flavor.watched())
+        .flat_map(|flavor| flavor.watched_kinds())
         .map(|watched| (watched.kind.group.to_owned(), watched.kind.plural.to_owned()))
         .collect();
     let others = ["pods", "pods/log", "events", "namespaces", "secrets", "configmaps"];
@@ -123,11 +123,12 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
             "{app:?}: {verbs:?}"
         );
     }
-    let expected: BTreeSet<_> = followed.iter().cloned().chain(others).chain(apps).collect();
+    let metrics = ("metrics.k8s.io".to_owned(), "pods".to_owned());
+    let expected: BTreeSet<_> = followed.iter().cloned().chain(others).chain(apps).chain([metrics]).collect();
     assert_eq!(given.keys().cloned().collect::<BTreeSet<_>>(), expected);
     for kind in &followed {
         let verbs = &given[kind];
-        // A Service is made, and made again; nobody changes it.
+        // Services are created and recreated, never changed.
         let changed = if kind.1 == "services" { "create" } else { "patch" };
         assert!(
             ["get", "list", "watch", changed].iter().all(|verb| verbs.contains(*verb)),
@@ -137,7 +138,7 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
     let maps = &given[&(String::new(), "configmaps".to_owned())];
     assert!(maps.contains("get"), "configuration sets are read: {maps:?}");
     for flavor in flavors() {
-        let root = flavor.watched()[0].kind;
+        let root = flavor.watched_kinds()[0].kind;
         let verbs = &given[&(root.group.to_owned(), root.plural.to_owned())];
         assert_eq!(verbs.contains("create"), flavor.abilities().create, "{}", flavor.name());
         assert!(verbs.contains("delete"), "{}", flavor.name());
@@ -145,7 +146,7 @@ async fn a_role_names_the_kinds_that_are_followed_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_has_no_namespace_is_little_and_as_little_as_the_values_need() {
+async fn cluster_wide_rights_are_as_few_as_the_values_need() {
     let whole = |resource: &str, verbs: &[&str]| {
         let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect::<BTreeSet<_>>();
         (resource.to_owned(), verbs)

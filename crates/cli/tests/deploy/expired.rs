@@ -1,4 +1,4 @@
-//! A token that stops being good while the server runs.
+//! A token that expires while the server runs.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::release;
 use crate::server::Server;
 
-/// Longer than the client of Kubernetes keeps a token that it has read, which is a minute.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Longer than the minute for which the Kubernetes client caches a token.
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 const ACCOUNT: &str = "robot";
 
-/// An account that may do anything.
+/// Creates an account with all rights.
 async fn account(own: &OwnKubernetes, namespace: &Namespace) {
     release::account(namespace, ACCOUNT).await;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
@@ -31,10 +31,10 @@ async fn account(own: &OwnKubernetes, namespace: &Namespace) {
     Api::all(own.client()).create(&PostParams::default(), &binding).await.expect("it is made");
 }
 
-/// The account again, which does not have the tokens of the one before.
+/// Recreates the account, which invalidates its old tokens.
 async fn another_account(namespace: &Namespace) {
     let accounts = namespace.api::<ServiceAccount>();
-    accounts.delete(ACCOUNT, &DeleteParams::default()).await.expect("it goes");
+    accounts.delete(ACCOUNT, &DeleteParams::default()).await.expect("the deletion is accepted");
     release::account(namespace, ACCOUNT).await;
 }
 
@@ -57,9 +57,9 @@ impl ExpiryScenario {
         self.server.core(Method::GET, path, None).await
     }
 
-    /// Waits until what is there is as wanted.
+    /// Waits until the response fulfils a condition.
     async fn until(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) {
-        eventually(what, PATIENCE, async || {
+        eventually(what, TIMEOUT, async || {
             let shown = self.get(path).await;
             if wanted(&shown) { Ok(()) } else { Err(shown) }
         })
@@ -68,7 +68,7 @@ impl ExpiryScenario {
 }
 
 #[tokio::test]
-async fn a_token_that_expires_is_read_anew_from_its_file_and_no_change_is_missed() {
+async fn an_expired_token_is_read_again_from_its_file_and_no_change_is_missed() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let namespace = own.namespace().await;
     account(&own, &namespace).await;
@@ -83,21 +83,21 @@ async fn a_token_that_expires_is_read_anew_from_its_file_and_no_change_is_missed
     scenario.create("barney").await;
 
     another_account(&namespace).await;
-    // Watches that run go on with a token that was good when they began; after this all begin anew.
+    // Running watches continue with the old token; this restarts all of them.
     own.kill(Component::ApiServer).await;
     own.start(Component::ApiServer).await;
     let scale = json!({"replicas": 2, "wait_for": "accepted"});
     let path = format!("{}/fred/scale", scenario.clusters);
     scenario.server.core(Method::POST, &path, Some(&scale)).await;
     let actions = format!("{}/fred/actions", scenario.clusters);
-    let why = "Kubernetes does not take our token";
-    scenario.until("a word about the token", &actions, |shown| shown.to_string().contains(why)).await;
+    let why = "the Kubernetes API rejects the server's credentials";
+    scenario.until("a reason about the credentials", &actions, |shown| shown.to_string().contains(why)).await;
     let theirs = Api::<Deployment>::namespaced(own.client(), namespace.name());
-    theirs.delete("barney-m", &DeleteParams::background()).await.expect("others delete it");
+    theirs.delete("barney-m", &DeleteParams::background()).await.expect("another program deletes it");
     assert_eq!(
         scenario.get(&format!("{}/barney", scenario.clusters)).await["state"],
         "ACTIVE",
-        "nobody can tell"
+        "it is unknown"
     );
 
     std::fs::write(&token, release::token(&namespace, ACCOUNT).await).expect("written");

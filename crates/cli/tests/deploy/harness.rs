@@ -1,4 +1,4 @@
-//! A server with an account of the chart, and what is asked of it.
+//! The harness of these tests: a server with a service account of the chart.
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::release;
 use crate::render;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 pub(crate) const WAIT: &str = "wait_for=reached&wait_timeout=120s";
 
@@ -19,7 +19,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// A server with the account of the chart, whose objects `change` may change before; none if the test is skipped.
+    /// Starts a server with the account of the chart, whose objects `change` may change first; `None` if the test is skipped.
     pub(crate) async fn open(everywhere: bool, change: impl Fn(&mut Value)) -> Option<Self> {
         Self::open_with(everywhere, change, async |kubernetes, namespace, token| {
             let folder = tempfile::tempdir().expect("a folder");
@@ -33,7 +33,7 @@ impl Harness {
         .await
     }
 
-    /// The same, with a server that is started with the account's token in a way of one's own.
+    /// Starts the server in another way, with the account's token.
     pub(crate) async fn open_with(
         everywhere: bool,
         change: impl Fn(&mut Value),
@@ -82,29 +82,32 @@ impl Harness {
         self.server.core(Method::DELETE, &format!("{}/{name}?{WAIT}", self.clusters()), None).await;
     }
 
-    /// Whether a command succeeds, and what it says on both outputs.
+    /// Runs a command; returns true if it succeeded, and both outputs.
     pub(crate) fn run(&self, command: &[&str]) -> (bool, String) {
-        let output = self.server.muster(&[command, &["-n", self.namespace.name()]].concat());
+        // Arguments after `--` belong to the command of a job.
+        let end = command.iter().position(|argument| *argument == "--").unwrap_or(command.len());
+        let (flags, rest) = command.split_at(end);
+        let output = self.server.muster(&[flags, &["-n", self.namespace.name()], rest].concat());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// Asks for the log of a pod that no machine has room for, until the server has heard of that pod: then there is
-    /// none, if it may be asked for.
-    pub(crate) async fn log_of_nothing(&self) -> (bool, String) {
+    /// Requests the log of a pending pod until the server has observed the pod: then the error says that there is none, unless
+    /// a right is missing.
+    pub(crate) async fn request_missing_log(&self) -> (bool, String) {
         let mut cluster = of_pods(1);
         cluster["profile_properties"]["template"]["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1000"}});
         let path = format!("{}?wait_for=applied", self.clusters());
         self.server.core(Method::POST, &path, Some(&cluster)).await;
-        let heard = eventually("a server that has observed the pod", PATIENCE, async || {
-            let (good, said) = self.run(&["logs", "barney"]);
-            let known = good || said.contains("forbidden") || said.contains("has no log yet");
-            if known { Ok((good, said)) } else { Err(said) }
+        let answer = eventually("a server that has observed the pod", TIMEOUT, async || {
+            let (good, printed) = self.run(&["logs", "barney"]);
+            let known = good || printed.contains("forbidden") || printed.contains("has no log yet");
+            if known { Ok((good, printed)) } else { Err(printed) }
         });
-        let heard = heard.await;
+        let answer = answer.await;
         self.delete("barney").await;
-        heard
+        answer
     }
 
     pub(crate) async fn ray(&self, name: &str) -> Option<DynamicObject> {
@@ -131,7 +134,7 @@ pub(crate) fn of_pods(workers: u32) -> Value {
     })
 }
 
-/// Takes a verb on a resource away from a role.
+/// Removes a verb on a resource from a role.
 pub(crate) fn without(role: &mut Value, verb: &str, resource: &str) {
     let Some(rules) = role.get_mut("rules").and_then(Value::as_array_mut) else { return };
     for rule in rules.iter_mut().filter(|rule| rule["resources"] == json!([resource])) {

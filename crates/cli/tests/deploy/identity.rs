@@ -1,4 +1,4 @@
-//! Callers that Kubernetes vouches for, at both doors of the core API.
+//! Callers that Kubernetes authenticates, on both protocols of the core API.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::DeleteParams;
@@ -21,8 +21,8 @@ async fn started(kubernetes: &Kubernetes, namespace: &Namespace) -> Server {
     Server::start(tempfile::tempdir().expect("a folder"), &arguments).await
 }
 
-/// What the two doors say of who has this token.
-async fn asked(server: &mut Server, token: &str) -> ((u16, Value), Result<WhoAmIResponse, Status>) {
+/// Returns what both protocols report about the owner of a token.
+async fn whoami(server: &mut Server, token: &str) -> ((u16, Value), Result<WhoAmIResponse, Status>) {
     token.clone_into(&mut server.token);
     let rest = server.call(Method::GET, WHOAMI, None).await;
     let channel =
@@ -44,25 +44,26 @@ async fn a_service_account_has_the_role_that_its_rights_in_its_namespace_allow()
     let token = release::token(&namespace, "robot").await;
     let mut server = started(&kubernetes, &namespace).await;
     let editor = release::token(&namespace, "editor").await;
-    let ((_, rest), _) = asked(&mut server, &editor).await;
+    let ((_, rest), _) = whoami(&mut server, &editor).await;
     assert_eq!(rest["roles"], json!(["member"]), "it may create pods: {rest}");
-    let ((status, rest), grpc) = asked(&mut server, &token).await;
+    let ((status, rest), grpc) = whoami(&mut server, &token).await;
     let (id, project) = (format!("system:serviceaccount:{}:robot", namespace.name()), namespace.name());
     assert_eq!(status, 200, "{rest}");
     let expected = json!({
         "scheme": "kubernetes", "id": id, "name": "robot", "project": project, "roles": ["reader"],
+        "namespace": project,
     });
     assert_eq!(rest, expected);
     let grpc = grpc.unwrap();
     assert_eq!((grpc.id, grpc.project.as_str()), (id, project));
 
-    let ((status, rest), _) = asked(&mut server, &release::admin_token(&kubernetes)).await;
+    let ((status, rest), _) = whoami(&mut server, &release::admin_token(&kubernetes)).await;
     assert_eq!((status, &rest["id"], &rest["project"]), (200, &json!("admin"), &json!("default")), "{rest}");
     assert_eq!(rest["roles"], json!(["admin"]));
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_good_is_no_way_in() {
+async fn an_invalid_token_is_refused() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     for account in ["robot", "former"] {
@@ -75,8 +76,8 @@ async fn a_token_that_is_not_good_is_no_way_in() {
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let forged = format!("{signed}.{}", signature.chars().rev().collect::<String>());
     let mut server = started(&kubernetes, &namespace).await;
-    for (what, token) in [("garbage", "garbage"), ("forged", &forged), ("of nobody any more", &gone)] {
-        let ((status, body), grpc) = asked(&mut server, token).await;
+    for (what, token) in [("garbage", "garbage"), ("forged", &forged), ("of a deleted account", &gone)] {
+        let ((status, body), grpc) = whoami(&mut server, token).await;
         assert_eq!(status, 401, "{what}: {body}");
         assert!(body["message"].as_str().unwrap().contains("not known here (asked: kubernetes)"), "{body}");
         assert_eq!(grpc.unwrap_err().code(), Code::Unauthenticated, "{what}");
@@ -84,25 +85,25 @@ async fn a_token_that_is_not_good_is_no_way_in() {
 }
 
 #[tokio::test]
-async fn while_kubernetes_does_not_answer_nobody_is_told_that_the_token_is_wrong() {
+async fn during_an_outage_of_kubernetes_tokens_are_not_reported_as_wrong() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let namespace = own.namespace().await;
     release::account(&namespace, "robot").await;
     let token = release::token(&namespace, "robot").await;
     let mut server = started(&own, &namespace).await;
     own.kill(Component::ApiServer).await;
-    let ((status, body), grpc) = asked(&mut server, &token).await;
+    let ((status, body), grpc) = whoami(&mut server, &token).await;
     assert_eq!(status, 503, "{body}");
-    let said = body["message"].as_str().unwrap();
-    assert!(said.starts_with("cannot tell who is calling: cannot have a token looked at: "), "{said}");
+    let printed = body["message"].as_str().unwrap();
+    assert!(printed.starts_with("cannot tell who is calling: cannot review the token: "), "{printed}");
     assert_eq!(grpc.unwrap_err().code(), Code::Unavailable);
     own.start(Component::ApiServer).await;
-    let ((status, body), _) = asked(&mut server, &token).await;
+    let ((status, body), _) = whoami(&mut server, &token).await;
     assert_eq!(status, 200, "an answer that did not come is not remembered: {body}");
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_ask_who_is_calling_says_so_at_its_start() {
+async fn a_server_without_the_right_to_review_tokens_says_so_at_its_start() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     release::account(&namespace, "robot").await;
@@ -110,8 +111,8 @@ async fn a_server_that_may_not_ask_who_is_calling_says_so_at_its_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = release::kubeconfig(&kubernetes, &folder, &token);
     let kubeconfig = kubeconfig.to_str().expect("a plain path");
-    let (code, said) = refused(&folder, &["--auth", "kubernetes", "--kubeconfig", kubeconfig]).await;
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("auth is 'kubernetes', and it cannot be asked who is calling"), "{said}");
-    assert!(said.contains("cannot create resource \"tokenreviews\""), "{said}");
+    let (code, printed) = refused(&folder, &["--auth", "kubernetes", "--kubeconfig", kubeconfig]).await;
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("auth is 'kubernetes', but Muster may not create TokenReviews"), "{printed}");
+    assert!(printed.contains("cannot create resource \"tokenreviews\""), "{printed}");
 }

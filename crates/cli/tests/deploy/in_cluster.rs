@@ -1,4 +1,4 @@
-//! The server as it runs in a pod: it finds Kubernetes by its variables, and its account in the mounted files.
+//! The server in a pod: it finds Kubernetes by environment variables, and its account in the mounted files.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::harness::{Harness, of_framework};
 use crate::server::{Server, refused};
 
-/// Where the files of a pod's account are mounted; the client of Kubernetes looks nowhere else.
+/// Where the files of a pod's account are mounted; the Kubernetes client uses no other folder.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Runs a command in a mount namespace of its own, in which the files of a folder are those of the account.
+/// Runs a command in its own mount namespace, where the account's files are mounted from a folder.
 const IN_A_POD: &str = r#"mount -t tmpfs muster-test "$(realpath /var/run)" && mkdir -p "$1" && cp "$2"/token "$2"/namespace "$1" \
     && base64 -d "$2"/ca.base64 > "$1"/ca.crt && shift 2 && exec "$@""#;
 
-/// What runs the binary as if in a pod of this account; none where nothing may be mounted, and the test is skipped.
+/// Builds a command that runs the binary as in a pod; `None` if mounting is not permitted, and the test is skipped.
 fn in_a_pod(kubernetes: &Kubernetes, account: &Path) -> Option<Command> {
     let tried = Command::new("unshare").args(["--mount", "true"]).output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
@@ -61,12 +61,12 @@ async fn a_server_in_a_pod_finds_kubernetes_and_its_account() {
 }
 
 #[tokio::test]
-async fn elsewhere_there_is_no_account_of_a_pod() {
+async fn outside_of_a_pod_there_is_no_account() {
     let folder = tempfile::tempdir().unwrap();
-    let (code, said) = refused(&folder, &["--in-cluster"]).await;
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = refused(&folder, &["--in-cluster"]).await;
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
-        said.contains("there is no account of a pod here") && said.contains("use --kubeconfig"),
-        "{said}"
+        printed.contains("no service account of a pod found") && printed.contains("use --kubeconfig"),
+        "{printed}"
     );
 }

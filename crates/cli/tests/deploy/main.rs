@@ -1,16 +1,18 @@
-//! The chart, and Muster as it runs where the chart installs it: with the chart's rights, and with callers that
-//! Kubernetes vouches for.
+//! The chart, and Muster as the chart installs it: with the chart's rights, and callers authenticated by Kubernetes.
 
 mod apps;
-mod away;
 mod chart;
 mod domino;
 mod expired;
 mod harness;
 mod identity;
 mod in_cluster;
+#[path = "../kubernetes/machine_objects.rs"]
+mod machine_objects;
+mod machines;
 mod projects;
 mod release;
 mod render;
 mod rights;
 mod server;
+mod unreachable;

@@ -1,4 +1,4 @@
-//! Projects that are at home in namespaces of other names.
+//! Projects whose namespaces have other names.
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::release;
 use crate::server::Server;
 
-/// A server for development in which project `demo` is at home in a namespace, with a token of a member of it.
+/// Starts a development server that maps project `demo` to a namespace, with the token of a member.
 async fn started(namespace: &str, arguments: &[&str]) -> Server {
     let folder = tempfile::tempdir().expect("a folder");
     let (config, tokens) = (folder.path().join("muster.toml"), folder.path().join("tokens.toml"));
@@ -34,7 +34,7 @@ fn simulated(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_made_in_a_namespace_is_of_the_project_that_is_at_home_there() {
+async fn objects_created_in_a_namespace_belong_to_its_project() {
     let server = started("team-a", &[]).await;
     let made = server.core(Method::POST, "/namespaces/team-a/clusters", Some(&simulated("fred"))).await;
     assert_eq!((&made["project"], &made["namespace"]), (&json!("demo"), &json!("team-a")));
@@ -48,7 +48,7 @@ async fn what_is_made_in_a_namespace_is_of_the_project_that_is_at_home_there() {
 }
 
 #[tokio::test]
-async fn what_the_clustering_api_makes_goes_to_where_its_project_is_at_home() {
+async fn the_clustering_api_creates_objects_in_the_namespace_of_the_project() {
     let server = started("team-a", &[]).await;
     let spec = json!({"type": "local.process", "version": "1.0", "properties": {"command": ["true"]}});
     let profile = json!({"profile": {"name": "p", "spec": spec}});
@@ -65,13 +65,13 @@ async fn what_the_clustering_api_makes_goes_to_where_its_project_is_at_home() {
         "type": "ray.cluster", "version": "1.0", "properties": {"namespace": "team-b"},
     }}});
     let (status, refused) = server.call(Method::POST, "/clustering/v1/profiles", Some(&foreign)).await;
-    let said = refused["error"]["message"].as_str().unwrap_or_default();
+    let printed = refused["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(status, 403, "{refused}");
-    assert!(said.starts_with("namespace 'team-b' is not of project 'demo'"), "{said}");
+    assert!(printed.starts_with("namespace 'team-b' is not of project 'demo'"), "{printed}");
 }
 
 #[tokio::test]
-async fn what_is_found_in_a_namespace_is_of_the_project_that_is_at_home_there_and_nothing_else_is_taken_in() {
+async fn clusters_discovered_in_a_namespace_belong_to_its_project_and_other_pods_cannot_be_adopted() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_kuberay) = kubernetes.operator(Operator::KubeRay).await else { return };
     let namespace = kubernetes.namespace().await;
@@ -92,12 +92,12 @@ async fn what_is_found_in_a_namespace_is_of_the_project_that_is_at_home_there_an
     .await;
     let found = server.discovered(namespace.name(), "theirs").await;
     assert_eq!((&found["project"], &found["namespace"]), (&json!("demo"), &json!(namespace.name())));
-    // Its members take in nothing from a namespace of others.
+    // Its members cannot adopt pods of other namespaces.
     let pod = json!({"identity": "kube-system/theirs", "type": "kubernetes.pod-1.0"});
     for path in ["/clustering/v1/nodes/adopt", "/clustering/v1/nodes/adopt-preview"] {
         let (status, refused) = server.call(Method::POST, path, Some(&pod)).await;
         assert_eq!(status, 403, "{refused}");
-        let said = refused["error"]["message"].as_str().unwrap_or_default();
-        assert!(said.starts_with("namespace 'kube-system' is not of project 'demo'"), "{said}");
+        let printed = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(printed.starts_with("namespace 'kube-system' is not of project 'demo'"), "{printed}");
     }
 }

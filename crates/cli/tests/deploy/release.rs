@@ -1,4 +1,4 @@
-//! The chart in a namespace of a test.
+//! Installs the chart in a test's namespace.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use kube::{Api, Client};
 use muster_testkit::{Kubernetes, Namespace};
 use serde_json::{Value, json};
 
-/// Kinds that are in no namespace.
-const CLUSTER_WIDE: [&str; 2] = ["ClusterRole", "ClusterRoleBinding"];
+/// Kinds without a namespace.
+const CLUSTER_WIDE: [&str; 4] = ["ClusterRole", "ClusterRoleBinding", "Namespace", "PriorityClass"];
 
-/// Applies objects, with real validation. Those in no namespace go with the test's namespace.
+/// Applies objects with real validation. Objects without a namespace are deleted with the test's namespace.
 pub(crate) async fn apply(kubernetes: &Kubernetes, namespace: &Namespace, objects: &[Value]) {
     let client = kubernetes.client();
     let owner = reference(&client, namespace.name()).await;
@@ -47,14 +47,14 @@ fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
     }
 }
 
-/// Makes a service account.
+/// Creates a service account.
 pub(crate) async fn account(namespace: &Namespace, name: &str) {
     let account: ServiceAccount =
         serde_json::from_value(json!({"metadata": {"name": name}})).expect("an account");
     namespace.api::<ServiceAccount>().create(&PostParams::default(), &account).await.expect("it is made");
 }
 
-/// Gives a service account the rights of a cluster role in its namespace.
+/// Grants a service account the rights of a cluster role in its namespace.
 pub(crate) async fn bind_role(namespace: &Namespace, account: &str, role: &str) {
     let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace.name()});
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
@@ -65,7 +65,7 @@ pub(crate) async fn bind_role(namespace: &Namespace, account: &str, role: &str) 
     namespace.api::<RoleBinding>().create(&PostParams::default(), &binding).await.expect("it is created");
 }
 
-/// A token of a service account, as its pods would have it.
+/// Creates a token of a service account.
 pub(crate) async fn token(namespace: &Namespace, account: &str) -> String {
     let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec, ..TokenRequest::default() };
@@ -74,12 +74,12 @@ pub(crate) async fn token(namespace: &Namespace, account: &str) -> String {
     made.expect("a token").status.expect("a token").token
 }
 
-/// The testbed's kubeconfig with another token, in this folder.
+/// Writes the testbed's kubeconfig with another token into this folder.
 pub(crate) fn kubeconfig(kubernetes: &Kubernetes, folder: &tempfile::TempDir, token: &str) -> PathBuf {
     kubeconfig_of(kubernetes, folder, &json!({"token": token}))
 }
 
-/// The same of whoever says who he is in this way.
+/// Writes the testbed's kubeconfig with these credentials.
 pub(crate) fn kubeconfig_of(kubernetes: &Kubernetes, folder: &tempfile::TempDir, who: &Value) -> PathBuf {
     let text = std::fs::read_to_string(kubernetes.kubeconfig()).expect("the kubeconfig");
     let mut config: Value = serde_saphyr::from_str(&text).expect("YAML");
@@ -91,7 +91,7 @@ pub(crate) fn kubeconfig_of(kubernetes: &Kubernetes, folder: &tempfile::TempDir,
     file
 }
 
-/// The token of the testbed's admin.
+/// Returns the token of the testbed's admin.
 pub(crate) fn admin_token(kubernetes: &Kubernetes) -> String {
     let text = std::fs::read_to_string(kubernetes.kubeconfig()).expect("the kubeconfig");
     let config: Value = serde_saphyr::from_str(&text).expect("YAML");

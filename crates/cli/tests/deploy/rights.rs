@@ -1,4 +1,4 @@
-//! Muster with the rights of the chart, and with one less.
+//! Muster with the rights of the chart, and with one right less.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, WAIT, of_framework, of_pods, without};
-use crate::server::PATIENCE;
+use crate::server::TIMEOUT;
 
 #[rstest]
 #[case::in_a_namespace(false)]
@@ -36,11 +36,27 @@ async fn the_rights_of_the_chart_are_enough_for_ray_and_for_pods(#[case] everywh
     harness.server.core(Method::DELETE, &format!("{templates}/small"), None).await;
 }
 
+/// The simulated kubelet (kwok) ends the pods of Jobs with exit status 0.
 #[tokio::test]
-async fn the_rights_of_the_chart_are_enough_to_ask_for_logs() {
+async fn the_rights_of_the_chart_are_enough_for_jobs() {
     let Some(harness) = Harness::open(false, |_| {}).await else { return };
-    let (good, said) = harness.log_of_nothing().await;
-    assert!(!good && said.contains("has not started and has no log yet"), "{said}");
+    harness.create(&of_framework("ray", 0)).await;
+    for job in ["one", "two"] {
+        let (good, printed) = harness.run(&["job", "submit", "fred", "--name", job, "--", "true"]);
+        assert!(good, "{printed}");
+    }
+    let (good, printed) = harness.run(&["job", "wait", "one"]);
+    assert!(good && printed.contains("SUCCEEDED"), "{printed}");
+    let (good, printed) = harness.run(&["job", "stop", "two"]);
+    assert!(good, "{printed}");
+    harness.delete("fred").await;
+}
+
+#[tokio::test]
+async fn the_rights_of_the_chart_are_enough_for_logs() {
+    let Some(harness) = Harness::open(false, |_| {}).await else { return };
+    let (good, printed) = harness.request_missing_log().await;
+    assert!(!good && printed.contains("has not started and has no log yet"), "{printed}");
 }
 
 #[rstest]
@@ -68,7 +84,7 @@ async fn the_rights_of_the_chart_are_enough_for_spark_and_dask(
 }
 
 #[tokio::test]
-async fn stored_configurations_need_no_more_than_to_get_config_maps() {
+async fn stored_configurations_need_only_the_right_to_get_config_maps() {
     let read_only = |role: &mut Value| {
         for verb in ["list", "watch", "create", "delete"] {
             without(role, verb, "configmaps");
@@ -89,41 +105,41 @@ async fn stored_configurations_need_no_more_than_to_get_config_maps() {
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_named_with_its_verb_and_its_resource() {
+async fn a_missing_right_is_named_with_its_verb_and_resource() {
     let Some(harness) = Harness::open(false, |role| without(role, "patch", "rayclusters")).await else {
         return;
     };
     harness.create(&of_framework("ray", 1)).await;
     let (status, refused) = harness.scale("fred", 2).await;
-    let said = refused.to_string();
-    assert_ne!(status, 200, "{said}");
-    assert!(said.contains("cannot change RayCluster") && said.contains("forbidden"), "{said}");
-    assert!(said.contains("cannot patch resource \\\"rayclusters\\\""), "{said}");
+    let printed = refused.to_string();
+    assert_ne!(status, 200, "{printed}");
+    assert!(printed.contains("cannot change RayCluster") && printed.contains("forbidden"), "{printed}");
+    assert!(printed.contains("cannot patch resource \\\"rayclusters\\\""), "{printed}");
     let object = harness.ray("fred").await.expect("the cluster");
     assert_eq!(object.data["spec"]["workerGroupSpecs"][0]["replicas"], 1, "it is as it was");
     harness.delete("fred").await;
 }
 
 #[tokio::test]
-async fn what_may_not_be_made_fails_with_a_sentence_that_names_the_right() {
+async fn a_creation_without_the_right_fails_and_names_it() {
     let Some(harness) = Harness::open(false, |role| without(role, "create", "pods")).await else { return };
     let path = format!("/apis/v1alpha2{}?{WAIT}", harness.clusters());
     let (_, answer) = harness.server.call(Method::POST, &path, Some(&of_pods(1))).await;
     let (_, row) =
         harness.server.call(Method::GET, &format!("/apis/v1alpha2{}/barney", harness.clusters()), None).await;
-    let said = format!("{answer}{row}");
-    assert!(said.contains("cannot create resource \\\"pods\\\""), "{said}");
+    let printed = format!("{answer}{row}");
+    assert!(printed.contains("cannot create resource \\\"pods\\\""), "{printed}");
 }
 
 #[tokio::test]
-async fn logs_that_may_not_be_read_say_which_right_is_missing() {
+async fn logs_without_the_right_name_it() {
     let Some(harness) = Harness::open(false, |role| without(role, "get", "pods/log")).await else { return };
-    let (good, said) = harness.log_of_nothing().await;
-    assert!(!good && said.contains("cannot get resource \"pods/log\""), "{said}");
+    let (good, printed) = harness.request_missing_log().await;
+    assert!(!good && printed.contains("cannot get resource \"pods/log\""), "{printed}");
 }
 
 #[tokio::test]
-async fn whoever_may_not_list_definitions_finds_the_operators_all_the_same() {
+async fn operators_are_found_without_the_right_to_list_definitions() {
     let blind = |role: &mut Value| {
         without(role, "list", "customresourcedefinitions");
         without(role, "watch", "customresourcedefinitions");
@@ -131,22 +147,25 @@ async fn whoever_may_not_list_definitions_finds_the_operators_all_the_same() {
     let Some(harness) = Harness::open(false, blind).await else { return };
     let made = harness.create(&of_framework("ray", 1)).await;
     assert_eq!((&made["flavor"], &made["state"]), (&json!("kuberay"), &json!("ACTIVE")), "{made}");
-    let said = harness.server.says("cannot follow which operators are installed").await;
-    assert!(said.contains("cannot list resource") && said.contains("customresourcedefinitions"), "{said}");
-    // It is asked instead, and that works.
+    let printed = harness.server.wait_for_log("cannot watch custom resource definitions").await;
+    assert!(
+        printed.contains("cannot list resource") && printed.contains("customresourcedefinitions"),
+        "{printed}"
+    );
+    // Probing the resource works instead.
     let (status, ready) = harness.server.call(Method::GET, "/readyz", None).await;
     assert_eq!((status, ready), (200, json!({"status": "ready"})));
     harness.delete("fred").await;
 }
 
 #[tokio::test]
-async fn clusters_that_may_not_be_watched_are_a_warning_of_readiness() {
+async fn clusters_that_cannot_be_watched_are_a_warning_of_readiness() {
     let unwatched = |role: &mut Value| {
         without(role, "list", "rayclusters");
         without(role, "watch", "rayclusters");
     };
     let Some(harness) = Harness::open(false, unwatched).await else { return };
-    let ready = eventually("a warning", PATIENCE, async || {
+    let ready = eventually("a warning", TIMEOUT, async || {
         let (status, ready) = harness.server.call(Method::GET, "/readyz", None).await;
         if status == 200 && ready["warnings"].is_array() { Ok(ready) } else { Err(ready) }
     })

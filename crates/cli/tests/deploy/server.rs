@@ -1,4 +1,4 @@
-//! A `muster serve` of the test's own.
+//! A `muster serve` process for a test.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -8,8 +8,8 @@ use muster_testkit::Process;
 use reqwest::Method;
 use serde_json::Value;
 
-/// Longer than a start takes; only a hang reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Bound of a start, far longer than it takes; only a hang reaches it.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
     process: Process,
@@ -20,7 +20,7 @@ pub(crate) struct Server {
     pub(crate) token: String,
 }
 
-/// Has a command that runs the binary serve on free ports; where its data is.
+/// Adds the arguments that serve on free ports, and returns the data folder.
 fn serve(command: &mut Command, folder: &tempfile::TempDir, arguments: &[&str]) -> PathBuf {
     let data = folder.path().join("data");
     command.args(["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"]);
@@ -28,23 +28,23 @@ fn serve(command: &mut Command, folder: &tempfile::TempDir, arguments: &[&str]) 
     data
 }
 
-/// What a server ends with that cannot start outside of a pod: its exit code, and what it says.
+/// Starts a server that must fail, outside of a pod; returns its exit code and output.
 pub(crate) async fn refused(folder: &tempfile::TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     serve(command.env_remove("KUBERNETES_SERVICE_HOST"), folder, arguments);
     let mut command = tokio::process::Command::from(command);
-    let ended = tokio::time::timeout(PATIENCE, command.kill_on_drop(true).output()).await;
+    let ended = tokio::time::timeout(TIMEOUT, command.kill_on_drop(true).output()).await;
     let ended = ended.expect("it ends in time").expect("it runs");
     (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
 }
 
 impl Server {
-    /// With a folder for its data, and these arguments. Callers have the token of its user unless they are given another.
+    /// Starts a server on a data folder. Callers use the token of its user unless given another.
     pub(crate) async fn start(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_muster")), folder, arguments).await
     }
 
-    /// The same by a command that runs the binary.
+    /// Starts a server with a prepared command.
     pub(crate) async fn start_by(
         mut command: Command,
         folder: tempfile::TempDir,
@@ -53,7 +53,7 @@ impl Server {
         drop(rustls::crypto::ring::default_provider().install_default());
         let data = serve(&mut command, &folder, arguments);
         let process = Process::spawn("muster", &command);
-        process.wait_for_line("serving", PATIENCE).await;
+        process.wait_for_line("serving", TIMEOUT).await;
         let announced = std::fs::read(data.join("server.json")).expect("an announcement");
         let announced: Value = serde_json::from_slice(&announced).expect("JSON");
         let address = |key: &str| format!("http://{}", announced[key].as_str().expect("an address"));
@@ -62,19 +62,19 @@ impl Server {
         Self { process, folder, client, rest, grpc, token }
     }
 
-    /// Ends it; its folder, for the next one.
+    /// Stops it and returns its folder for the next one.
     pub(crate) async fn stopped(mut self) -> tempfile::TempDir {
         self.process.terminate();
-        self.process.wait_for_exit(PATIENCE).await;
+        self.process.wait_for_exit(TIMEOUT).await;
         self.folder
     }
 
-    /// The first line of its log with these words.
-    pub(crate) async fn says(&self, words: &str) -> String {
-        self.process.wait_for_line(words, PATIENCE).await
+    /// Waits for the first log line with these words.
+    pub(crate) async fn wait_for_log(&self, words: &str) -> String {
+        self.process.wait_for_line(words, TIMEOUT).await
     }
 
-    /// Status and body.
+    /// Returns status and body.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let mut request =
             self.client.request(method, format!("{}{path}", self.rest)).bearer_auth(&self.token);
@@ -88,14 +88,14 @@ impl Server {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// The body of an answer of the core API that is no refusal.
+    /// Calls the core API, which must succeed, and returns the body.
     pub(crate) async fn core(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
         let (status, answer) = self.call(method.clone(), &format!("/apis/v1alpha2{path}"), body).await;
         assert_eq!(status, 200, "{method} {path}: {answer}");
         answer
     }
 
-    /// A cluster of this name as soon as a watch tells of it.
+    /// Waits until a watch reports a cluster of this name.
     pub(crate) async fn discovered(&self, namespace: &str, name: &str) -> Value {
         let url = format!("{}/apis/v1alpha2/namespaces/{namespace}/clusters:watch", self.rest);
         let mut watch = self.client.get(url).bearer_auth(&self.token).send().await.expect("a watch");
@@ -111,15 +111,15 @@ impl Server {
                     }
                     seen.push_str(&line);
                 }
-                let chunk = watch.chunk().await.expect("a whole stream").expect("it goes on");
+                let chunk = watch.chunk().await.expect("a whole stream").expect("the stream is open");
                 rest.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        let in_time = tokio::time::timeout(PATIENCE, discovered).await;
+        let in_time = tokio::time::timeout(TIMEOUT, discovered).await;
         in_time.unwrap_or_else(|_| panic!("the watch does not report {name}, only:\n{seen}"))
     }
 
-    /// The command line against this server.
+    /// Runs a command against this server.
     pub(crate) fn muster(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.args(arguments).env("MUSTER_DATA_DIR", self.folder.path().join("data"));

@@ -1,4 +1,4 @@
-//! Faults around the end of an app: of its driver, of the driver's node, and of Muster's servers.
+//! Faults around the end of an app: of its driver, the driver's node, and Muster's servers.
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
@@ -8,11 +8,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::apps::{Bed, SHORT_GRACE, labels, stateful_set};
-use crate::harness::{Harness, said};
-use crate::server::{PATIENCE, Server};
+use crate::app_harness::{AppHarness, SHORT_GRACE, labels, stateful_set};
+use crate::harness::{Harness, output_of};
+use crate::server::{Server, TIMEOUT};
 
-/// What happens to a driver's pod.
+/// A fault of a driver's pod.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     OutOfMemory,
@@ -20,9 +20,9 @@ enum Fault {
 }
 
 impl Fault {
-    /// Writes what the kubelet writes, or the pod garbage collector in its place.
-    async fn strike(self, bed: &Bed, pod: &str) {
-        let pods = bed.harness.namespace.api::<Pod>();
+    /// Writes the pod status that the kubelet or the pod garbage collector would write.
+    async fn apply(self, harness: &AppHarness, pod: &str) {
+        let pods = harness.harness.namespace.api::<Pod>();
         let found = pods.get(pod).await.expect("a pod");
         let is_restarted = found.spec.and_then(|spec| spec.restart_policy).as_deref() == Some("Always");
         let ended = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
@@ -47,8 +47,8 @@ impl Fault {
     }
 }
 
-impl Bed {
-    /// A driver that is not restarted.
+impl AppHarness {
+    /// Creates a bare pod, which is not restarted.
     async fn bare_pod(&self, name: &str) {
         let container = json!({"name": "driver", "image": "example.test/driver:1"});
         let pod = json!({"metadata": {"name": name, "labels": labels(name)},
@@ -62,61 +62,61 @@ impl Bed {
 #[case::out_of_memory(Fault::OutOfMemory)]
 #[case::node_lost(Fault::NodeLost)]
 #[tokio::test]
-async fn a_driver_that_comes_back_keeps_its_cluster_and_one_that_does_not_loses_it(#[case] fault: Fault) {
-    let Some(bed) = Bed::open().await else { return };
-    bed.deployment("bob").await;
-    bed.bare_pod("ann").await;
-    said(&bed.create("bobs", &["--app", "bob", "--ephemeral"]));
-    said(&bed.create("anns", &["--app", "pod/ann", "--ephemeral"]));
-    let driver = bed.pod_of("bob").await;
-    fault.strike(&bed, &driver).await;
-    fault.strike(&bed, "ann").await;
-    bed.is_gone("anns").await;
-    // What happened to the other one happened first.
-    bed.is_there("bobs");
-    let next = bed.pod_of("bob").await;
-    let shown = said(&bed.muster(&["get", "--app", &next, "-o", "name"]));
+async fn a_restarted_driver_keeps_its_cluster_and_one_that_does_not_return_loses_it(#[case] fault: Fault) {
+    let Some(harness) = AppHarness::open().await else { return };
+    harness.deployment("bob").await;
+    harness.bare_pod("ann").await;
+    output_of(&harness.create("bobs", &["--app", "bob", "--ephemeral"]));
+    output_of(&harness.create("anns", &["--app", "pod/ann", "--ephemeral"]));
+    let driver = harness.pod_of("bob").await;
+    fault.apply(&harness, &driver).await;
+    fault.apply(&harness, "ann").await;
+    harness.wait_until_deleted("anns").await;
+    // The fault of the other one was earlier.
+    harness.assert_exists("bobs");
+    let next = harness.pod_of("bob").await;
+    let shown = output_of(&harness.muster(&["get", "--app", &next, "-o", "name"]));
     assert!(shown.contains("bobs"), "the next driver finds the cluster: {shown}");
-    bed.close().await;
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn while_pods_that_outlive_their_app_run_its_cluster_stays() {
-    let Some(bed) = Bed::open().await else { return };
-    let sets = bed.harness.namespace.api::<StatefulSet>();
+async fn a_cluster_stays_while_pods_that_outlive_their_app_run() {
+    let Some(harness) = AppHarness::open().await else { return };
+    let sets = harness.harness.namespace.api::<StatefulSet>();
     sets.create(&PostParams::default(), &stateful_set("bob")).await.expect("a StatefulSet");
-    bed.pod_of("bob").await;
-    said(&bed.create("bobs", &["--app", "bob", "--ephemeral"]));
-    bed.deployment("ann").await;
-    said(&bed.create("anns", &["--app", "ann", "--ephemeral"]));
-    said(&bed.create("shared", &[]));
-    said(&bed.muster(&["app", "attach", "deploy/ann", "--cluster", "shared"]));
+    harness.pod_of("bob").await;
+    output_of(&harness.create("bobs", &["--app", "bob", "--ephemeral"]));
+    harness.deployment("ann").await;
+    output_of(&harness.create("anns", &["--app", "ann", "--ephemeral"]));
+    output_of(&harness.create("shared", &[]));
+    output_of(&harness.muster(&["app", "attach", "deploy/ann", "--cluster", "shared"]));
     let orphan =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     sets.delete("bob", &orphan).await.expect("it is deleted");
-    eventually("the StatefulSet is gone", PATIENCE, async || {
+    eventually("the StatefulSet is gone", TIMEOUT, async || {
         let found = sets.get_opt("bob").await.expect("an answer");
         if found.is_none() { Ok(()) } else { Err("it is there") }
     })
     .await;
-    bed.scale("ann", 0).await;
-    bed.end_pods_of("ann").await;
-    bed.is_gone("anns").await;
-    // What happened to the other one happened first, and its time was as short.
-    bed.is_there("bobs");
-    let deployments = bed.harness.namespace.api::<Deployment>();
+    harness.scale("ann", 0).await;
+    harness.end_pods_of("ann").await;
+    harness.wait_until_deleted("anns").await;
+    // The fault of the other one was earlier, and its grace as short.
+    harness.assert_exists("bobs");
+    let deployments = harness.harness.namespace.api::<Deployment>();
     deployments.delete("ann", &DeleteParams::background()).await.expect("it is deleted");
-    eventually("an app that is gone is shown so", PATIENCE, async || {
-        let list = said(&bed.muster(&["app", "list", "--cluster", "shared"]));
+    eventually("an app that is gone is shown so", TIMEOUT, async || {
+        let list = output_of(&harness.muster(&["app", "list", "--cluster", "shared"]));
         if list.contains("gone") && !list.contains("running") { Ok(()) } else { Err(list) }
     })
     .await;
-    bed.end_pods().await;
-    bed.is_gone("bobs").await;
-    bed.close().await;
+    harness.end_pods().await;
+    harness.wait_until_deleted("bobs").await;
+    harness.close().await;
 }
 
-/// The deletions that were accepted, of all servers on its database.
+/// Lists the accepted deletions of all servers on the database.
 async fn deletions(server: &Server) -> Vec<Value> {
     let actions = server.get("/actions?action=CLUSTER_DELETE").await;
     actions["actions"].as_array().cloned().unwrap_or_default()
@@ -127,54 +127,54 @@ async fn deletions(server: &Server) -> Vec<Value> {
 #[case::before_it_is_answered(Side::After)]
 // Commands block a thread, and the gate is in this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_killed_between_decision_and_deletion_is_survived_by_the_deletion(#[case] side: Side) {
+async fn a_deletion_survives_a_server_killed_between_decision_and_deletion(#[case] side: Side) {
     let Some(harness) = Harness::with(None).await else { return };
     let gate = harness.kubernetes.gate().await;
     let server = harness.server_through(&gate.kubeconfig(), SHORT_GRACE).await;
-    let mut bed = Bed { harness, server };
-    let set = bed.deployment("bob").await;
-    said(&bed.create("own", &["--app", "bob", "--ephemeral"]));
-    eventually("the app is marked", PATIENCE, async || match bed.label_of(&set).await.as_deref() {
+    let mut harness = AppHarness { harness, server };
+    let set = harness.deployment("bob").await;
+    output_of(&harness.create("own", &["--app", "bob", "--ephemeral"]));
+    eventually("the app is marked", TIMEOUT, async || match harness.label_of(&set).await.as_deref() {
         Some("own") => Ok(()),
         label => Err(format!("{label:?}")),
     })
     .await;
     gate.open(Some((1, side)));
-    bed.scale("bob", 0).await;
-    bed.end_pods().await;
-    timeout(PATIENCE, gate.closed()).await.expect("the deletion is begun");
-    let server = bed.server.killed().await;
+    harness.scale("bob", 0).await;
+    harness.end_pods().await;
+    timeout(TIMEOUT, gate.closed()).await.expect("the deletion is begun");
+    let server = harness.server.killed().await;
     gate.open_again();
-    bed.server = server.start_again().await;
-    bed.is_gone("own").await;
-    let deletions = deletions(&bed.server).await;
+    harness.server = server.start_again().await;
+    harness.wait_until_deleted("own").await;
+    let deletions = deletions(&harness.server).await;
     assert_eq!(deletions.len(), 1, "{deletions:?}");
-    bed.close().await;
+    harness.close().await;
 }
 
 #[tokio::test]
-async fn two_servers_end_a_cluster_once_and_one_goes_on_for_the_other() {
+async fn of_two_servers_one_ends_a_cluster_and_the_other_takes_over() {
     let Some(harness) = Harness::with(None).await else { return };
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
     let own = [SHORT_GRACE, &["--database-url", database.url()]].concat();
     let (one, other) = (harness.server(&own).await, harness.server(&own).await);
-    let mut bed = Bed { harness, server: one };
-    bed.deployment("bob").await;
-    bed.deployment("ann").await;
-    said(&bed.create("bobs", &["--app", "bob", "--ephemeral"]));
-    said(&bed.create("anns", &["--app", "ann", "--ephemeral"]));
-    bed.scale("bob", 0).await;
-    bed.end_pods().await;
-    bed.is_gone("bobs").await;
+    let mut harness = AppHarness { harness, server: one };
+    harness.deployment("bob").await;
+    harness.deployment("ann").await;
+    output_of(&harness.create("bobs", &["--app", "bob", "--ephemeral"]));
+    output_of(&harness.create("anns", &["--app", "ann", "--ephemeral"]));
+    harness.scale("bob", 0).await;
+    harness.end_pods().await;
+    harness.wait_until_deleted("bobs").await;
     assert_eq!(deletions(&other).await.len(), 1);
-    // The one that watched until now, or the other one, is killed.
-    let killed = bed.server.killed().await;
-    bed.server = other;
-    bed.scale("ann", 0).await;
-    bed.end_pods().await;
-    bed.is_gone("anns").await;
-    assert_eq!(deletions(&bed.server).await.len(), 2);
+    // Kill either the server that observed until now, or the other one.
+    let killed = harness.server.killed().await;
+    harness.server = other;
+    harness.scale("ann", 0).await;
+    harness.end_pods().await;
+    harness.wait_until_deleted("anns").await;
+    assert_eq!(deletions(&harness.server).await.len(), 2);
     drop(killed);
-    bed.close().await;
+    harness.close().await;
 }

@@ -1,14 +1,14 @@
-//! An app whose Kubernetes does not answer is unknown, and unknown is not gone.
+//! An app is unknown while Kubernetes does not answer, and unknown is not gone.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::{DeleteParams, PostParams};
 use muster_testkit::{Component, eventually};
 use serde_json::json;
 
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 #[tokio::test]
-async fn while_kubernetes_is_away_nothing_is_deleted_and_later_it_is() {
+async fn during_an_outage_of_kubernetes_nothing_is_deleted_and_afterwards_it_is() {
     let Some(kubernetes) = muster_testkit::own_kubernetes().await else { return };
     let namespace = kubernetes.namespace().await;
     let kubeconfig = kubernetes.kubeconfig().to_str().expect("a plain path").to_owned();
@@ -29,25 +29,25 @@ async fn while_kubernetes_is_away_nothing_is_deleted_and_later_it_is() {
     let sets = namespace.api::<ReplicaSet>();
     sets.create(&PostParams::default(), &set).await.expect("it is accepted");
     let own = ["create", "own", "--framework", "spark", "--workers", "0", "--provider", "kubernetes"];
-    let (code, said) = muster(&[&own[..], &["--app", "rs/bob", "--ephemeral"]].concat());
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = muster(&[&own[..], &["--app", "rs/bob", "--ephemeral"]].concat());
+    assert_eq!(code, Some(0), "{printed}");
 
     kubernetes.kill(Component::ApiServer).await;
     let delete = ["delete", "own", "--app", "rs/bob", "--app-status", "completed"];
-    let (code, said) = muster(&delete);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("cannot be observed, so the cluster stays"), "{said}");
+    let (code, printed) = muster(&delete);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("cannot be observed, so the cluster stays"), "{printed}");
     kubernetes.start(Component::ApiServer).await;
 
     let (_, shown) = muster(&["get", "own"]);
     assert!(!shown.contains("DELETING") && shown.contains("own"), "{shown}");
-    eventually("the ReplicaSet is deleted", PATIENCE, async || {
+    eventually("the ReplicaSet is deleted", TIMEOUT, async || {
         sets.delete("bob", &DeleteParams::background()).await.map(drop).map_err(|error| error.to_string())
     })
     .await;
-    eventually("the cluster is gone", PATIENCE, async || match muster(&["get", "own"]) {
+    eventually("the cluster is gone", TIMEOUT, async || match muster(&["get", "own"]) {
         (Some(4), _) => Ok(()),
-        (_, said) => Err(said),
+        (_, printed) => Err(printed),
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Compute templates that are `ConfigMap`s.
+//! Compute templates in `ConfigMap`s.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 fn map(name: &str, labels: &Value, data: &Value) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "data": data}))
@@ -16,8 +16,8 @@ fn map(name: &str, labels: &Value, data: &Value) -> ConfigMap {
 }
 
 /// Waits until the server lists these templates.
-async fn listed(server: &Server, templates: &str, names: &[&str]) {
-    eventually("the list of templates", PATIENCE, async || {
+async fn wait_for_templates(server: &Server, templates: &str, names: &[&str]) {
+    eventually("the list of templates", TIMEOUT, async || {
         let list = server.get(templates).await;
         let all = list["computeTemplates"].as_array().cloned().unwrap_or_default();
         let found: Vec<Value> = all.into_iter().map(|mut template| template["name"].take()).collect();
@@ -27,13 +27,13 @@ async fn listed(server: &Server, templates: &str, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched() {
+async fn templates_are_config_maps_of_any_creator_and_other_maps_are_not_touched() {
     let Some(harness) = Harness::open().await else { return };
     let server = harness.server(&[]).await;
     let templates = format!("/namespaces/{}/compute_templates", harness.namespace.name());
     let maps: Api<ConfigMap> = harness.namespace.api();
 
-    // Ours, in the form of the KubeRay API server.
+    // Created by Muster, in the form of the KubeRay API server.
     let small = json!({"name": "small", "cpu": 2, "memory": 4, "gpu": 1,
                        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]});
     server.post(&templates, small).await;
@@ -47,18 +47,18 @@ async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched(
     });
     assert_eq!(json!(made.data), data);
 
-    // Those of others, in their older form.
+    // Created by other programs, in their older form.
     let theirs = map(
         "theirs",
         &json!({"ray.io/config-type": "compute-template"}),
         &json!({"cpu": "1", "memory": "2"}),
     );
     maps.create(&PostParams::default(), &theirs).await.expect("a ConfigMap");
-    listed(&server, &templates, &["small", "theirs"]).await;
+    wait_for_templates(&server, &templates, &["small", "theirs"]).await;
     let shown = server.get(&format!("{templates}/theirs")).await;
     assert_eq!((&shown["memory"], &shown["memoryUnit"]), (&json!(2), &json!("Gi")), "{shown}");
 
-    // What is no template is neither shown nor deleted, and its name is taken.
+    // A ConfigMap that is not a template is neither listed nor deleted, and its name is in use.
     maps.create(&PostParams::default(), &map("plain", &json!({}), &json!({"cpu": "1"})))
         .await
         .expect("a ConfigMap");
@@ -71,7 +71,7 @@ async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched(
     assert_eq!((status, reason.as_str()), (409, "ComputeTemplateExists"));
     assert!(maps.get_opt("plain").await.expect("an answer").is_some());
 
-    // Pods get the shape, and the object says which template it was.
+    // Pods get the shape, and the object records the template.
     let group = json!({"group_name": "default", "replicas": 1, "compute_template": "theirs"});
     let spec = json!({"head_group_spec": {"compute_template": "small"}, "worker_group_spec": [group]});
     let fred = json!({"name": "fred", "framework": "ray", "cluster_spec": spec});
@@ -91,12 +91,12 @@ async fn a_template_is_a_config_map_whoever_makes_it_and_others_are_not_touched(
     let (status, reason, _) = server.refusal(Method::DELETE, &format!("{templates}/small"), None).await;
     assert_eq!((status, reason.as_str()), (409, "ComputeTemplateInUse"));
 
-    // Deleted here, and deleted there.
+    // Deletions here and there are seen on the other side.
     let deleted = server.call(Method::DELETE, &format!("{templates}/small?force=true"), None).await;
     assert_eq!(deleted.status(), StatusCode::OK);
     assert!(maps.get_opt("small").await.expect("an answer").is_none());
     maps.delete("theirs", &DeleteParams::default()).await.expect("it is deleted");
-    listed(&server, &templates, &[]).await;
+    wait_for_templates(&server, &templates, &[]).await;
     let gone =
         server.call(Method::DELETE, &format!("{}/fred?wait_for=reached", harness.clusters()), None).await;
     assert!(gone.status().is_success(), "{}", gone.status());

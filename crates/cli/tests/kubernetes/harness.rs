@@ -1,4 +1,4 @@
-//! A namespace of Kubernetes, and servers over it.
+//! The harness of these tests: a namespace of Kubernetes, and servers that serve it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,12 +18,12 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// With the KubeRay operator; none if the test is skipped.
+    /// Opens a harness with the KubeRay operator; `None` if the test is skipped.
     pub(crate) async fn open() -> Option<Self> {
         Self::with(Some(Operator::KubeRay)).await
     }
 
-    /// With an operator, where one is needed; none if the test is skipped.
+    /// Opens a harness with an operator, if one is needed; `None` if the test is skipped.
     pub(crate) async fn with(operator: Option<Operator>) -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;
         if let Some(operator) = operator {
@@ -33,24 +33,24 @@ impl Harness {
         Some(Self { kubernetes, namespace })
     }
 
-    /// A server that serves just this namespace.
+    /// Starts a server that serves only this namespace.
     pub(crate) async fn server(&self, more: &[&str]) -> Server {
         self.server_through(self.kubernetes.kubeconfig(), more).await
     }
 
-    /// The same, with another way to Kubernetes.
+    /// Starts a server with another kubeconfig.
     pub(crate) async fn server_through(&self, kubeconfig: &Path, more: &[&str]) -> Server {
         let kubeconfig = kubeconfig.to_str().expect("a path of plain letters");
         let own = ["--dev", "--kubeconfig", kubeconfig, "--namespace", self.namespace.name()];
         Server::start(&[&own, more].concat()).await
     }
 
-    /// Where clusters of this namespace are, at the core API.
+    /// Path of the clusters of this namespace in the core API.
     pub(crate) fn clusters(&self) -> String {
         format!("/namespaces/{}/clusters", self.namespace.name())
     }
 
-    /// A command about this namespace.
+    /// Runs a command in this namespace.
     pub(crate) fn muster(&self, server: &Server, arguments: &[&str]) -> Output {
         server.muster(&[arguments, &["-n", self.namespace.name()]].concat())
     }
@@ -60,8 +60,8 @@ impl Harness {
         Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &kind)
     }
 
-    /// How many workers the objects ask for, by name.
-    pub(crate) async fn asked_for(&self) -> Vec<(String, Value)> {
+    /// Lists the desired workers of all `RayCluster` objects by name.
+    pub(crate) async fn desired_workers(&self) -> Vec<(String, Value)> {
         let all = self.ray_clusters().list(&ListParams::default()).await.expect("a list");
         let asked = |object: DynamicObject| {
             let replicas = object.data["spec"]["workerGroupSpecs"][0]["replicas"].clone();
@@ -70,7 +70,7 @@ impl Harness {
         all.items.into_iter().map(asked).collect()
     }
 
-    /// The pods that stay, by their UIDs.
+    /// Lists the UIDs of pods that are not being deleted.
     pub(crate) async fn pods(&self) -> BTreeSet<String> {
         let pods = self.namespace.api::<Pod>().list(&ListParams::default()).await.expect("a list");
         let stay = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -78,8 +78,8 @@ impl Harness {
     }
 }
 
-/// What a command printed, which has succeeded.
-pub(crate) fn said(output: &Output) -> String {
+/// Returns the output of a command, which must have succeeded.
+pub(crate) fn output_of(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)

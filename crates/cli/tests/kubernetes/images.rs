@@ -1,4 +1,4 @@
-//! Images that Jobs build. There is no container engine here: the test writes what the builder would leave in its pod.
+//! Images that Jobs build. Without a container engine, the test writes what the builder would leave in its pod.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,12 +9,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
-/// The pod of a build, once there is one.
+/// Waits for the pod of a build.
 async fn pod_of(harness: &Harness, number: usize) -> String {
     let pods: Api<Pod> = harness.namespace.api();
-    eventually("the pod of a build", PATIENCE, async || {
+    eventually("the pod of a build", TIMEOUT, async || {
         let found = pods.list(&ListParams::default().labels("muster.dev/image-build")).await.expect("a list");
         let open = found.items.iter().filter(|pod| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -41,8 +41,8 @@ async fn end(harness: &Harness, pod: &str, code: i32, message: &str) {
     pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(status)).await.expect("a status");
 }
 
-async fn in_state(server: &Server, path: &str, state: &str) -> Value {
-    eventually("a state", PATIENCE, async || {
+async fn wait_for_state(server: &Server, path: &str, state: &str) -> Value {
+    eventually("a state", TIMEOUT, async || {
         let template = server.get(path).await;
         if template["state"] == state { Ok(template) } else { Err(template) }
     })
@@ -50,12 +50,12 @@ async fn in_state(server: &Server, path: &str, state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_image_is_built_by_one_job_also_across_a_kill() {
+async fn an_image_is_built_by_one_job_even_if_the_server_is_killed() {
     let Some(harness) = Harness::open().await else { return };
     let namespace = harness.namespace.name();
     let server = harness.server(&["--image-registry", "registry.test/muster"]).await;
     let templates = format!("/namespaces/{namespace}/image_templates");
-    // No node has this resource, so the pods stay as they are until the test says otherwise.
+    // No node has this resource, so that pods stay pending until the test changes them.
     let shape =
         json!({"name": "builder", "cpu": 1, "memory": 1, "gpu": 1, "gpuAccelerator": "example.test/none"});
     server.post(&format!("/namespaces/{namespace}/compute_templates"), shape).await;
@@ -80,15 +80,15 @@ async fn an_image_is_built_by_one_job_also_across_a_kill() {
     let address = of("IMAGE").unwrap_or_default();
     assert!(address.starts_with(&format!("registry.test/muster/{namespace}/good:")), "{address}");
 
-    // Another server goes on with the same Job.
+    // Another server continues with the same Job.
     let server = server.kill_and_start_again().await;
-    in_state(&server, &format!("{templates}/good"), "BUILDING").await;
+    wait_for_state(&server, &format!("{templates}/good"), "BUILDING").await;
     end(&harness, &pod, 0, "sha256:abc").await;
-    let ready = in_state(&server, &format!("{templates}/good"), "READY").await;
+    let ready = wait_for_state(&server, &format!("{templates}/good"), "READY").await;
     assert_eq!((&ready["digest"], &ready["image"]), (&json!("sha256:abc"), &json!(address)), "{ready}");
     assert_eq!(jobs.list(&ListParams::default()).await.expect("a list").items.len(), 1);
 
-    // A cluster has the image.
+    // A cluster uses the image.
     let groups = json!([{"groupName": "g", "replicas": 0, "imageTemplate": "good"}]);
     let cluster = json!({
         "name": "fred", "framework": "ray",
@@ -102,7 +102,7 @@ async fn an_image_is_built_by_one_job_also_across_a_kill() {
     server.post(&templates, image("bad")).await;
     let pod = pod_of(&harness, 2).await;
     end(&harness, &pod, 1, "ERROR: no such package").await;
-    let failed = in_state(&server, &format!("{templates}/bad"), "FAILED").await;
+    let failed = wait_for_state(&server, &format!("{templates}/bad"), "FAILED").await;
     assert_eq!(failed["statusReason"], "ERROR: no such package", "{failed}");
 
     let (status, _, why) = server.refusal(Method::DELETE, &format!("{templates}/good"), None).await;
@@ -111,7 +111,7 @@ async fn an_image_is_built_by_one_job_also_across_a_kill() {
         let path = format!("{templates}/{name}?force=true");
         assert!(server.call(Method::DELETE, &path, None).await.status().is_success());
     }
-    eventually("the Jobs are gone", PATIENCE, async || {
+    eventually("the Jobs are gone", TIMEOUT, async || {
         let left = jobs.list(&ListParams::default()).await.expect("a list").items;
         let stay = left.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).count();
         if stay == 0 { Ok(()) } else { Err(format!("{stay} Jobs")) }
@@ -120,7 +120,7 @@ async fn an_image_is_built_by_one_job_also_across_a_kill() {
 }
 
 #[tokio::test]
-async fn without_a_registry_or_a_base_nothing_is_built() {
+async fn without_a_registry_or_a_base_image_nothing_is_built() {
     let Some(harness) = Harness::open().await else { return };
     let templates = format!("/namespaces/{}/image_templates", harness.namespace.name());
     let image = json!({"name": "a", "provider": "kubernetes", "baseImage": "b:1"});

@@ -1,7 +1,7 @@
 //! kill -9 of the server right before and right after each of its writes to Kubernetes.
 //!
-//! A gate between the server and the API server closes at the n-th write: it does not arrive, or its answer does not.
-//! Then the server is killed, and another one on the same folder has to finish what it began.
+//! A gate between the server and the API server closes at the n-th write, so that either the write or its answer is lost.
+//! Then the server is killed, and another one on the same folder must complete what it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,20 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
-/// What is done to a cluster, in this order.
-const LIFE: [Deed; 6] =
-    [Deed::Create, Deed::Grow, Deed::Shrink, Deed::RestartHead, Deed::Update, Deed::Delete];
+/// The operations on a cluster, in this order.
+const LIFE: [Operation; 6] = [
+    Operation::Create,
+    Operation::Grow,
+    Operation::Shrink,
+    Operation::RestartHead,
+    Operation::Update,
+    Operation::Delete,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Operation {
     Create,
     Grow,
     Shrink,
@@ -29,10 +35,10 @@ enum Deed {
     Delete,
 }
 
-/// A kind of clusters.
+/// A kind of cluster.
 #[derive(Clone, Copy)]
 struct Subject {
-    /// None where the nodes are pods of ours.
+    /// `None` if the nodes are pods that Muster creates.
     framework: Option<&'static str>,
     operator: Option<Operator>,
     has_head: bool,
@@ -54,18 +60,18 @@ impl Subject {
         cluster
     }
 
-    /// What can be done to one of them.
-    fn life(self) -> impl Iterator<Item = Deed> {
-        LIFE.into_iter().filter(move |deed| self.has_head || *deed != Deed::RestartHead)
+    /// The operations that this kind supports.
+    fn operations(self) -> impl Iterator<Item = Operation> {
+        LIFE.into_iter().filter(move |operation| self.has_head || *operation != Operation::RestartHead)
     }
 }
 
-/// What pods with this image are made from.
+/// Properties of pods with this image.
 fn pods(image: &str) -> Value {
     json!({"template": {"spec": {"containers": [{"name": "main", "image": image}]}}})
 }
 
-/// One server after the other, over one namespace.
+/// Servers on one namespace, one after the other.
 struct KillScenario {
     harness: Harness,
     gate: Gate,
@@ -74,7 +80,7 @@ struct KillScenario {
     subject: Subject,
 }
 
-/// What a deed came to.
+/// The result of an operation.
 struct Done {
     killed: bool,
     written: Vec<Written>,
@@ -92,7 +98,7 @@ impl KillScenario {
         self.server.as_ref().expect("one runs")
     }
 
-    /// Sends something to a door.
+    /// Sends a request to an API.
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let mut request = self.client.request(method, format!("{}{path}", self.server().rest));
         if let Some(body) = body {
@@ -101,34 +107,40 @@ impl KillScenario {
         request.send().await.expect("the server answers")
     }
 
-    async fn ask_for(&self, deed: Deed) -> Response {
+    async fn request(&self, operation: Operation) -> Response {
         let clusters = format!("/apis/v1alpha2{}", self.harness.clusters());
         let (fred, wait) = (format!("{clusters}/fred"), "wait_for=accepted");
         let scale = |workers: u32| json!({"replicas": workers, "wait_for": "accepted"});
-        let (method, path, body) = match deed {
-            Deed::Create => (Method::POST, format!("{clusters}?{wait}"), Some(self.subject.new_cluster())),
-            Deed::Grow => (Method::POST, format!("{fred}/scale"), Some(scale(4))),
-            Deed::Shrink => (Method::POST, format!("{fred}/scale"), Some(scale(2))),
-            Deed::RestartHead => {
+        let (method, path, body) = match operation {
+            Operation::Create => {
+                (Method::POST, format!("{clusters}?{wait}"), Some(self.subject.new_cluster()))
+            }
+            Operation::Grow => (Method::POST, format!("{fred}/scale"), Some(scale(4))),
+            Operation::Shrink => (Method::POST, format!("{fred}/scale"), Some(scale(2))),
+            Operation::RestartHead => {
                 (Method::POST, format!("{fred}/restart_head"), Some(json!({"wait_for": "accepted"})))
             }
-            Deed::Update if self.subject.framework.is_none() => {
+            Operation::Update if self.subject.framework.is_none() => {
                 let fred = self.server().get(&format!("{}/fred", self.harness.clusters())).await;
                 let path = format!("/clustering/v1/clusters/{}", fred["id"].as_str().expect("an id"));
-                (Method::PATCH, path, Some(json!({"cluster": {"profile_id": self.other_recipe().await}})))
+                (
+                    Method::PATCH,
+                    path,
+                    Some(json!({"cluster": {"profile_id": self.create_other_profile().await}})),
+                )
             }
-            Deed::Update => {
+            Operation::Update => {
                 let group = json!({"group_name": "default", "shape": {"cpu": "500m", "memory": "1Gi"}});
                 let change = json!({"labels": {"team": "a"}, "cluster_spec": {"worker_group_spec": [group]}});
                 (Method::PATCH, format!("{fred}?{wait}"), Some(change))
             }
-            Deed::Delete => (Method::DELETE, format!("{fred}?{wait}"), None),
+            Operation::Delete => (Method::DELETE, format!("{fred}?{wait}"), None),
         };
         self.send(method, &path, body.as_ref()).await
     }
 
-    /// A profile of other pods.
-    async fn other_recipe(&self) -> Value {
+    /// Creates a profile of other pods.
+    async fn create_other_profile(&self) -> Value {
         let spec =
             json!({"type": "kubernetes.pod", "version": "1.0", "properties": pods("example.test/it:2")});
         let profile = json!({"profile": {"name": "other", "spec": spec}});
@@ -136,20 +148,20 @@ impl KillScenario {
         made.json::<Value>().await.expect("JSON")["profile"]["id"].clone()
     }
 
-    /// Does something, with the server killed at that write if there is one.
-    async fn does(&mut self, deed: Deed, kill: Option<(usize, Side)>) -> Done {
+    /// Executes an operation, and kills the server at the given write.
+    async fn execute(&mut self, operation: Operation, kill: Option<(usize, Side)>) -> Done {
         let before = self.harness.pods().await;
         self.gate.open(kill);
-        let accepted = self.ask_for(deed).await;
+        let accepted = self.request(operation).await;
         let status = accepted.status();
         let action = accepted.headers().get("muster-action-id").cloned();
-        let said = accepted.text().await.unwrap_or_default();
-        assert!(status.is_success(), "{deed:?} at {kill:?}: {status} {said}");
+        let printed = accepted.text().await.unwrap_or_default();
+        assert!(status.is_success(), "{operation:?} at {kill:?}: {status} {printed}");
         let action = action.expect("it names its action").to_str().expect("an id").to_owned();
 
         let killed = tokio::select! {
             () = self.gate.closed() => true,
-            _ = self.ended(&action) => false,
+            _ = self.wait_for_end(&action) => false,
         };
         if killed {
             let server = self.server.take().expect("one runs");
@@ -157,16 +169,16 @@ impl KillScenario {
             self.gate.open_again();
             self.server = Some(server.start_again().await);
         }
-        let ended = self.ended(&action).await;
-        assert_eq!(ended["status"], "SUCCEEDED", "{deed:?} at {kill:?}: {ended}");
-        self.check(deed, kill, &before).await;
+        let wait_for_end = self.wait_for_end(&action).await;
+        assert_eq!(wait_for_end["status"], "SUCCEEDED", "{operation:?} at {kill:?}: {wait_for_end}");
+        self.check(operation, kill, &before).await;
         Done { killed, written: self.gate.written() }
     }
 
-    /// An action once it has ended.
-    async fn ended(&self, action: &str) -> Value {
+    /// Waits until an action has ended.
+    async fn wait_for_end(&self, action: &str) -> Value {
         let path = format!("/actions/{action}");
-        eventually("the end of an action", PATIENCE * 4, async || {
+        eventually("the end of an action", TIMEOUT * 4, async || {
             let shown = self.server().get(&path).await;
             let log = || self.server().log();
             if shown["endedAt"].is_null() { Err(format!("{shown}\n{}", log())) } else { Ok(shown) }
@@ -174,47 +186,51 @@ impl KillScenario {
         .await
     }
 
-    /// The cluster is as it was asked for, and nothing else has changed.
-    async fn check(&self, deed: Deed, kill: Option<(usize, Side)>, before: &BTreeSet<String>) {
+    /// Asserts that the cluster is as requested and nothing else has changed.
+    async fn check(&self, operation: Operation, kill: Option<(usize, Side)>, before: &BTreeSet<String>) {
         let now = self.harness.pods().await;
-        let workers = match deed {
-            Deed::Grow => 4,
-            Deed::Delete => {
-                assert_eq!(now, BTreeSet::new(), "{deed:?} at {kill:?}");
+        let workers = match operation {
+            Operation::Grow => 4,
+            Operation::Delete => {
+                assert_eq!(now, BTreeSet::new(), "{operation:?} at {kill:?}");
                 return;
             }
-            Deed::Create | Deed::Shrink | Deed::RestartHead | Deed::Update => 2,
+            Operation::Create | Operation::Shrink | Operation::RestartHead | Operation::Update => 2,
         };
         let cluster = self.server().get(&format!("{}/fred", self.harness.clusters())).await;
-        let said = (&cluster["state"], &cluster["desiredWorkers"], &cluster["readyWorkers"]);
+        let printed = (&cluster["state"], &cluster["desiredWorkers"], &cluster["readyWorkers"]);
         assert_eq!(
-            said,
+            printed,
             (&json!("ACTIVE"), &json!(workers), &json!(workers)),
-            "{deed:?} at {kill:?}: {cluster}"
+            "{operation:?} at {kill:?}: {cluster}"
         );
-        assert_eq!(now.len(), workers + usize::from(self.subject.has_head), "{deed:?} at {kill:?}: {now:?}");
-        match deed {
-            Deed::Grow => assert!(now.is_superset(before), "{deed:?} at {kill:?}: all stay"),
-            Deed::Shrink => assert!(now.is_subset(before), "{deed:?} at {kill:?}: none is new"),
+        assert_eq!(
+            now.len(),
+            workers + usize::from(self.subject.has_head),
+            "{operation:?} at {kill:?}: {now:?}"
+        );
+        match operation {
+            Operation::Grow => assert!(now.is_superset(before), "{operation:?} at {kill:?}: all stay"),
+            Operation::Shrink => assert!(now.is_subset(before), "{operation:?} at {kill:?}: none is new"),
             _ => {}
         }
     }
 
-    /// A life, with the server killed at this write of every deed that has one; how many kills there were.
-    async fn life(&mut self, plain: &[(Deed, Done)], number: usize, side: Side) -> usize {
+    /// Executes all operations and kills the server at this write of each; returns the number of kills.
+    async fn execute_all(&mut self, plain: &[(Operation, Done)], number: usize, side: Side) -> usize {
         let mut made = BTreeSet::new();
         let mut kills = 0;
-        for (deed, usual) in plain {
-            let has_it = different(&usual.written) >= number;
-            if !has_it && matches!(deed, Deed::RestartHead | Deed::Update) {
+        for (operation, usual) in plain {
+            let has_it = least_count(&usual.written) >= number;
+            if !has_it && matches!(operation, Operation::RestartHead | Operation::Update) {
                 continue;
             }
-            let done = self.does(*deed, has_it.then_some((number, side))).await;
-            let at = format!("{deed:?} at {number} {side:?}");
+            let done = self.execute(*operation, has_it.then_some((number, side))).await;
+            let at = format!("{operation:?} at {number} {side:?}");
             assert_eq!(done.killed, has_it, "{at}: {:?}, and usually {:?}", done.written, usual.written);
             kills += usize::from(done.killed);
-            // What is there is not made a second time: its name is taken. A pod that is not there any more is made again:
-            // kwok deletes pods by their names alone, and if it does so twice, it deletes the next pod of that name.
+            // A retried creation fails if the name is in use. A pod that is gone is created again: kwok deletes pods by name only,
+            // so a repeated deletion hits the next pod of that name.
             let by =
                 |method: &'static str| done.written.iter().filter(move |written| written.method == method);
             let is_new = |written: &&Written| by("POST").any(|new| new.uid == written.uid);
@@ -222,9 +238,9 @@ impl KillScenario {
             assert!(removed.is_empty(), "{at}: {removed:?} was just made: {:#?}", done.written);
             made.extend(by("POST").map(|written| written.path.clone()));
             let (mut written, usual) = (kinds(&done.written), kinds(&usual.written));
-            if done.killed && *deed == Deed::RestartHead {
-                // The next server may start after the old head is gone and before the operator has created another: it
-                // then asks the operator for one.
+            if done.killed && *operation == Operation::RestartHead {
+                // The next server may start after the old head is gone and before the operator has created another; it then requests
+                // one from the operator.
                 written.retain(|kind| usual.contains(kind) || !kind.starts_with("PATCH"));
             }
             assert_eq!(written, usual, "{at}: the same writes as without a kill");
@@ -233,19 +249,19 @@ impl KillScenario {
         kills
     }
 
-    /// All that was made goes.
+    /// Asserts that everything that was created is deleted.
     async fn nothing_is_left(&self, made: &BTreeSet<String>) {
         let client = self.harness.kubernetes.client();
         for path in made {
-            eventually(&format!("the end of {path}"), PATIENCE, async || {
-                if is_there(&client, path).await { Err("still there") } else { Ok(()) }
+            eventually(&format!("the end of {path}"), TIMEOUT, async || {
+                if exists(&client, path).await { Err("still there") } else { Ok(()) }
             })
             .await;
         }
     }
 }
 
-async fn is_there(client: &Client, path: &str) -> bool {
+async fn exists(client: &Client, path: &str) -> bool {
     let request = Request::get(path).body(Vec::new()).expect("a request");
     match client.request::<Value>(request).await {
         Ok(_) => true,
@@ -254,15 +270,15 @@ async fn is_there(client: &Client, path: &str) -> bool {
     }
 }
 
-/// How many writes there are at least: what was told to go, and is not seen to be going yet, may be told so again.
-fn different(written: &[Written]) -> usize {
+/// Returns the least number of writes: repeated deletions count once.
+fn least_count(written: &[Written]) -> usize {
     let (gone, others): (Vec<&Written>, Vec<&Written>) =
         written.iter().partition(|written| written.method == "DELETE");
     others.len() + gone.into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// What was written, without names that are another one's every time: how many new objects of each kind, how many
-/// that went, and which kinds were changed. The same change twice is no harm.
+/// Returns the writes without random names: how many objects of each kind were created and deleted, and which kinds were
+/// changed. A repeated change counts once.
 fn kinds(written: &[Written]) -> Vec<String> {
     let kind = |written: &Written| {
         let (kind, _) = written.path.rsplit_once('/').unwrap_or_default();
@@ -290,23 +306,23 @@ fn kinds(written: &[Written]) -> Vec<String> {
 #[case::native(Subject { framework: Some("spark"), operator: None, has_head: true })]
 #[case::pods(Subject { framework: None, operator: None, has_head: false })]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_before_or_after_any_write_makes_nothing_twice_and_leaves_nothing(
+async fn a_server_killed_before_or_after_any_write_creates_nothing_twice_and_leaves_nothing(
     #[case] subject: Subject,
 ) {
     let Some(mut scenario) = KillScenario::open(subject).await else { return };
     let mut plain = Vec::new();
-    for deed in subject.life() {
-        plain.push((deed, scenario.does(deed, None).await));
+    for operation in subject.operations() {
+        plain.push((operation, scenario.execute(operation, None).await));
     }
-    let numbers: Vec<usize> = plain.iter().map(|(_, done)| different(&done.written)).collect();
+    let numbers: Vec<usize> = plain.iter().map(|(_, done)| least_count(&done.written)).collect();
     let most = numbers.iter().copied().max().unwrap_or_default();
     let mut kills = 0;
     for number in 1..=most {
         for side in [Side::Before, Side::After] {
-            kills += scenario.life(&plain, number, side).await;
+            kills += scenario.execute_all(&plain, number, side).await;
         }
     }
     assert_eq!(kills, 2 * numbers.iter().sum::<usize>());
     let deleted = scenario.server().get(&format!("{}?deleted=only", scenario.harness.clusters())).await;
-    assert_eq!(deleted["clusters"].as_array().map(Vec::len), Some(1 + 2 * most), "one row a life");
+    assert_eq!(deleted["clusters"].as_array().map(Vec::len), Some(1 + 2 * most), "one row per run");
 }

@@ -1,4 +1,4 @@
-//! Existing KubeRay clients: clusters that they create here, and clusters that their own server created.
+//! Existing KubeRay clients: clusters that they create through Muster, and clusters that the KubeRay API server created.
 
 use kube::api::{DeleteParams, DynamicObject, PostParams};
 use muster_testkit::eventually;
@@ -6,14 +6,14 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
-/// The address of the namespace at the API of existing clients.
+/// The path of the namespace in the API of existing clients.
 fn namespace(harness: &Harness) -> String {
     format!("/apis/v1/namespaces/{}", harness.namespace.name())
 }
 
-async fn answered(server: &Server, method: Method, path: &str, body: Option<Value>) -> Value {
+async fn call_successfully(server: &Server, method: Method, path: &str, body: Option<Value>) -> Value {
     let response = server.call_at(method, path, body).await;
     let (status, text) = (response.status(), response.text().await.expect("a body"));
     assert_eq!(status, StatusCode::OK, "{path}: {text}");
@@ -25,7 +25,7 @@ async fn refused(server: &Server, method: Method, path: &str) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.expect("a refusal is JSON"))
 }
 
-/// The request of the KubeRay API server's documentation.
+/// The request in the KubeRay API server's documentation.
 fn golden(namespace: &str) -> Value {
     json!({
         "name": "test-cluster", "namespace": namespace, "user": "3cpo", "version": "2.46.0", "environment": "DEV",
@@ -42,7 +42,7 @@ fn golden(namespace: &str) -> Value {
     })
 }
 
-/// What it makes of it, without what the API server of Kubernetes and Muster add.
+/// The object that it creates from it, without the fields that Kubernetes and Muster add.
 fn golden_object(namespace: &str) -> Value {
     let amounts = json!({"cpu": "2", "memory": "4Gi"});
     let metadata = json!({"annotations": {
@@ -99,7 +99,7 @@ fn golden_object(namespace: &str) -> Value {
     })
 }
 
-/// Removes what the API server of Kubernetes fills in, which its own schema decides.
+/// Removes the defaults that the Kubernetes API server fills in.
 fn without_defaults(spec: &mut Value) {
     fn each(value: &mut Value) {
         match value {
@@ -117,18 +117,19 @@ fn without_defaults(spec: &mut Value) {
 }
 
 #[tokio::test]
-async fn the_documented_example_makes_the_documented_object_and_answer() {
+async fn the_documented_example_creates_the_documented_object_and_answer() {
     let Some(harness) = Harness::open().await else { return };
     let server = harness.server(&[]).await;
     let (at, name) = (namespace(&harness), harness.namespace.name());
     let template = json!({"name": "default-template", "namespace": name, "cpu": 2, "memory": 4});
-    let made = answered(&server, Method::POST, &format!("{at}/compute_templates"), Some(template)).await;
+    let made =
+        call_successfully(&server, Method::POST, &format!("{at}/compute_templates"), Some(template)).await;
     let expected =
         json!({"name": "default-template", "namespace": name, "cpu": 2, "memory": 4, "memoryUnit": "Gi"});
     assert_eq!(made, expected);
 
     let clusters = format!("{at}/clusters");
-    let mut created = answered(&server, Method::POST, &clusters, Some(golden(name))).await;
+    let mut created = call_successfully(&server, Method::POST, &clusters, Some(golden(name))).await;
     let mut object = harness.ray_clusters().get("test-cluster").await.expect("its object");
     let annotations = object.metadata.annotations.take().expect("annotations");
     let stamp = annotations["ray.io/creation-timestamp"].clone();
@@ -142,7 +143,7 @@ async fn the_documented_example_makes_the_documented_object_and_answer() {
         json!({"name": object.metadata.name, "namespace": object.metadata.namespace, "labels": labels});
     assert_eq!(json!({"metadata": metadata, "spec": spec}), expected);
 
-    // The answer is the request, with what was added.
+    // The answer is the request with the added fields.
     let mut answer = golden(name);
     let fields = answer.as_object_mut().expect("an object");
     fields.remove("environment");
@@ -158,8 +159,8 @@ async fn the_documented_example_makes_the_documented_object_and_answer() {
 
     // It becomes ready, with ports by purpose and its events.
     let one = format!("{clusters}/test-cluster");
-    let ready = eventually("ready", PATIENCE, async || {
-        let cluster = answered(&server, Method::GET, &one, None).await;
+    let ready = eventually("ready", TIMEOUT, async || {
+        let cluster = call_successfully(&server, Method::GET, &one, None).await;
         if cluster["clusterState"] == "ready" { Ok(cluster) } else { Err(cluster) }
     })
     .await;
@@ -173,22 +174,22 @@ async fn the_documented_example_makes_the_documented_object_and_answer() {
         events.iter().all(|event| event["reason"].is_string() && event["type"].is_string()),
         "{events:?}"
     );
-    let all = answered(&server, Method::GET, &clusters, None).await;
+    let all = call_successfully(&server, Method::GET, &clusters, None).await;
     assert_eq!(all["clusters"][0]["name"], "test-cluster");
     assert!(all["clusters"][0]["events"].as_array().is_some_and(|events| !events.is_empty()), "{all}");
 
-    // Another image is shown as it was given, and a variable that users give goes before that of the server.
+    // Another image is shown as given, and the users' variables take precedence over those of the server.
     let spec = json!({"headGroupSpec": {"image": "i:2", "environment": {"MY_POD_IP": "1.2.3.4"}}});
     let path = format!("{}/test-cluster", harness.clusters());
     let patched = server.call(Method::PATCH, &path, Some(json!({"clusterSpec": spec}))).await;
     assert_eq!(patched.status(), StatusCode::OK, "{}", patched.text().await.unwrap_or_default());
-    let shown = answered(&server, Method::GET, &one, None).await;
+    let shown = call_successfully(&server, Method::GET, &one, None).await;
     assert_eq!(shown["clusterSpec"]["headGroupSpec"]["image"], "i:2", "{shown}");
     let after = harness.ray_clusters().get("test-cluster").await.expect("its object").data["spec"].clone();
     let container = &after["headGroupSpec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["env"], json!([{"name": "MY_POD_IP", "value": "1.2.3.4"}]));
 
-    // Twice is a conflict, in a body that strict clients decode.
+    // A repeated creation is a conflict, with a body that strict clients decode.
     let response = server.call_at(Method::POST, &clusters, Some(golden(name))).await;
     let (status, body) = (response.status().as_u16(), response.json::<Value>().await.expect("JSON"));
     assert_eq!((status, &body["code"]), (409, &json!(6)), "{body}");
@@ -197,15 +198,15 @@ async fn the_documented_example_makes_the_documented_object_and_answer() {
         "{body}"
     );
 
-    assert_eq!(answered(&server, Method::DELETE, &one, None).await, json!({}));
-    eventually("gone", PATIENCE, async || {
+    assert_eq!(call_successfully(&server, Method::DELETE, &one, None).await, json!({}));
+    eventually("gone", TIMEOUT, async || {
         let (status, body) = refused(&server, Method::GET, &one).await;
         if status == 404 { Ok(body) } else { Err(body) }
     })
     .await;
 }
 
-fn theirs(name: &str, labels: &Value) -> DynamicObject {
+fn foreign_cluster(name: &str, labels: &Value) -> DynamicObject {
     let mut labels = labels.clone();
     labels["ray.io/user"] = "bob".into();
     let container = |name: &str, env: Value| {
@@ -235,30 +236,30 @@ fn theirs(name: &str, labels: &Value) -> DynamicObject {
 }
 
 #[tokio::test]
-async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others_are_unknown() {
+async fn clusters_of_the_existing_server_are_listed_and_deleted_and_others_are_unknown() {
     let Some(harness) = Harness::open().await else { return };
     let server = harness.server(&[]).await;
     let (at, objects) = (namespace(&harness), harness.ray_clusters());
     let managed =
         json!({"app.kubernetes.io/managed-by": "kuberay-apiserver", "ray.io/environment": "STAGING"});
     for (name, labels) in [("b", &managed), ("a", &managed), ("c", &managed), ("other", &json!({}))] {
-        objects.create(&PostParams::default(), &theirs(name, labels)).await.expect("an object");
+        objects.create(&PostParams::default(), &foreign_cluster(name, labels)).await.expect("an object");
     }
     let clusters = format!("{at}/clusters");
     let names = async |query: &str| {
-        let list = answered(&server, Method::GET, &format!("{clusters}{query}"), None).await;
+        let list = call_successfully(&server, Method::GET, &format!("{clusters}{query}"), None).await;
         let all = list["clusters"].as_array().expect("a list has its array");
         let names: Vec<String> =
             all.iter().map(|cluster| cluster["name"].as_str().expect("a name").to_owned()).collect();
         (names, list["continue"].as_str().unwrap_or_default().to_owned())
     };
-    eventually("all three", PATIENCE, async || {
+    eventually("all three", TIMEOUT, async || {
         let (found, _) = names("").await;
         if found == ["a", "b", "c"] { Ok(()) } else { Err(found.join(", ")) }
     })
     .await;
 
-    // They are paged through by name.
+    // Pages are ordered by name.
     let mut token = String::new();
     for expected in ["a", "b", "c"] {
         let (found, next) = names(&format!("?limit=1&continue={token}")).await;
@@ -269,7 +270,7 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
     assert_eq!(refused(&server, Method::GET, &format!("{clusters}?continue=forged")).await.0, 400);
     assert_eq!(refused(&server, Method::GET, &format!("{clusters}?limit=-1")).await.0, 400);
 
-    let shown = answered(&server, Method::GET, &format!("{clusters}/a"), None).await;
+    let shown = call_successfully(&server, Method::GET, &format!("{clusters}/a"), None).await;
     assert_eq!((&shown["user"], &shown["environment"]), (&json!("bob"), &json!(2)), "{shown}");
     let head = &shown["clusterSpec"]["headGroupSpec"];
     let environment =
@@ -280,14 +281,14 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
     });
     assert_eq!(head["volumes"], json!([volume]));
 
-    // A template that they use is in use, though they were not created here.
+    // A template that they use is in use, although they were not created here.
     let templates = format!("/namespaces/{}/compute_templates", harness.namespace.name());
     server.post(&templates, json!({"name": "theirs", "cpu": 1, "memory": 1})).await;
     let (status, _, why) = server.refusal(Method::DELETE, &format!("{templates}/theirs"), None).await;
     assert_eq!(status, 409, "{why}");
     assert!(why.contains("is used by a, b, c"), "{why}");
 
-    // Labels that a user gives take nothing from those of others.
+    // A user's labels do not replace those of other programs.
     let labels = json!({"labels": {"team": "red"}});
     let path = format!("{}/b?wait_for=reached", harness.clusters());
     assert_eq!(server.call(Method::PATCH, &path, Some(labels)).await.status(), StatusCode::OK);
@@ -295,15 +296,15 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
     assert_eq!((kept["team"].as_str(), kept["ray.io/user"].as_str()), ("red", "bob"));
     assert_eq!(names("").await.0, ["a", "b", "c"]);
 
-    // What has no label is known to the newer API alone.
+    // An object without labels is visible in the newer API only.
     let other = format!("{clusters}/other");
     assert_eq!(refused(&server, Method::GET, &other).await.0, 404);
     assert_eq!(refused(&server, Method::DELETE, &other).await.0, 404);
     assert_eq!(server.get(&format!("{}/other", harness.clusters())).await["name"], "other");
     assert!(objects.get_opt("other").await.expect("an answer").is_some());
 
-    assert_eq!(answered(&server, Method::DELETE, &format!("{clusters}/a"), None).await, json!({}));
-    eventually("a is gone", PATIENCE, async || {
+    assert_eq!(call_successfully(&server, Method::DELETE, &format!("{clusters}/a"), None).await, json!({}));
+    eventually("a is gone", TIMEOUT, async || {
         if objects.get_opt("a").await.expect("an answer").is_none() { Ok(()) } else { Err("it is there") }
     })
     .await;
@@ -313,12 +314,12 @@ async fn clusters_of_the_existing_server_are_shown_listed_and_deleted_and_others
 }
 
 #[tokio::test]
-async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
+async fn all_fields_of_a_request_reach_the_object_and_are_returned() {
     let Some(harness) = Harness::open().await else { return };
     let server = harness.server(&[]).await;
     let (at, name) = (namespace(&harness), harness.namespace.name());
     let template = json!({"name": "t", "namespace": name, "cpu": 1, "memory": 1});
-    answered(&server, Method::POST, &format!("{at}/compute_templates"), Some(template)).await;
+    call_successfully(&server, Method::POST, &format!("{at}/compute_templates"), Some(template)).await;
     let volume = json!({"mountPath": "/tmp/ray", "volumeType": 5, "name": "logs", "storage": "1Gi"});
     let environment = json!({
         "values": {"A": "1"},
@@ -350,13 +351,13 @@ async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
             "enableInTreeAutoscaling": true, "autoscalerOptions": options, "headServiceAnnotations": {"h": "1"},
         },
     });
-    // Fewer than the least cannot be asked for.
+    // The minimum cannot be undercut.
     let clusters = format!("{at}/clusters");
     let few = server.call_at(Method::POST, &clusters, Some(given.clone())).await;
     assert_eq!(few.status().as_u16(), 400, "{}", few.text().await.unwrap_or_default());
     let mut given = given;
     given["clusterSpec"]["workerGroupSpec"][0]["replicas"] = 1.into();
-    let mut created = answered(&server, Method::POST, &clusters, Some(given.clone())).await;
+    let mut created = call_successfully(&server, Method::POST, &clusters, Some(given.clone())).await;
     let object = harness.ray_clusters().get("whole").await.expect("its object");
     let labels = object.metadata.labels.expect("labels");
     assert_eq!(
@@ -374,7 +375,7 @@ async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
     );
     assert_eq!(spec["autoscalerOptions"]["envFrom"], json!([{"secretRef": {"name": "s"}}]));
 
-    // It comes back as it was given, but for what is shown elsewhere.
+    // The answer is the request, except for fields that are shown elsewhere.
     let moments = ["createdAt", "events"];
     created.as_object_mut().expect("a cluster").retain(|key, _| !moments.contains(&key.as_str()));
     created["annotations"].as_object_mut().expect("annotations").remove("ray.io/creation-timestamp");
@@ -383,10 +384,10 @@ async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
     head["environment"]["values"]["ALL"] = "1".into();
     let group = &mut given["clusterSpec"]["workerGroupSpec"][0];
     group["environment"] = json!({"values": {"ALL": "1"}});
-    group.as_object_mut().expect("a group").remove("rayStartParams");
+    group["rayStartParams"] = json!({"node-ip-address": "$MY_POD_IP"});
     assert_eq!(created, given);
 
-    // What Kubernetes refuses leaves nothing behind.
+    // A creation that Kubernetes refuses leaves nothing.
     let mut twice = given.clone();
     twice["name"] = "twice".into();
     twice["clusterSpec"]["headGroupSpec"]["volumes"] = json!([volume, volume]);
@@ -407,5 +408,5 @@ async fn everything_that_a_client_may_give_reaches_the_object_and_comes_back() {
     );
     assert_eq!(head["environmentFrom"]["S"], json!({"source": 1, "name": "sec", "key": "k"}), "{newer}");
     assert_eq!(newer["clusterSpec"]["autoscalerOptions"]["cpu"], "500m", "{newer}");
-    answered(&server, Method::DELETE, &format!("{clusters}/whole"), None).await;
+    call_successfully(&server, Method::DELETE, &format!("{clusters}/whole"), None).await;
 }

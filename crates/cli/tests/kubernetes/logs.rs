@@ -1,4 +1,4 @@
-//! `muster logs` of nodes that have written nothing.
+//! `muster logs` of nodes without logs.
 
 use std::process::Output;
 
@@ -9,9 +9,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
-/// A cluster of one pod, which asks for so much.
+/// A cluster of one pod with this cpu request.
 fn of_a_pod(cpu: &str) -> Value {
     let container =
         json!({"name": "main", "image": "example.test/it:1", "resources": {"requests": {"cpu": cpu}}});
@@ -22,15 +22,20 @@ fn of_a_pod(cpu: &str) -> Value {
     })
 }
 
-/// Exit code and words of a refusal.
+/// Returns exit code and message of a refusal.
 fn refused(output: &Output) -> (Option<i32>, String) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Asks for the log until that is said; what is said before the server has heard of the pod is another thing.
-async fn said(harness: &Harness, server: &Server, more: &[&str], words: &str) -> (Option<i32>, String) {
-    eventually(&format!("{words:?}"), PATIENCE, async || {
+/// Requests the log until the message appears: before the server has observed the pod, it is another one.
+async fn wait_for_message(
+    harness: &Harness,
+    server: &Server,
+    more: &[&str],
+    words: &str,
+) -> (Option<i32>, String) {
+    eventually(&format!("{words:?}"), TIMEOUT, async || {
         let (code, why) = refused(&harness.muster(server, &[&["logs", "fred"], more].concat()));
         if why.contains(words) { Ok((code, why)) } else { Err(why) }
     })
@@ -41,35 +46,37 @@ async fn said(harness: &Harness, server: &Server, more: &[&str], words: &str) ->
 #[case::once(&[])]
 #[case::followed(&["-f"])]
 #[tokio::test]
-async fn a_pod_that_no_machine_takes_has_no_log_yet_and_says_why(#[case] more: &[&str]) {
+async fn a_pending_pod_has_no_log_and_the_error_says_why(#[case] more: &[&str]) {
     let Some(harness) = Harness::with(None).await else { return };
     let server = harness.server(&[]).await;
     server.post(&format!("{}?wait_for=applied", harness.clusters()), of_a_pod("1000")).await;
-    let (code, why) = said(&harness, &server, more, "Insufficient cpu").await;
+    let (code, why) = wait_for_message(&harness, &server, more, "Insufficient cpu").await;
     assert_eq!(code, Some(3), "{why}");
     assert!(why.contains("has not started and has no log yet: "), "{why}");
     assert_eq!(why.lines().count(), 1, "{why}");
 }
 
 #[tokio::test]
-async fn a_pod_that_somebody_removed_has_no_log_any_more() {
+async fn a_removed_pod_has_no_log() {
     let Some(harness) = Harness::with(None).await else { return };
     let server = harness.server(&[]).await;
     server.post(&format!("{}?wait_for=reached", harness.clusters()), of_a_pod("100m")).await;
     let pods = harness.namespace.api::<Pod>();
     for pod in pods.list(&ListParams::default()).await.expect("a list") {
-        pods.delete(&pod.metadata.name.expect("a name"), &DeleteParams::default()).await.expect("it goes");
+        pods.delete(&pod.metadata.name.expect("a name"), &DeleteParams::default())
+            .await
+            .expect("the deletion is accepted");
     }
-    let (code, why) = said(&harness, &server, &[], "has no pod any more").await;
+    let (code, why) = wait_for_message(&harness, &server, &[], "does not exist").await;
     assert_eq!(code, Some(3), "{why}");
 }
 
 #[tokio::test]
-async fn a_machine_that_gives_no_logs_is_not_waited_for() {
+async fn a_node_that_serves_no_logs_is_not_waited_for() {
     let Some(harness) = Harness::with(None).await else { return };
     let server = harness.server(&[]).await;
     server.post(&format!("{}?wait_for=reached", harness.clusters()), of_a_pod("100m")).await;
-    // Its machine has no address.
+    // The node has no address.
     let (code, why) = refused(&harness.muster(&server, &["logs", "fred"]));
     assert_eq!(code, Some(3), "{why}");
     assert!(

@@ -9,7 +9,7 @@ use crate::harness::Harness;
 const CLUSTERS: usize = 12;
 
 #[tokio::test]
-async fn two_servers_do_every_action_once_and_one_looks() {
+async fn two_servers_execute_every_action_once_and_one_observes() {
     let Some(harness) = Harness::open().await else { return };
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
@@ -23,13 +23,13 @@ async fn two_servers_do_every_action_once_and_one_looks() {
         let server = if number % 2 == 0 { &one } else { &other };
         server.post(&format!("{clusters}?wait_for=accepted"), new).await;
     }
-    // One of them dies in the middle.
+    // Kill one of them in the middle.
     let one = one.kill_and_start_again().await;
     for number in 0..CLUSTERS {
         let path = format!("{clusters}/c-{number}/scale?wait_for=reached&wait_timeout=120s");
         let scaled = one.post(&path, json!({"replicas": 2})).await;
         assert_eq!((&scaled["state"], &scaled["readyWorkers"]), (&json!("ACTIVE"), &json!(2)), "{scaled}");
-        // Every later read, on any server, is at least as new.
+        // Every later read on any server is at least as new.
         let read = other.get(&format!("{clusters}/c-{number}")).await;
         assert_eq!(read["desiredWorkers"], 2, "{read}");
     }
@@ -37,7 +37,7 @@ async fn two_servers_do_every_action_once_and_one_looks() {
     let objects = harness.ray_clusters().list(&ListParams::default()).await.expect("a list").items;
     assert_eq!(objects.len(), CLUSTERS);
     for object in objects {
-        // One write made it, and one resized it.
+        // One write created it, and one resized it.
         assert_eq!(object.metadata.generation, Some(2), "{:?}", object.metadata.name);
     }
     let actions = one.get("/actions?page_size=1000").await;
@@ -49,5 +49,5 @@ async fn two_servers_do_every_action_once_and_one_looks() {
         let gone = other.call(Method::DELETE, &format!("{clusters}/c-{number}?wait_for=reached"), None).await;
         assert!(gone.status().is_success(), "{}", gone.status());
     }
-    assert_eq!(harness.asked_for().await, []);
+    assert_eq!(harness.desired_workers().await, []);
 }

@@ -1,7 +1,7 @@
-//! The scaler API over clusters of the real Domino operator, for users of a Domino that the test plays.
+//! The scaler API with clusters of the real Domino operator, for users of a Domino that the test simulates.
 
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use muster_testkit::outside::Reply;
 use muster_testkit::{FakeDomino, Operator, eventually};
 use reqwest::{Method, Response};
@@ -9,7 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::Harness;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
 pub(crate) const GROUP: &str = "distributed-compute.dominodatalab.com";
 pub(crate) const USER: &str = "dominodatalab.com/starting-user-id";
@@ -27,7 +27,7 @@ struct Scaler {
 }
 
 impl Scaler {
-    /// A server for users of Domino, over clusters of a kind; none if the test is skipped.
+    /// Starts a server for users of Domino, with clusters of a kind; `None` if the test is skipped.
     async fn open(kind: &'static str) -> Option<Self> {
         let harness = Harness::with(Some(Operator::Domino)).await?;
         let domino = FakeDomino::start().await;
@@ -52,7 +52,7 @@ impl Scaler {
         Some(Self { harness, server, domino, plural, objects, resource, client })
     }
 
-    /// Creates a cluster as Domino does, for a user.
+    /// Creates a cluster for a user, as Domino does.
     async fn create(&self, name: &str, user: &str) {
         let node = json!({"resources": {"requests": {"cpu": "250m", "memory": "250Mi"}}});
         let mut spec = json!({
@@ -75,7 +75,7 @@ impl Scaler {
         let mut object = DynamicObject::new(name, &self.resource).data(json!({"spec": spec}));
         object.metadata.labels = Some([(USER.to_owned(), user.to_owned())].into());
         self.objects.create(&PostParams::default(), &object).await.expect("the operator accepts it");
-        eventually("the cluster is discovered", PATIENCE, async || {
+        eventually("the cluster is discovered", TIMEOUT, async || {
             let answer = self.get("root", &format!("/cluster/{}/{name}", self.plural)).await;
             if answer.0 == 200 { Ok(()) } else { Err(answer.1) }
         })
@@ -116,13 +116,13 @@ impl Scaler {
         self.patch("ann", &format!("/scale/{}/mine", self.plural), body).await
     }
 
-    /// The object as Kubernetes has it.
+    /// Reads the object from Kubernetes.
     async fn object(&self) -> Value {
-        self.objects.get("mine").await.expect("it is there").data
+        self.objects.get("mine").await.expect("it exists").data
     }
 }
 
-/// Status and code of an error.
+/// Returns status and code of an error.
 pub(crate) fn refused((status, body): &(u16, Value)) -> (u16, &str) {
     (*status, body["error"].as_str().unwrap_or_default())
 }
@@ -132,7 +132,7 @@ pub(crate) fn refused((status, body): &(u16, Value)) -> (u16, &str) {
 #[case("DaskCluster", "scheduler")]
 #[case("SparkCluster", "master")]
 #[tokio::test]
-async fn an_owner_scales_a_cluster_of_domino_and_gives_it_tiers(
+async fn an_owner_scales_a_cluster_of_domino_and_assigns_tiers(
     #[case] kind: &'static str,
     #[case] head: &str,
 ) {
@@ -192,10 +192,10 @@ async fn an_owner_scales_a_cluster_of_domino_and_gives_it_tiers(
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_and_changes_nothing() {
+async fn invalid_changes_are_refused_and_change_nothing() {
     let Some(scaler) = Scaler::open("RayCluster").await else { return };
     scaler.create("mine", "id-ann").await;
-    let before = scaler.objects.get("mine").await.expect("it is there").metadata.generation;
+    let before = scaler.objects.get("mine").await.expect("it exists").metadata.generation;
     let scale = "/scale/rayclusters/mine";
     for body in [
         json!({}),
@@ -247,17 +247,17 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert_eq!(refused(&posted), (405, "method_not_allowed"));
     let restricted = scaler.patch("ann", scale, json!({"replicas": 1, "worker_hw_tier_name": "MPI"})).await;
     assert_eq!(restricted.1["message"], "Hardware tier 'MPI' is restricted to ['mpicluster']");
-    let after = scaler.objects.get("mine").await.expect("it is there").metadata.generation;
+    let after = scaler.objects.get("mine").await.expect("it exists").metadata.generation;
     assert_eq!(before, after, "nothing was written");
 
-    // A name in a key of existing clients never fails a request.
+    // An unknown name in a key of existing clients never fails a request.
     let (status, body) = scaler.scale(json!({"replicas": 2, "worker_hw_tier_id": "Huge"})).await;
     assert_eq!((status, &body["ignored_hw_tier"]["name"]), (200, &json!("Huge")), "{body}");
     assert!(body.get("worker_hw_tier_id").is_none(), "{body}");
 }
 
 #[tokio::test]
-async fn owners_see_their_own_clusters_here_and_none_elsewhere() {
+async fn owners_see_their_own_clusters_here_and_none_in_other_apis() {
     let Some(scaler) = Scaler::open("RayCluster").await else { return };
     scaler.create("mine", "id-ann").await;
     scaler.create("theirs", "id-bob").await;
@@ -294,7 +294,7 @@ async fn owners_see_their_own_clusters_here_and_none_elsewhere() {
 #[case("DaskCluster")]
 #[case("SparkCluster")]
 #[tokio::test]
-async fn a_head_is_restarted_and_its_status_followed(#[case] kind: &'static str) {
+async fn a_head_is_restarted_and_its_status_is_followed(#[case] kind: &'static str) {
     let Some(scaler) = Scaler::open(kind).await else { return };
     scaler.create("mine", "id-ann").await;
     let plural = scaler.plural;
@@ -302,7 +302,7 @@ async fn a_head_is_restarted_and_its_status_followed(#[case] kind: &'static str)
         let path = format!("/restart_head_status/{plural}/mine?started_at={started_at}");
         scaler.get("ann", &path).await
     };
-    eventually("the head is ready", PATIENCE, async || {
+    eventually("the head is ready", TIMEOUT, async || {
         let answer = head_status("2020-01-01").await;
         if answer.1["status"] == "restarted_and_ready" { Ok(()) } else { Err(answer.1) }
     })
@@ -323,7 +323,7 @@ async fn a_head_is_restarted_and_its_status_followed(#[case] kind: &'static str)
     assert_eq!(restarted["namespace"], scaler.harness.namespace.name());
     let uid = restarted["k8s_response"]["details"]["uid"].as_str().expect("a UID").to_owned();
     let started_at = restarted["started_at"].as_str().expect("a time").to_owned();
-    eventually("the next head is ready", PATIENCE, async || {
+    eventually("the next head is ready", TIMEOUT, async || {
         let (status, body) = head_status(&started_at).await;
         assert_eq!(status, 200, "{body}");
         let is_ready = body["status"] == "restarted_and_ready" && body["pod"] == restarted["pod"];
@@ -332,9 +332,13 @@ async fn a_head_is_restarted_and_its_status_followed(#[case] kind: &'static str)
     .await;
     let pods = scaler.harness.pods().await;
     assert!(!pods.contains(&uid), "the old pod is gone");
-    let counted =
-        scaler.get("ann", &format!("/restart_status/{plural}/mine/head?started_at={started_at}")).await;
-    assert_eq!(counted.1["status"], "restarted_and_ready_counts_ok", "{counted:?}");
+    // The simulated kubelet deletes by name, so that the next head can be replaced once more.
+    eventually("the next head is counted", TIMEOUT, async || {
+        let path = format!("/restart_status/{plural}/mine/head?started_at={started_at}");
+        let (_, body) = scaler.get("ann", &path).await;
+        if body["status"] == "restarted_and_ready_counts_ok" { Ok(()) } else { Err(body) }
+    })
+    .await;
     let workers =
         scaler.get("ann", &format!("/restart_status/{plural}/mine/worker?started_at=2099-01-01")).await;
     assert_eq!(workers.1["status"], "not_restarted", "{workers:?}");
@@ -348,7 +352,7 @@ async fn a_head_is_restarted_and_its_status_followed(#[case] kind: &'static str)
 }
 
 #[tokio::test]
-async fn a_domino_that_does_not_answer_is_said_so() {
+async fn the_error_says_if_domino_does_not_answer() {
     let Some(mut scaler) = Scaler::open("RayCluster").await else { return };
     scaler.create("mine", "id-ann").await;
     let with_token = async |scaler: &Scaler, token: &str| {
@@ -376,7 +380,7 @@ async fn a_domino_that_does_not_answer_is_said_so() {
     assert_eq!(refused(&answer), (502, "tiers_unavailable"));
     let (status, body) = scaler.scale(json!({"replicas": 2, "worker_hw_tier": "Small"})).await;
     assert_eq!((status, &body["ignored_hw_tier"]["name"]), (200, &json!("Small")), "{body}");
-    // Both credentials at once: only the API key is forwarded. Muster's own tokens never are.
+    // With both credentials, only the API key is forwarded. Muster's own tokens never are.
     scaler.domino.recovers();
     drop(scaler.domino.received());
     let url = format!("{}/ddl_cluster_scaler/list/rayclusters", scaler.server.rest);
@@ -398,19 +402,19 @@ async fn a_restart_waits_neither_for_the_first_observation_nor_for_pods_of_earli
         assert_eq!(status, 202, "{body}");
         let uid = body["k8s_response"]["details"]["uid"].as_str().expect("a UID").to_owned();
         let started_at = body["started_at"].as_str().expect("a time").to_owned();
-        eventually("the pod is replaced", PATIENCE, async || {
+        eventually("the pod is replaced", TIMEOUT, async || {
             let pods = scaler.harness.pods().await;
             if pods.contains(&uid) { Err(format!("{uid} is still there")) } else { Ok(()) }
         })
         .await;
         (uid, started_at)
     };
-    // Right after it was discovered.
+    // Right after its discovery.
     let (first, _) = restart().await;
-    // No node has this pool, so its workers never start.
+    // No node has this pool, so that its workers never start.
     let (status, body) = scaler.scale(json!({"replicas": 2, "worker_hw_tier_name": "Lost"})).await;
     assert_eq!(status, 200, "{body}");
-    eventually("the next head is there", PATIENCE, async || {
+    eventually("the next head is there", TIMEOUT, async || {
         let answer = scaler.get("ann", "/restart_status/rayclusters/mine/head?started_at=2020-01-01").await;
         if answer.1["running_pods"] == 1 { Ok(()) } else { Err(answer.1) }
     })
@@ -420,7 +424,7 @@ async fn a_restart_waits_neither_for_the_first_observation_nor_for_pods_of_earli
 }
 
 #[tokio::test]
-async fn a_cluster_of_domino_goes_before_one_of_kuberay_with_its_name() {
+async fn a_cluster_of_domino_takes_precedence_over_one_of_kuberay_with_its_name() {
     let Some(scaler) = Scaler::open("RayCluster").await else { return };
     let Some(_) = scaler.harness.kubernetes.operator(Operator::KubeRay).await else { return };
     let template = json!({"spec": {"containers": [{"name": "ray-head", "image": "rayproject/ray:2.46.0"}]}});
@@ -431,17 +435,38 @@ async fn a_cluster_of_domino_goes_before_one_of_kuberay_with_its_name() {
     )
     .data(json!({"spec": spec}));
     scaler.harness.ray_clusters().create(&PostParams::default(), &theirs).await.expect("it is accepted");
-    eventually("the cluster of KubeRay is discovered", PATIENCE, async || {
+    eventually("the cluster of KubeRay is discovered", TIMEOUT, async || {
         let answer = scaler.get("root", "/list/rayclusters").await;
         if answer.1["count"] == 1 { Ok(()) } else { Err(answer.1) }
     })
     .await;
     scaler.create("mine", "id-ann").await;
-    eventually("both are listed", PATIENCE, async || {
+    eventually("both are listed", TIMEOUT, async || {
         let answer = scaler.get("root", "/list/rayclusters").await;
         if answer.1["count"] == 2 { Ok(()) } else { Err(answer.1) }
     })
     .await;
     let (status, shown) = scaler.get("ann", "/cluster/rayclusters/mine").await;
     assert_eq!((status, &shown["spec"]["envVars"][0]["value"]), (200, &json!("abc")), "{shown}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_deleted_during_a_change_is_not_found() {
+    let Some(scaler) = Scaler::open("RayCluster").await else { return };
+    for pause in [0, 2, 5, 8, 12, 18, 25, 35] {
+        scaler.create("mine", "id-ann").await;
+        let delete = async {
+            tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+            scaler.objects.delete("mine", &DeleteParams::default()).await.expect("it is deleted");
+        };
+        let (answer, ()) = tokio::join!(scaler.scale(json!({"replicas": 2})), delete);
+        assert!(matches!(refused(&answer), (200, "") | (404, "not_found")), "after {pause} ms: {answer:?}");
+        eventually("it is gone", TIMEOUT, async || {
+            match scaler.objects.get_opt("mine").await.expect("the API server answers") {
+                None => Ok(()),
+                Some(object) => Err(format!("{:?}", object.metadata.deletion_timestamp)),
+            }
+        })
+        .await;
+    }
 }

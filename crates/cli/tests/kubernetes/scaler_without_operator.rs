@@ -1,4 +1,4 @@
-//! The scaler API over objects that the rules of the real operator do not allow, on an API server without it.
+//! The scaler API with objects that the real operator's rules forbid, on an API server without that operator.
 
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
@@ -7,9 +7,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::scaler::{GROUP, USER, refused};
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, TIMEOUT};
 
-/// A kind of Domino with no rules and no operator.
+/// A kind of Domino without validation rules.
 fn definition() -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
@@ -29,7 +29,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test]
-async fn every_object_is_scaled_as_far_as_it_can_be() {
+async fn every_object_is_scaled_as_far_as_possible() {
     let Some(kubernetes) = muster_testkit::own_kubernetes().await else { return };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         "apiextensions.k8s.io",
@@ -73,11 +73,11 @@ async fn every_object_is_scaled_as_far_as_it_can_be() {
     let create = async |name: &str, spec: Value| {
         let mut object = DynamicObject::new(name, &resource).data(json!({"spec": spec}));
         object.metadata.labels = Some([(USER.to_owned(), "id-ann".to_owned())].into());
-        eventually("the kind is served", PATIENCE, async || {
+        eventually("the kind is served", TIMEOUT, async || {
             objects.create(&PostParams::default(), &object).await.map(drop).map_err(|error| error.to_string())
         })
         .await;
-        eventually("the cluster is discovered", PATIENCE, async || {
+        eventually("the cluster is discovered", TIMEOUT, async || {
             let answer = send(Method::GET, format!("/cluster/rayclusters/{name}"), json!({})).await;
             if answer.0 == 200 { Ok(()) } else { Err(answer.1) }
         })
@@ -85,7 +85,7 @@ async fn every_object_is_scaled_as_far_as_it_can_be() {
     };
     let scale =
         async |name: &str, body: Value| send(Method::PATCH, format!("/scale/rayclusters/{name}"), body).await;
-    let spec = async |name: &str| objects.get(name).await.expect("it is there").data["spec"].clone();
+    let spec = async |name: &str| objects.get(name).await.expect("it exists").data["spec"].clone();
 
     create("fixed", json!({"worker": {"replicas": 1}, "head": {}})).await;
     let answer = scale("fixed", json!({"replicas": 2})).await;
@@ -109,7 +109,7 @@ async fn every_object_is_scaled_as_far_as_it_can_be() {
     assert_eq!((status, &body["effective_replicas"]), (200, &json!(0)), "{body}");
     assert_eq!(spec("workerless").await["autoscaling"], json!({"minReplicas": 1, "maxReplicas": 5}));
 
-    // Nothing makes pods here: no change waits for those of the one before.
+    // No operator creates pods here: no change waits for the pods of the last one.
     create("mine", json!({"autoscaling": {"minReplicas": 1, "maxReplicas": 5}, "worker": {"replicas": 3}}))
         .await;
     for replicas in [3, 5, 2, 0, 4] {

@@ -1,4 +1,4 @@
-//! Images of local processes: Python environments that are built once, and used by clusters.
+//! Images of local processes: Python environments that are built once and used by clusters.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::state;
-use crate::laptop::{Laptop, PATIENCE};
+use crate::harness::{Harness, TIMEOUT};
 
 const TEMPLATES: &str = "/namespaces/demo/image_templates";
 
-/// A laptop whose pip asks no index.
-async fn laptop() -> Option<(Laptop, Python)> {
+/// Starts a harness whose pip uses no index.
+async fn start_offline() -> Option<(Harness, Python)> {
     let python = muster_testkit::python("dask").await?;
     let path = python.path().display().to_string();
-    Some((Laptop::with(&[("MUSTER_PYTHON", &path), ("PIP_NO_INDEX", "1")]).await, python))
+    Some((Harness::with(&[("MUSTER_PYTHON", &path), ("PIP_NO_INDEX", "1")]).await, python))
 }
 
-/// A package with one module, in which a number is.
+/// Writes a package with one module that contains a number.
 fn wheel(python: &Python, folder: &Path, number: u32) -> String {
     const WRITE: &str = r#"
 import sys, zipfile
@@ -38,24 +38,24 @@ with zipfile.ZipFile(path, "w") as wheel:
 }
 
 /// Waits until a build has ended.
-async fn built(laptop: &Laptop, name: &str) -> Value {
-    eventually("the end of a build", PATIENCE, async || {
-        let template = laptop.get(&format!("{TEMPLATES}/{name}")).await;
+async fn built(harness: &Harness, name: &str) -> Value {
+    eventually("the end of a build", TIMEOUT, async || {
+        let template = harness.get(&format!("{TEMPLATES}/{name}")).await;
         let is_open = ["PENDING", "BUILDING"].iter().any(|open| template["state"] == *open);
         if is_open { Err(template) } else { Ok(template) }
     })
     .await
 }
 
-async fn create(laptop: &Laptop, template: Value) -> Value {
-    let response = laptop.call(Method::POST, TEMPLATES, Some(template)).await;
+async fn create(harness: &Harness, template: Value) -> Value {
+    let response = harness.call(Method::POST, TEMPLATES, Some(template)).await;
     let (status, text) = (response.status(), response.text().await.expect("a body"));
     assert_eq!(status, StatusCode::OK, "{text}");
     serde_json::from_str(&text).expect("JSON")
 }
 
-async fn refusal(laptop: &Laptop, method: Method, path: &str, body: Option<Value>) -> (u16, String) {
-    let response = laptop.call(method, path, body).await;
+async fn refusal(harness: &Harness, method: Method, path: &str, body: Option<Value>) -> (u16, String) {
+    let response = harness.call(method, path, body).await;
     let status = response.status().as_u16();
     let body: Value = response.json().await.expect("a refusal is JSON");
     (status, body["message"].as_str().unwrap_or_default().to_owned())
@@ -67,32 +67,32 @@ fn dask_of(name: &str, template: &str) -> Value {
     json!({"name": name, "framework": "dask", "clusterSpec": spec})
 }
 
-/// The folders of images, without locks and links.
-fn folders(laptop: &Laptop) -> Vec<PathBuf> {
-    let images = laptop.data().join("frameworks/images");
+/// Lists the folders of images, without locks and links.
+fn folders(harness: &Harness) -> Vec<PathBuf> {
+    let images = harness.data().join("frameworks/images");
     let all = std::fs::read_dir(images).into_iter().flatten().flatten();
     let folders = all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path()).collect()
 }
 
 #[tokio::test]
-async fn a_cluster_waits_for_its_image_and_imports_what_is_in_it() {
-    let Some((laptop, python)) = laptop().await else { return };
-    let package = wheel(&python, laptop.path(), 7);
+async fn a_cluster_waits_for_its_image_and_imports_its_packages() {
+    let Some((harness, python)) = start_offline().await else { return };
+    let package = wheel(&python, harness.path(), 7);
     let template = json!({
         "name": "probe", "pipPackages": [package], "environmentVariables": {"PROBE": "it's \"$HOME\""},
         "customCommands": "python -c 'import muster_probe'\necho \"built with $PROBE\"", "baseImage": "some:1",
     });
-    let created = create(&laptop, template).await;
+    let created = create(&harness, template).await;
     assert!(["PENDING", "BUILDING"].iter().any(|open| created["state"] == *open), "{created}");
     assert_eq!(created.get("image"), None, "{created}");
-    // It is named before it is built.
-    let cluster = laptop.create(&dask_of("fred", "probe")).await;
+    // The name is reserved before the build.
+    let cluster = harness.create(&dask_of("fred", "probe")).await;
     assert_eq!(state(&cluster), "ACTIVE", "{cluster}");
-    let ready = built(&laptop, "probe").await;
+    let ready = built(&harness, "probe").await;
     assert_eq!(ready["state"], "READY", "{ready}");
     assert!(Path::new(ready["image"].as_str().expect("an image")).exists(), "{ready}");
-    let log = laptop.get(&format!("{TEMPLATES}/probe/log")).await;
+    let log = harness.get(&format!("{TEMPLATES}/probe/log")).await;
     assert!(log["log"].as_str().is_some_and(|log| log.contains("built with it's \"$HOME\"")), "{log}");
 
     let mut client = Client::connect(&python, &cluster).await;
@@ -102,11 +102,11 @@ async fn a_cluster_waits_for_its_image_and_imports_what_is_in_it() {
     assert_eq!(client.run(variable).await, r#"['it\'s "$HOME"']"#);
     assert_eq!(client.run("client.run_on_scheduler(lambda: __import__('muster_probe').NUMBER)").await, "7");
 
-    // Another profile cannot bring another template.
+    // A profile with another template is refused.
     let properties = json!({"image_template": "missing"});
     let spec = json!({"type": "dask.cluster", "version": "1.0", "properties": properties});
     let http = reqwest::Client::new();
-    let clustering = format!("{}/clustering/v1", laptop.rest());
+    let clustering = format!("{}/clustering/v1", harness.rest());
     let profile = json!({"profile": {"name": "p", "spec": spec}});
     let profile = http.post(format!("{clustering}/profiles")).json(&profile).send().await.expect("an answer");
     let profile: Value = profile.json().await.expect("a profile");
@@ -118,106 +118,107 @@ async fn a_cluster_waits_for_its_image_and_imports_what_is_in_it() {
     assert_eq!(status, StatusCode::BAD_REQUEST, "{why}");
     assert!(why.contains("names image template 'missing'"), "{why}");
 
-    // It cannot go while it is used.
-    let (status, why) = refusal(&laptop, Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
+    // It cannot be deleted while it is used.
+    let (status, why) = refusal(&harness, Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
     assert_eq!(status, 409, "{why}");
     assert!(why.contains("is used by fred"), "{why}");
-    laptop.delete_without_trace("fred").await;
-    let gone = laptop.call(Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
+    harness.delete_without_trace("fred").await;
+    let gone = harness.call(Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
     assert_eq!(gone.status(), StatusCode::OK);
-    assert_eq!(folders(&laptop), Vec::<PathBuf>::new());
+    assert_eq!(folders(&harness), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
-async fn a_build_whose_server_is_killed_ends_once() {
-    let Some((mut laptop, python)) = laptop().await else { return };
-    let gate = laptop.path().join("gate");
-    // Until the gate is open it waits in a process of its own, which the death of the server does not end.
+async fn a_build_whose_server_is_killed_is_completed_once() {
+    let Some((mut harness, python)) = start_offline().await else { return };
+    let gate = harness.path().join("gate");
+    // Until the gate is open, the build waits in a process that survives the server.
     let wait = format!("echo begun; [ -e '{}' ] || sleep 600", gate.display());
-    let package = wheel(&python, laptop.path(), 8);
-    create(&laptop, json!({"name": "slow", "pipPackages": [package], "customCommands": wait})).await;
-    eventually("the build has begun", PATIENCE, async || {
-        let log = laptop.get(&format!("{TEMPLATES}/slow/log")).await;
+    let package = wheel(&python, harness.path(), 8);
+    create(&harness, json!({"name": "slow", "pipPackages": [package], "customCommands": wait})).await;
+    eventually("the build has begun", TIMEOUT, async || {
+        let log = harness.get(&format!("{TEMPLATES}/slow/log")).await;
         if log["log"].as_str().is_some_and(|log| log.contains("begun")) { Ok(()) } else { Err(log) }
     })
     .await;
-    laptop.kill_and_start_again().await;
+    harness.kill_and_start_again().await;
     std::fs::write(&gate, "").expect("a gate");
-    let ready = built(&laptop, "slow").await;
+    let ready = built(&harness, "slow").await;
     assert_eq!(ready["state"], "READY", "{ready}");
-    assert_eq!(folders(&laptop).len(), 1);
+    assert_eq!(folders(&harness).len(), 1);
 
-    // The same content is there at once, under another name, and goes with the last of both.
-    let package = wheel(&python, laptop.path(), 8);
-    create(&laptop, json!({"name": "same", "pipPackages": [package], "customCommands": wait})).await;
-    assert_eq!(built(&laptop, "same").await["image"], ready["image"]);
+    // The same content under another name is ready at once, and is deleted with the last of both.
+    let package = wheel(&python, harness.path(), 8);
+    create(&harness, json!({"name": "same", "pipPackages": [package], "customCommands": wait})).await;
+    assert_eq!(built(&harness, "same").await["image"], ready["image"]);
     for (name, left) in [("slow", 1), ("same", 0)] {
-        let gone = laptop.call(Method::DELETE, &format!("{TEMPLATES}/{name}"), None).await;
+        let gone = harness.call(Method::DELETE, &format!("{TEMPLATES}/{name}"), None).await;
         assert_eq!(gone.status(), StatusCode::OK);
-        assert_eq!(folders(&laptop).len(), left, "after {name}");
+        assert_eq!(folders(&harness).len(), left, "after {name}");
     }
 }
 
 #[tokio::test]
-async fn a_build_that_fails_says_why_and_so_does_a_cluster_that_waited_for_it() {
-    let Some((laptop, _)) = laptop().await else { return };
-    let gate = laptop.path().join("gate");
+async fn a_failed_build_says_why_and_so_does_a_cluster_that_waited_for_it() {
+    let Some((harness, _)) = start_offline().await else { return };
+    let gate = harness.path().join("gate");
     let wait = format!(
         "for i in $(seq 600); do [ -e '{}' ] && break; sleep 0.1; done; echo nothing to see; exit 3",
         gate.display()
     );
-    create(&laptop, json!({"name": "bad", "customCommands": wait})).await;
+    create(&harness, json!({"name": "bad", "customCommands": wait})).await;
     let path = "/namespaces/demo/clusters?wait_for=accepted";
-    let accepted = laptop.call(Method::POST, path, Some(dask_of("fred", "bad"))).await;
+    let accepted = harness.call(Method::POST, path, Some(dask_of("fred", "bad"))).await;
     assert_eq!(accepted.status(), StatusCode::OK);
     std::fs::write(&gate, "").expect("a gate");
-    let bad = built(&laptop, "bad").await;
+    let bad = built(&harness, "bad").await;
     assert_eq!(bad["statusReason"], "custom_commands failed: nothing to see", "{bad}");
-    eventually("the cluster has failed", PATIENCE, async || {
-        let cluster = laptop.get("/namespaces/demo/clusters/fred").await;
+    eventually("the cluster has failed", TIMEOUT, async || {
+        let cluster = harness.get("/namespaces/demo/clusters/fred").await;
         let why = cluster["statusReason"].as_str().unwrap_or_default().to_owned();
         if why.contains("its image was not built: custom_commands failed") { Ok(()) } else { Err(cluster) }
     })
     .await;
 
-    // Nor does a later change run it in another environment.
+    // A later change does not run it in another environment.
     let path = "/namespaces/demo/clusters/fred/scale?wait_for=reached";
-    let scaled = laptop.call(Method::POST, path, Some(json!({"replicas": 2}))).await;
+    let scaled = harness.call(Method::POST, path, Some(json!({"replicas": 2}))).await;
     let why = scaled.text().await.expect("a body");
-    assert!(why.contains("the image of template 'bad' is not there"), "{why}");
+    assert!(why.contains("the image of template 'bad' is missing"), "{why}");
 
-    create(&laptop, json!({"name": "none", "pipPackages": ["muster-no-such-package==0"]})).await;
-    let none = built(&laptop, "none").await;
+    create(&harness, json!({"name": "none", "pipPackages": ["muster-no-such-package==0"]})).await;
+    let none = built(&harness, "none").await;
     let why = none["statusReason"].as_str().unwrap_or_default();
     assert!(why.contains("No matching distribution found for muster-no-such-package==0"), "{none}");
     for (name, expected) in
         [("bad", "failed: custom_commands failed"), ("missing", "there is no image template 'missing'")]
     {
         let (status, why) =
-            refusal(&laptop, Method::POST, "/namespaces/demo/clusters", Some(dask_of("x", name))).await;
+            refusal(&harness, Method::POST, "/namespaces/demo/clusters", Some(dask_of("x", name))).await;
         assert_eq!(status, 400, "{why}");
         assert!(why.contains(expected), "{why}");
     }
 
-    // What a command leaves behind does not keep a build from its end, and ends with it.
-    create(&laptop, json!({"name": "background", "customCommands": "sleep 600 & echo started"})).await;
-    assert_eq!(built(&laptop, "background").await["state"], "READY");
+    // Background processes of a command do not delay the end of the build, and end with it.
+    create(&harness, json!({"name": "background", "customCommands": "sleep 600 & echo started"})).await;
+    assert_eq!(built(&harness, "background").await["state"], "READY");
 
-    // A build that is deleted ends, with all that it started.
+    // Deleting a running build ends all its processes.
     let endless = "sleep 600; true";
-    create(&laptop, json!({"name": "endless", "customCommands": endless})).await;
-    eventually("it is built", PATIENCE, async || {
-        let template = laptop.get(&format!("{TEMPLATES}/endless")).await;
-        if template["state"] == "BUILDING" { Ok(()) } else { Err(template) }
+    let before = folders(&harness).len();
+    create(&harness, json!({"name": "endless", "customCommands": endless})).await;
+    // Wait for its folder: without one, the check below would prove nothing.
+    eventually("it is built", TIMEOUT, async || {
+        if folders(&harness).len() > before { Ok(()) } else { Err("it has no folder yet") }
     })
     .await;
     for name in ["endless", "background", "bad", "none"] {
-        let gone = laptop.call(Method::DELETE, &format!("{TEMPLATES}/{name}?force=true"), None).await;
+        let gone = harness.call(Method::DELETE, &format!("{TEMPLATES}/{name}?force=true"), None).await;
         assert_eq!(gone.status(), StatusCode::OK);
     }
-    eventually("nothing is left of it", PATIENCE, async || {
-        if folders(&laptop).is_empty() { Ok(()) } else { Err("a folder is there") }
+    eventually("nothing is left of it", TIMEOUT, async || {
+        if folders(&harness).is_empty() { Ok(()) } else { Err("the folder exists") }
     })
     .await;
-    laptop.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
+    harness.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
 }

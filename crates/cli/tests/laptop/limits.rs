@@ -1,4 +1,4 @@
-//! Clusters that go by themselves, as what really runs on them says.
+//! Idle timeout and lifetime of clusters with real frameworks.
 
 use muster_testkit::eventually;
 use reqwest::Method;
@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::clusters::{CLUSTERS, state};
-use crate::laptop::{Laptop, PATIENCE};
+use crate::harness::{Harness, TIMEOUT};
 use crate::recipes::{dask, sleepers};
 
-/// Waits until nobody finds a cluster any more.
-pub(crate) async fn gone(laptop: &Laptop, name: &str) {
-    eventually(&format!("the end of {name}"), PATIENCE, async || {
-        let answer = laptop.call(Method::GET, &format!("{CLUSTERS}/{name}"), None).await;
-        if answer.status().is_success() { Err(laptop.words()) } else { Ok(()) }
+/// Waits until a cluster is deleted.
+pub(crate) async fn wait_until_deleted(harness: &Harness, name: &str) {
+    eventually(&format!("the end of {name}"), TIMEOUT, async || {
+        let answer = harness.call(Method::GET, &format!("{CLUSTERS}/{name}"), None).await;
+        if answer.status().is_success() { Err(harness.log_tail()) } else { Ok(()) }
     })
     .await;
 }
 
-/// Why a cluster that is gone was deleted. Its warning comes only if the limit was seen in time.
-async fn ended_by(laptop: &Laptop, cluster: &Value) -> Vec<String> {
+/// Returns the reasons of a cluster's deletion; the warning is missing if the limit was observed late.
+async fn ended_by(harness: &Harness, cluster: &Value) -> Vec<String> {
     let (id, name) = (cluster["id"].as_str().expect("an id"), cluster["name"].as_str().expect("a name"));
-    let events = laptop.get(&format!("{CLUSTERS}/{name}/events?id={id}")).await;
+    let events = harness.get(&format!("{CLUSTERS}/{name}/events?id={id}")).await;
     let words = events["events"].as_array().cloned().unwrap_or_default();
     let mut words: Vec<String> =
         words.iter().filter_map(|event| event["reason"].as_str().map(str::to_owned)).collect();
@@ -30,40 +30,40 @@ async fn ended_by(laptop: &Laptop, cluster: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_cluster_goes_when_nobody_uses_it_and_not_while_it_computes() {
-    let Some((laptop, python)) = Laptop::with_dask().await else { return };
-    let busy = laptop.create(&dask("busy", 1)).await;
+async fn an_idle_cluster_is_deleted_and_a_computing_one_is_not() {
+    let Some((harness, python)) = Harness::with_dask().await else { return };
+    let busy = harness.create(&dask("busy", 1)).await;
     let mut client = Client::connect(&python, &busy).await;
     let job = "lambda: __import__('distributed').Event('go').wait() and 42";
     client.run(&format!("kept.update(job=client.submit({job}))")).await;
     let limit = json!({"idle_timeout": "2s"});
-    laptop.answer(Method::PATCH, &format!("{CLUSTERS}/busy?wait_for=reached"), Some(limit)).await;
-    // It begins later, and is gone first.
+    harness.answer(Method::PATCH, &format!("{CLUSTERS}/busy?wait_for=reached"), Some(limit)).await;
+    // It starts later and is deleted first.
     let mut quiet = dask("quiet", 1);
     quiet["idle_timeout"] = json!("2s");
-    let quiet = laptop.create(&quiet).await;
-    gone(&laptop, "quiet").await;
-    assert_eq!(ended_by(&laptop, &quiet).await, ["IdleTimeout"]);
-    let present = laptop.cluster("busy").await;
+    let quiet = harness.create(&quiet).await;
+    wait_until_deleted(&harness, "quiet").await;
+    assert_eq!(ended_by(&harness, &quiet).await, ["IdleTimeout"]);
+    let present = harness.cluster("busy").await;
     assert_eq!((state(&present), &present["idleSince"]), ("ACTIVE", &Value::Null), "{present}");
     client.run("__import__('distributed').Event('go', client=client).set()").await;
     assert_eq!(client.run("kept['job'].result()").await, "42");
-    gone(&laptop, "busy").await;
-    assert_eq!(ended_by(&laptop, &busy).await, ["IdleTimeout"]);
-    laptop.traces().are_none();
+    wait_until_deleted(&harness, "busy").await;
+    assert_eq!(ended_by(&harness, &busy).await, ["IdleTimeout"]);
+    harness.traces().assert_none();
 }
 
 #[tokio::test]
-async fn a_cluster_whose_lifetime_is_over_goes_whatever_it_is() {
-    let laptop = Laptop::bare().await;
+async fn a_cluster_is_deleted_at_the_end_of_its_lifetime_in_any_state() {
+    let harness = Harness::bare().await;
     let mut sleeper = sleepers("fred", 1);
     sleeper["max_lifetime"] = json!("1s");
-    let created = laptop.create(&sleeper).await;
-    gone(&laptop, "fred").await;
-    assert_eq!(ended_by(&laptop, &created).await, ["LifetimeOver"]);
-    laptop.traces().are_none();
+    let created = harness.create(&sleeper).await;
+    wait_until_deleted(&harness, "fred").await;
+    assert_eq!(ended_by(&harness, &created).await, ["LifetimeOver"]);
+    harness.traces().assert_none();
     sleeper["idle_timeout"] = json!("1h");
-    let refused = laptop.call(Method::POST, CLUSTERS, Some(sleeper)).await;
+    let refused = harness.call(Method::POST, CLUSTERS, Some(sleeper)).await;
     assert_eq!(refused.status(), 400);
     let sentence = refused.text().await.unwrap();
     assert!(sentence.contains("cannot tell whether they are used: leave idle_timeout out"), "{sentence}");

@@ -1,16 +1,16 @@
-//! Where processes listen.
+//! Checks the addresses on which processes listen.
 
 use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::laptop::Laptop;
+use crate::harness::Harness;
 
-/// The number of a listening socket's state in the kernel's tables.
+/// State of a listening socket in the kernel's tables.
 const LISTENING: &str = "0A";
 
-impl Laptop {
-    /// Nothing that the server started can be reached from another machine.
+impl Harness {
+    /// Asserts that no process of the server listens beyond this machine.
     pub(crate) fn listens_on_loopback_only(&self) {
         let sockets: HashMap<String, IpAddr> =
             ["tcp", "tcp6"].into_iter().flat_map(|table| listening(&format!("/proc/net/{table}"))).collect();
@@ -25,7 +25,7 @@ impl Laptop {
     }
 }
 
-/// Addresses of listening sockets by the inodes of these.
+/// Maps the inodes of listening sockets to their addresses.
 fn listening(table: &str) -> Vec<(String, IpAddr)> {
     let text = fs::read_to_string(table).unwrap_or_default();
     let read = |line: &str| {
@@ -36,7 +36,7 @@ fn listening(table: &str) -> Vec<(String, IpAddr)> {
     text.lines().skip(1).filter_map(read).collect()
 }
 
-/// Words of 32 bits, each in the order of the machine.
+/// Parses 32-bit words in the byte order of the machine.
 fn parse(address: &str) -> Option<IpAddr> {
     let word = |place: usize| u32::from_str_radix(address.get(place * 8..place * 8 + 8)?, 16).ok();
     let bytes = |place: usize| word(place).map(u32::to_ne_bytes);

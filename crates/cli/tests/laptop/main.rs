@@ -1,26 +1,33 @@
-//! Clusters of real processes on one machine, under a real server: nothing is lost, and nothing is left.
+//! Clusters of real processes on one machine, under a real server. Each test checks that nothing is lost and nothing left.
 
-mod bad_luck;
 mod chaos;
 mod client;
 mod clusters;
+mod code;
 mod config_sets;
 mod dask;
 mod draining;
+mod everyday;
+mod faults;
+mod harness;
 mod healing;
+mod home;
 mod images;
-mod laptop;
+mod jobs;
 mod limits;
 mod listeners;
+mod log_commands;
 mod openstack;
+mod page;
 mod process;
+mod quick_start;
 mod ray;
 mod reboot;
 mod recipes;
 mod run;
 mod scaler;
 mod servers;
-mod shown;
 mod spark;
+mod start_limit;
 mod traces;
-mod turns;
+mod versions;

@@ -1,4 +1,4 @@
-//! What there is of clusters outside the database: processes, sockets, folders.
+//! Everything of clusters outside the database: processes, sockets, folders.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable that everything inherits that a server of a test starts, because nodes inherit what begins so.
+/// Environment variable that all processes of a test's server inherit: nodes inherit variables with this prefix.
 pub(crate) const MARK: &str = "LC_MUSTER_TEST";
 
 #[derive(Debug)]
@@ -14,13 +14,13 @@ pub(crate) struct Traces {
     /// Nodes and their shims, with their commands.
     pub(crate) processes: Vec<(i32, String)>,
     pub(crate) sockets: Vec<PathBuf>,
-    /// Of clusters.
+    /// Folders of clusters.
     pub(crate) folders: Vec<PathBuf>,
 }
 
 impl Traces {
-    /// Those of the server whose everything is below `folder`, but for the server itself.
-    pub(crate) fn of(folder: &Path, clusters: &Path, server: Option<i32>) -> Self {
+    /// Lists the traces of the server whose files are in `folder`, without the server itself.
+    pub(crate) fn find(folder: &Path, clusters: &Path, server: Option<i32>) -> Self {
         let mark = format!("{MARK}={}", folder.display());
         let is_below = |pid| has_mark(pid, &mark) || has_open(pid, folder) || works_in(pid, folder);
         let ours = |pid: &i32| Some(*pid) != server && is_below(*pid);
@@ -34,7 +34,7 @@ impl Traces {
         }
     }
 
-    pub(crate) fn are_none(&self) {
+    pub(crate) fn assert_none(&self) {
         let none = self.processes.is_empty() && self.sockets.is_empty() && self.folders.is_empty();
         assert!(none, "something of a cluster is left: {self:#?}");
     }
@@ -44,18 +44,18 @@ impl Traces {
     }
 }
 
-/// Kills a process without a word.
+/// Kills a process.
 pub(crate) fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
-/// Stops a process, which then does nothing and answers no request.
+/// Stops a process: it does nothing and answers no request until it is continued.
 pub(crate) fn freeze(pid: i32) {
     signal(pid, Signal::STOP);
 }
 
 fn signal(pid: i32, signal: Signal) {
-    // It may have ended, which is as good.
+    // It may have ended already.
     let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), signal);
 }
 
@@ -68,19 +68,19 @@ fn has_mark(pid: i32, mark: &str) -> bool {
         .is_ok_and(|text| text.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
 }
 
-/// A shim has no variables, and the lock of its node open.
+/// Shims have no environment; they are recognised by the open lock of their node.
 fn has_open(pid: i32, folder: &Path) -> bool {
     let is_below = |file: PathBuf| fs::read_link(file).is_ok_and(|target| target.starts_with(folder));
     let is_shim = command(pid).starts_with("muster shim");
     is_shim && entries(&PathBuf::from(format!("/proc/{pid}/fd"))).into_iter().any(is_below)
 }
 
-/// Some overwrite their variables with their title.
+/// Some programs overwrite their environment with their title.
 fn works_in(pid: i32, folder: &Path) -> bool {
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place.starts_with(folder))
 }
 
-/// The folders for sockets that frameworks were given, which may be anywhere.
+/// Lists the short folders for sockets of frameworks, which may be anywhere.
 pub(crate) fn short_folders(clusters: &Path) -> Vec<PathBuf> {
     let read = |cluster: PathBuf| fs::read(cluster.join("short.json")).ok();
     let parse = |text: Vec<u8>| serde_json::from_slice(&text).ok();

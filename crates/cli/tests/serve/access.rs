@@ -1,4 +1,4 @@
-//! Who gets in, and what for.
+//! Authentication and authorization.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use crate::server::{Server, cluster};
 
 #[tokio::test]
-async fn without_the_token_of_the_data_folder_nobody_gets_in() {
+async fn callers_without_the_token_of_the_data_folder_are_refused() {
     let mut server = Server::start(&[]).await;
-    let (status, word, said) = server.refusal(Method::GET, "/clusters", None).await;
+    let (status, word, printed) = server.refusal(Method::GET, "/clusters", None).await;
     assert_eq!((status, word.as_str()), (401, "Unauthenticated"));
-    assert!(said.contains("Authorization"), "{said}");
+    assert!(printed.contains("Authorization"), "{printed}");
     let output = server.muster(&["whoami"]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        output.status.success() && said.contains("admin"),
-        "{said}{}",
+        output.status.success() && printed.contains("admin"),
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     server.token = Some("mst_wrong".to_owned());
@@ -23,7 +23,7 @@ async fn without_the_token_of_the_data_folder_nobody_gets_in() {
 }
 
 #[tokio::test]
-async fn probes_ask_for_no_token() {
+async fn probes_need_no_token() {
     let server = Server::start(&[]).await;
     for (path, expected) in [("/healthz", r#"{"status":"healthy"}"#), ("/readyz", r#"{"status":"ready"}"#)] {
         let answer = reqwest::get(format!("{}{path}", server.rest)).await.unwrap();
@@ -33,7 +33,7 @@ async fn probes_ask_for_no_token() {
 }
 
 #[tokio::test]
-async fn members_change_readers_look_and_strangers_see_nothing() {
+async fn members_change_readers_read_and_other_projects_see_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.toml");
     let token = |name: &str, project: &str, role: &str| {
@@ -45,7 +45,7 @@ async fn members_change_readers_look_and_strangers_see_nothing() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     };
-    let (member, reader, stranger) =
+    let (member, reader, outsider) =
         (token("mia", "demo", "member"), token("rob", "demo", "reader"), token("sue", "other", "member"));
     let scheme = format!("tokens:{}", file.display());
     let mut server = Server::start(&["--dev", "--auth", &scheme]).await;
@@ -61,7 +61,7 @@ async fn members_change_readers_look_and_strangers_see_nothing() {
     let delete = server.refusal(Method::DELETE, "/namespaces/demo/clusters/fred", None).await;
     assert_eq!(delete.0, 403, "{}", delete.2);
     assert_eq!(server.refusal(Method::GET, "/namespaces/demo/clusters/fred/environment", None).await.0, 403);
-    server.token = stranger;
+    server.token = outsider;
     assert_eq!(server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await.0, 404);
     assert_eq!(server.get("/clusters").await["clusters"], Value::Array(vec![]));
     assert_eq!(server.get("/actions").await["actions"], Value::Array(vec![]));
@@ -74,7 +74,7 @@ async fn members_change_readers_look_and_strangers_see_nothing() {
 }
 
 #[tokio::test]
-async fn where_others_come_in_only_admins_run_code_as_the_server() {
+async fn with_several_users_only_admins_run_code_as_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.toml");
     let entry = |name: &str, role: &str| {
@@ -87,21 +87,17 @@ async fn where_others_come_in_only_admins_run_code_as_the_server() {
     server.token = Some("mia".to_owned());
     let dask = json!({"name": "mine", "framework": "dask"});
     for (path, body) in [("/namespaces/demo/clusters", dask), ("/frameworks/spark/install", json!({}))] {
-        let (status, word, said) = server.refusal(Method::POST, path, Some(body)).await;
-        assert_eq!((status, word.as_str()), (403, "LocalProcessesNeedAdmin"), "{path}: {said}");
-        assert!(said.contains("only admins"), "{path}: {said}");
+        let (status, word, printed) = server.refusal(Method::POST, path, Some(body)).await;
+        assert_eq!((status, word.as_str()), (403, "LocalProcessesNeedAdmin"), "{path}: {printed}");
+        assert!(printed.contains("only admins"), "{path}: {printed}");
     }
     let frameworks = server.get("/frameworks").await;
-    assert_eq!(
-        frameworks["frameworks"].as_array().map(Vec::len),
-        Some(3),
-        "whoever may look sees what there is"
-    );
+    assert_eq!(frameworks["frameworks"].as_array().map(Vec::len), Some(3), "readers see the cluster");
     server.token = Some("ada".to_owned());
-    let (status, word, said) =
+    let (status, word, printed) =
         server.refusal(Method::POST, "/frameworks/flink/install", Some(json!({}))).await;
-    assert_ne!(word, "LocalProcessesNeedAdmin", "an admin may: {said}");
-    assert!(status == 400 && said.contains("'flink' is no framework"), "{said}");
+    assert_ne!(word, "LocalProcessesNeedAdmin", "an admin may: {printed}");
+    assert!(status == 400 && printed.contains("'flink' is no framework"), "{printed}");
 }
 
 #[tokio::test]

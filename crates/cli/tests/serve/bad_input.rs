@@ -1,4 +1,4 @@
-//! Bad input: one sentence with the value and the rule, the right status, nothing half-made.
+//! Bad input is refused with the value and the rule, the right status, and without partial effects.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
 }
 
 #[tokio::test]
-async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
+async fn invalid_creations_are_refused_with_the_reason() {
     let server = Server::dev().await;
     let group = "/cluster_spec/worker_group_spec/0";
     let cases: Vec<(Value, &str)> = vec![
@@ -97,9 +97,9 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
         ),
     ];
     for (body, sentence) in cases {
-        let (status, _, said) = server.refusal(Method::POST, CLUSTERS, Some(body.clone())).await;
-        assert_eq!(status, 400, "{body}: {said}");
-        assert!(said.contains(sentence), "{body}: {said}");
+        let (status, _, printed) = server.refusal(Method::POST, CLUSTERS, Some(body.clone())).await;
+        assert_eq!(status, 400, "{body}: {printed}");
+        assert!(printed.contains(sentence), "{body}: {printed}");
     }
     let left = server.get("/clusters?deleted=include").await;
     assert_eq!(left["clusters"], json!([]), "something was half-made");
@@ -107,7 +107,7 @@ async fn a_create_that_cannot_be_is_refused_in_a_sentence() {
 }
 
 #[tokio::test]
-async fn what_is_out_of_bounds_is_refused_with_the_bound() {
+async fn values_out_of_bounds_are_refused_with_the_bound() {
     let server = Server::dev().await;
     let mut body = cluster("fred", 2);
     body["cluster_spec"]["worker_group_spec"][0]["max_replicas"] = json!(3);
@@ -120,9 +120,9 @@ async fn what_is_out_of_bounds_is_refused_with_the_bound() {
             Some(json!({"replicas": replicas})),
         )
     };
-    let (status, word, said) = scale(4).await;
+    let (status, word, printed) = scale(4).await;
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"));
-    assert_eq!(said, "replicas of group 'small' is 4, and max_replicas is 3: ask for less, or raise that");
+    assert_eq!(printed, "replicas of group 'small' is 4, and max_replicas is 3: ask for less, or raise that");
     assert_eq!(
         scale(0).await.2,
         "replicas of group 'small' is 0, and min_replicas is 1: ask for more, or lower that"
@@ -158,31 +158,31 @@ async fn a_wait_has_its_limits() {
         ),
     ];
     for (query, sentence) in bad {
-        let (status, _, said) = scale(query).await;
-        assert_eq!(status, 400, "{query}: {said}");
-        assert!(said.contains(sentence), "{query}: {said}");
+        let (status, _, printed) = scale(query).await;
+        assert_eq!(status, 400, "{query}: {printed}");
+        assert!(printed.contains(sentence), "{query}: {printed}");
     }
     assert_eq!(server.get("/actions?action=CLUSTER_RESIZE").await["actions"], json!([]), "it was accepted");
-    let (status, _, said) = scale("wait_for=reached&wait_timeout=0s").await;
-    assert_eq!(status, 504, "{said}");
+    let (status, _, printed) = scale("wait_for=reached&wait_timeout=0s").await;
+    assert_eq!(status, 504, "{printed}");
     assert!(
-        said.contains("has not been reached yet, and wait_timeout is 0s; it goes on as action "),
-        "{said}"
+        printed.contains("has not been reached yet, and wait_timeout is 0s; it goes on as action "),
+        "{printed}"
     );
-    let (status, _, said) = scale("wait_for=reached&wait_timeout=0.05s").await;
-    assert_eq!(status, 504, "{said}");
-    assert!(said.contains("has not been reached within 0.05s; it goes on as action "), "{said}");
+    let (status, _, printed) = scale("wait_for=reached&wait_timeout=0.05s").await;
+    assert_eq!(status, 504, "{printed}");
+    assert!(printed.contains("has not been reached within 0.05s; it goes on as action "), "{printed}");
 }
 
 #[tokio::test]
 async fn a_name_that_is_taken_is_409_and_free_again_after_the_delete() {
     let server = Server::dev().await;
     server.create("fred", 1).await;
-    let (status, word, said) = server.refusal(Method::POST, CLUSTERS, Some(cluster("fred", 1))).await;
+    let (status, word, printed) = server.refusal(Method::POST, CLUSTERS, Some(cluster("fred", 1))).await;
     assert_eq!((status, word.as_str()), (409, "ClusterNameTaken"));
     let sentence =
         "cluster 'fred' already exists in namespace 'demo': choose another name, or delete it first";
-    assert_eq!(said, sentence);
+    assert_eq!(printed, sentence);
     server.call(Method::DELETE, "/namespaces/demo/clusters/fred?wait_for=reached", None).await;
     server.create("fred", 1).await;
 }
@@ -191,13 +191,13 @@ async fn a_name_that_is_taken_is_409_and_free_again_after_the_delete() {
 async fn a_quota_is_403() {
     let server = Server::start(&["--dev", "--max-clusters-per-project", "1"]).await;
     server.create("first", 0).await;
-    let (status, word, said) = server.refusal(Method::POST, CLUSTERS, Some(cluster("second", 0))).await;
+    let (status, word, printed) = server.refusal(Method::POST, CLUSTERS, Some(cluster("second", 0))).await;
     assert_eq!((status, word.as_str()), (403, "QuotaExceeded"));
-    assert!(said.contains("project 'demo' has 1 clusters, and may have 1"), "{said}");
+    assert!(printed.contains("project 'demo' has 1 clusters, and may have 1"), "{printed}");
 }
 
 #[tokio::test]
-async fn the_same_request_is_done_once() {
+async fn a_repeated_request_is_executed_once() {
     let server = Server::dev().await;
     let path = format!("{CLUSTERS}?wait_for=reached&request_id=r1");
     let first = server.call(Method::POST, &path, Some(cluster("fred", 1))).await;
@@ -217,7 +217,7 @@ async fn the_same_request_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_create_that_was_accepted_is_answered_again_where_it_would_be_refused_now() {
+async fn an_accepted_creation_is_answered_again_even_if_it_would_be_refused_now() {
     let server = Server::dev().await;
     let path = format!("{CLUSTERS}?wait_for=reached&request_id=r1");
     let first = server.post(&path, cluster("fred", 2)).await;
@@ -232,17 +232,17 @@ async fn a_failing_profile_fails_the_action_and_says_why() {
     let server = Server::dev().await;
     let mut body = cluster("fred", 2);
     body["profile_properties"] = json!({"metadata": {"simulated_failure": "create"}});
-    let (status, word, said) =
+    let (status, word, printed) =
         server.refusal(Method::POST, &format!("{CLUSTERS}?wait_for=reached"), Some(body)).await;
     assert_eq!((status, word.as_str()), (400, "ActionFailed"));
-    assert!(said.contains("creation fails"), "{said}");
+    assert!(printed.contains("creation fails"), "{printed}");
     let row = server.get("/namespaces/demo/clusters/fred").await;
     assert_eq!(row["state"], "WARNING");
     assert!(row["statusReason"].as_str().unwrap().contains("creation fails"), "{row}");
 }
 
 #[tokio::test]
-async fn an_update_changes_what_it_names_and_nothing_else() {
+async fn an_update_changes_only_the_named_fields() {
     let server = Server::dev().await;
     server.create("fred", 4).await;
     let fred = "/namespaces/demo/clusters/fred";
@@ -258,19 +258,19 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     let row = server.get(fred).await;
     assert_eq!(row["desiredWorkers"].as_i64().unwrap_or(0), 0, "0 is given, too: {row}");
     let many = json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", "replicas": 15_000, "max_replicas": 20_000}]}});
-    let (status, word, said) = server.refusal(Method::PATCH, fred, Some(many)).await;
-    assert_eq!((status, word.as_str()), (400, "OutOfBounds"), "{said}");
+    let (status, word, printed) = server.refusal(Method::PATCH, fred, Some(many)).await;
+    assert_eq!((status, word.as_str()), (400, "OutOfBounds"), "{printed}");
     let path = format!("{fred}?update_mask=cluster_spec.head_group_spec.image");
     let head = json!({"cluster_spec": {"head_group_spec": {"image": "x"}}});
-    let (status, _, said) = server.refusal(Method::PATCH, &path, Some(head)).await;
-    assert_eq!(status, 400, "{said}");
-    assert!(said.starts_with("nodes of type simulated.node-1.0 are made from their profile"), "{said}");
-    let (status, _, said) = server.refusal(Method::PATCH, fred, Some(json!({"envs": {"A": "1"}}))).await;
-    assert_eq!(status, 400, "{said}");
+    let (status, _, printed) = server.refusal(Method::PATCH, &path, Some(head)).await;
+    assert_eq!(status, 400, "{printed}");
+    assert!(printed.starts_with("nodes of type simulated.node-1.0 are made from their profile"), "{printed}");
+    let (status, _, printed) = server.refusal(Method::PATCH, fred, Some(json!({"envs": {"A": "1"}}))).await;
+    assert_eq!(status, 400, "{printed}");
 }
 
 #[tokio::test]
-async fn deletes_that_meet_end_alike() {
+async fn concurrent_deletions_both_succeed() {
     let server = Server::dev().await;
     server.create("fred", 200).await;
     let path = "/namespaces/demo/clusters/fred?wait_for=reached";
@@ -280,8 +280,8 @@ async fn deletes_that_meet_end_alike() {
         statuses.iter().all(|status| [200, 404].contains(status)) && statuses.contains(&200),
         "{statuses:?}"
     );
-    let (status, _, said) = server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await;
-    assert_eq!(status, 404, "{said}");
+    let (status, _, printed) = server.refusal(Method::GET, "/namespaces/demo/clusters/fred", None).await;
+    assert_eq!(status, 404, "{printed}");
     let deletions = server.get("/actions?action=CLUSTER_DELETE").await;
     let ended: Vec<&Value> =
         deletions["actions"].as_array().into_iter().flatten().map(|action| &action["status"]).collect();
@@ -289,27 +289,27 @@ async fn deletes_that_meet_end_alike() {
 }
 
 #[tokio::test]
-async fn a_request_is_the_same_however_long_one_waits_and_its_name_is_short() {
+async fn a_request_id_is_independent_of_the_wait_and_has_a_maximum_length() {
     let server = Server::dev().await;
     let create = |query: &str| format!("{CLUSTERS}?request_id=r1&{query}");
     let first = server.post(&create("wait_for=accepted"), cluster("fred", 1)).await;
     let again = server.post(&create("wait_for=reached&wait_timeout=20s"), cluster("fred", 1)).await;
     assert_eq!(first["id"], again["id"]);
     let long = format!("{CLUSTERS}?request_id={}", "x".repeat(256));
-    let (status, _, said) = server.refusal(Method::POST, &long, Some(cluster("long", 1))).await;
-    assert_eq!(status, 400, "{said}");
-    assert!(said.contains("at most 255 printable ASCII characters"), "{said}");
+    let (status, _, printed) = server.refusal(Method::POST, &long, Some(cluster("long", 1))).await;
+    assert_eq!(status, 400, "{printed}");
+    assert!(printed.contains("at most 255 printable ASCII characters"), "{printed}");
 }
 
 #[tokio::test]
-async fn an_id_and_a_path_that_disagree_change_nothing() {
+async fn a_request_with_contradicting_id_and_path_changes_nothing() {
     let server = Server::dev().await;
     let one = server.post(&format!("{CLUSTERS}?wait_for=reached"), cluster("one", 1)).await;
     server.post(&format!("{CLUSTERS}?wait_for=reached"), cluster("two", 1)).await;
     let id = one["id"].as_str().expect("an id");
-    let (status, _, said) = server.refusal(Method::DELETE, &format!("{CLUSTERS}/two?id={id}"), None).await;
-    assert_eq!(status, 400, "{said}");
-    assert!(said.starts_with("id is that of 'one' in namespace 'demo'"), "{said}");
+    let (status, _, printed) = server.refusal(Method::DELETE, &format!("{CLUSTERS}/two?id={id}"), None).await;
+    assert_eq!(status, 400, "{printed}");
+    assert!(printed.starts_with("id is that of 'one' in namespace 'demo'"), "{printed}");
     for name in ["one", "two"] {
         assert_eq!(server.get(&format!("{CLUSTERS}/{name}")).await["state"], "ACTIVE");
     }

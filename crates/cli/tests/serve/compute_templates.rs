@@ -1,4 +1,4 @@
-//! Compute templates where no Kubernetes keeps them.
+//! Compute templates on a server without Kubernetes.
 
 use reqwest::{Method, StatusCode};
 use rstest::rstest;
@@ -12,7 +12,7 @@ fn small() -> Value {
     json!({"name": "small", "cpu": 2, "memory": 4})
 }
 
-/// The names of a list's templates.
+/// Returns the names in a list of templates.
 fn names(list: &Value) -> Vec<&str> {
     let templates = list["computeTemplates"].as_array().expect("a list has its array");
     templates.iter().map(|template| template["name"].as_str().expect("a name")).collect()
@@ -67,7 +67,7 @@ async fn a_template_is_created_shown_listed_and_deleted() {
 #[case::elsewhere(json!({"name": "a", "namespace": "other", "cpu": 1, "memory": 1}), 400, "that of its object 'other'")]
 #[case::taken(small(), 409, "Compute template with name small already exists in namespace demo")]
 #[tokio::test]
-async fn a_template_that_cannot_be_is_refused(#[case] body: Value, #[case] status: u16, #[case] why: &str) {
+async fn an_invalid_template_is_refused(#[case] body: Value, #[case] status: u16, #[case] why: &str) {
     let server = Server::dev().await;
     server.post(TEMPLATES, small()).await;
     let (refused, _, message) = server.refusal(Method::POST, TEMPLATES, Some(body)).await;
@@ -77,7 +77,7 @@ async fn a_template_that_cannot_be_is_refused(#[case] body: Value, #[case] statu
 }
 
 #[tokio::test]
-async fn a_cluster_takes_the_shape_of_its_template_which_is_then_in_use() {
+async fn a_cluster_gets_the_shape_of_its_template_which_is_then_in_use() {
     let server = Server::dev().await;
     server.post(TEMPLATES, small()).await;
     let mut fred = cluster("fred", 1);
@@ -100,7 +100,7 @@ async fn a_cluster_takes_the_shape_of_its_template_which_is_then_in_use() {
 }
 
 #[tokio::test]
-async fn who_wrote_a_template_is_an_event() {
+async fn changes_of_templates_are_events() {
     let server = Server::dev().await;
     server.post(TEMPLATES, small()).await;
     server.call(Method::DELETE, &format!("{TEMPLATES}/small"), None).await;
@@ -168,7 +168,7 @@ async fn commands_create_show_list_and_delete_shapes_of_a_namespace() {
     let (good, printed) = run(&["create", "small", "cpu=1,memory=1Gi"]);
     assert!(!good && printed.contains("already exists"), "{printed}");
     let (good, printed) = run(&["create", "odd", "cpu=500m,memory=1Gi"]);
-    assert!(!good && printed.contains("whole processors"), "{printed}");
+    assert!(!good && printed.contains("a whole number of processors"), "{printed}");
 
     let mut fred = cluster("fred", 1);
     fred["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"name": "small"});
@@ -181,7 +181,7 @@ async fn commands_create_show_list_and_delete_shapes_of_a_namespace() {
     );
 
     let (good, printed) = run(&["delete", "small"]);
-    assert!(good && printed.contains("shape 'small' is deleted"), "{printed}");
+    assert!(good && printed.contains("shape 'small' deleted"), "{printed}");
     let (good, printed) = run(&["show", "small"]);
     assert!(!good && printed.contains("not found"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! The documentation of the REST APIs, which everyone may read.
+//! The documentation of the REST APIs is public.
 
 use muster_api::auth::hash;
 use reqwest::{Method, StatusCode, header};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// A server that asks for tokens.
+/// Starts a server that requires tokens.
 async fn server() -> Server {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("tokens.toml");
@@ -48,7 +48,9 @@ async fn the_page_and_what_it_loads_are_open(
     #[case] status: u16,
     #[case] content_type: &str,
 ) {
-    let response = server().await.call_at(Method::GET, path, None).await;
+    // Keep the server alive until the whole body is read.
+    let server = server().await;
+    let response = server.call_at(Method::GET, path, None).await;
     let found =
         (response.status().as_u16(), response.headers()[header::CONTENT_TYPE].to_str().expect("text"));
     assert_eq!(found, (status, content_type));

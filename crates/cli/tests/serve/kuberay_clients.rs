@@ -1,4 +1,4 @@
-//! Existing KubeRay clients where there is no Kubernetes: Ray as local processes, in the forms that they know.
+//! Existing KubeRay clients on a server without Kubernetes: Ray as local processes, in the forms that they know.
 
 use muster_proto::v1::cluster_service_client::ClusterServiceClient;
 use muster_proto::v1::{
@@ -10,8 +10,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tonic::Code;
 
+use crate::fake_python::python;
 use crate::server::{Server, cluster};
-use crate::walk::python;
 
 const CLUSTERS: &str = "/apis/v1/namespaces/demo/clusters";
 
@@ -59,6 +59,21 @@ async fn local_clusters_of_ray_are_created_listed_by_name_shown_and_deleted() {
         token = page["continue"].as_str().unwrap_or_default().to_owned();
     }
     assert_eq!(token, "");
+    let all = answered(&server, Method::GET, &format!("/apis/v1/clusters?limit={}", i64::MAX), None).await;
+    assert_eq!(
+        (all["clusters"].as_array().map(Vec::len), &all["continue"]),
+        (Some(3), &Value::Null),
+        "{all}"
+    );
+    let forged = server.call_at(Method::GET, "/apis/v1/clusters?continue=forged", None).await;
+    let forged: Value = forged.json().await.expect("JSON");
+    assert!(
+        forged["message"].as_str().is_some_and(|message| message.starts_with("continue 'forged'")),
+        "{forged}"
+    );
+    let unnamed = server.call_at(Method::GET, &format!("{CLUSTERS}/"), None).await;
+    let unnamed: Value = unnamed.json().await.expect("JSON");
+    assert_eq!(unnamed["message"], "Cluster name is empty. Please specify a valid value.");
     let refused = server.call_at(Method::GET, &format!("{CLUSTERS}/simulated"), None).await;
     assert_eq!(refused.status(), StatusCode::NOT_FOUND, "clusters of no framework are unknown here");
     let shown = answered(&server, Method::GET, &format!("{CLUSTERS}/a"), None).await;
@@ -109,7 +124,7 @@ const HEAD: &str = "/clusterSpec/headGroupSpec";
 )]
 #[case::wrong_type(with("/name", json!({"a": 1})), 400, 3, "")]
 #[tokio::test]
-async fn what_cannot_be_is_refused_in_a_body_that_strict_clients_decode(
+async fn invalid_requests_are_refused_with_a_body_that_strict_clients_decode(
     #[case] body: Value,
     #[case] status: u16,
     #[case] code: i32,
@@ -130,6 +145,19 @@ async fn what_cannot_be_is_refused_in_a_body_that_strict_clients_decode(
 #[case::delete(Method::DELETE, "/apis/v1/namespaces/demo/clusters/none", 404, 5)]
 #[case::token(Method::GET, "/apis/v1/clusters?continue=forged", 400, 3)]
 #[case::limit(Method::GET, "/apis/v1/clusters?limit=many", 400, 3)]
+#[case::no_name(Method::GET, "/apis/v1/namespaces/demo/clusters/", 400, 3)]
+#[case::no_name_in_the_query(Method::GET, "/apis/v1/namespaces/demo/clusters/?name=x", 400, 3)]
+#[case::deleted_without_name(Method::DELETE, "/apis/v1/namespaces/demo/clusters/", 400, 3)]
+#[case::template_without_name(Method::GET, "/apis/v1/namespaces/demo/compute_templates/", 400, 3)]
+#[case::template_deleted_without_name(Method::DELETE, "/apis/v1/namespaces/demo/compute_templates/", 400, 3)]
+#[case::created_without_name(Method::POST, "/apis/v1/namespaces/demo/clusters/", 501, 12)]
+#[case::created_without_namespace(Method::POST, "/apis/v1/namespaces//clusters", 404, 5)]
+#[case::listed_without_namespace(Method::GET, "/apis/v1/namespaces//clusters", 404, 5)]
+#[case::without_namespace(Method::GET, "/apis/v1/namespaces//clusters/x", 404, 5)]
+#[case::deleted_without_namespace(Method::DELETE, "/apis/v1/namespaces//clusters/x", 404, 5)]
+#[case::deleted_without_namespace_and_name(Method::DELETE, "/apis/v1/namespaces//clusters", 404, 5)]
+#[case::template_without_namespace(Method::GET, "/apis/v1/namespaces//compute_templates/x", 404, 5)]
+#[case::without_either(Method::DELETE, "/apis/v1/namespaces//clusters/", 404, 5)]
 #[case::jobs(Method::GET, "/apis/v1/namespaces/demo/jobs", 404, 5)]
 #[case::images(Method::GET, "/apis/v1/namespaces/demo/image_templates", 404, 5)]
 #[case::method(Method::PUT, "/apis/v1/clusters", 501, 12)]
@@ -159,7 +187,7 @@ async fn unknown_fields_and_names_are_ignored_as_by_the_existing_server() {
 }
 
 #[tokio::test]
-async fn over_grpc_a_request_without_its_message_is_refused_and_the_server_goes_on() {
+async fn over_grpc_a_request_without_its_message_is_refused_and_the_server_keeps_running() {
     let server = server().await;
     let mut client = ClusterServiceClient::connect(server.grpc.clone()).await.expect("a connection");
     let empty =
@@ -183,7 +211,7 @@ async fn over_grpc_a_request_without_its_message_is_refused_and_the_server_goes_
 }
 
 #[tokio::test]
-async fn the_older_command_line_finds_its_numbers_where_the_server_is_told_so() {
+async fn the_older_command_line_is_served_with_its_numbering_if_configured() {
     let server = Server::start(&["--dev", "--grpc-proto-numbering", "v1alpha2"]).await;
     let given: newer::Cluster = serde_json::from_value(cluster("old", 0)).expect("a cluster");
     let request = newer::CreateClusterRequest {
@@ -206,13 +234,13 @@ async fn the_older_command_line_finds_its_numbers_where_the_server_is_told_so() 
             let path = http::uri::PathAndQuery::from_static("/proto.ClusterService/CreateCluster");
             let codec = tonic_prost::ProstCodec::<newer::CreateClusterRequest, newer::Cluster>::default();
             let created = client.unary(tonic::Request::new(request.clone()), path, codec).await;
-            // Time stamps have the number that the newer numbering gives to annotations.
+            // Time stamps have the number that the newer numbering assigns to annotations.
             assert!(created.expect("it is created").into_inner().created_at.is_some());
             client.ready().await.expect("it is ready");
         }
         let codec = tonic_prost::ProstCodec::<newer::GetClusterRequest, newer::Cluster>::default();
         let found =
-            client.unary(tonic::Request::new(get), path, codec).await.expect("it is there").into_inner();
+            client.unary(tonic::Request::new(get), path, codec).await.expect("it exists").into_inner();
         assert_eq!((found.name.as_str(), found.created_at.is_some()), ("old", true));
     }
 }

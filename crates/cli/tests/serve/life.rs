@@ -1,4 +1,4 @@
-//! A whole life over HTTP and over gRPC.
+//! The life cycle of a cluster over HTTP and gRPC.
 
 use futures::StreamExt as _;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
@@ -10,10 +10,10 @@ use reqwest::Method;
 use rstest::rstest;
 use serde_json::json;
 
-use crate::server::{PATIENCE, Server, slow_cluster};
+use crate::server::{Server, TIMEOUT, slow_cluster};
 
 #[tokio::test]
-async fn a_cluster_lives_and_dies_over_http() {
+async fn a_cluster_is_created_changed_and_deleted_over_http() {
     let server = Server::dev().await;
     let created = server.create("fred", 3).await;
     assert_eq!(
@@ -40,7 +40,9 @@ async fn a_cluster_lives_and_dies_over_http() {
 #[case::its_own(|server: &Server| server.grpc.clone())]
 #[case::of_rest(|server: &Server| server.rest.clone())]
 #[tokio::test]
-async fn a_cluster_lives_and_dies_over_grpc_on_both_ports(#[case] port: fn(&Server) -> String) {
+async fn a_cluster_is_created_changed_and_deleted_over_grpc_on_both_ports(
+    #[case] port: fn(&Server) -> String,
+) {
     let server = Server::dev().await;
     let mut clusters = ClusterServiceClient::connect(port(&server)).await.unwrap();
     let group = WorkerGroupSpec { group_name: "small".into(), replicas: 2, ..WorkerGroupSpec::default() };
@@ -82,15 +84,15 @@ async fn a_cluster_lives_and_dies_over_grpc_on_both_ports(#[case] port: fn(&Serv
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_the_set_and_tells_every_change() {
+async fn a_watch_begins_with_the_full_list_and_reports_every_change() {
     let server = Server::dev().await;
     server.create("first", 1).await;
     let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
     let request = WatchClustersRequest { namespace: "demo".into(), ..WatchClustersRequest::default() };
     let mut watch = clusters.watch_clusters(request).await.unwrap().into_inner();
     let mut next = async || {
-        let message = tokio::time::timeout(PATIENCE, watch.next()).await.expect("the watch tells");
-        let message = message.expect("the watch goes on").expect("a message");
+        let message = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("the watch tells");
+        let message = message.expect("the watch is open").expect("a message");
         let cluster = message.cluster.unwrap_or_default();
         (message.r#type, cluster.name, cluster.state)
     };
@@ -116,7 +118,7 @@ async fn a_watch_begins_with_the_set_and_tells_every_change() {
 }
 
 #[tokio::test]
-async fn the_same_signal_is_done_once() {
+async fn a_repeated_signal_is_executed_once() {
     let server = Server::dev().await;
     let made = server.call(
         Method::POST,
@@ -135,7 +137,7 @@ async fn the_same_signal_is_done_once() {
 }
 
 #[tokio::test]
-async fn a_running_action_is_found_cancelled_and_shown() {
+async fn a_running_action_is_listed_cancelled_and_shown() {
     let server = Server::dev().await;
     server.post("/namespaces/demo/clusters", slow_cluster("slow", 2, 3600)).await;
     let running =
@@ -156,11 +158,11 @@ async fn a_running_action_is_found_cancelled_and_shown() {
 }
 
 #[tokio::test]
-async fn events_say_who_did_what_through_which_door() {
+async fn events_name_the_user_the_change_and_the_api() {
     let server = Server::dev().await;
     server.create("fred", 1).await;
     let events = server.get("/namespaces/demo/clusters/fred/events").await;
-    let told: Vec<(&str, &str, &str, &str)> = events["events"]
+    let reported: Vec<(&str, &str, &str, &str)> = events["events"]
         .as_array()
         .expect("events")
         .iter()
@@ -169,7 +171,10 @@ async fn events_say_who_did_what_through_which_door() {
             (text("reason"), text("phase"), text("user"), text("door"))
         })
         .collect();
-    assert_eq!(told, [("CLUSTER_CREATE", "start", "dev", "core"), ("CLUSTER_CREATE", "end", "dev", "core")]);
+    assert_eq!(
+        reported,
+        [("CLUSTER_CREATE", "start", "dev", "core"), ("CLUSTER_CREATE", "end", "dev", "core")]
+    );
     let shown = &server.get("/namespaces/demo/clusters/fred").await["events"];
     assert_eq!(
         (shown[0]["message"].as_str(), shown[0]["type"].as_str()),

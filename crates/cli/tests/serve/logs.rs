@@ -1,4 +1,4 @@
-//! One id from the door to the provider, and refusals told once, without secrets.
+//! Log lines have one id from the request to the provider; refusals are logged once, without secrets.
 
 use muster_proto::v1alpha2::GetClusterRequest;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
@@ -11,7 +11,7 @@ use crate::server::{Server, cluster};
 const CLUSTERS: &str = "/namespaces/demo/clusters?wait_for=reached";
 
 impl Server {
-    /// Creates a cluster under a request id of the caller's, and tells its action's.
+    /// Creates a cluster under a request id, and returns the id of its action.
     async fn create_as(&self, request: &str, body: &Value) -> String {
         let url = format!("{}/apis/v1alpha2{CLUSTERS}", self.rest);
         let create = reqwest::Client::new().post(url).header("x-request-id", request).json(body);
@@ -22,24 +22,24 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_request_is_followed_to_its_action_and_on_to_the_provider() {
+async fn a_request_can_be_followed_to_its_action_and_provider_calls() {
     let server = Server::start(&["--dev", "--log", "debug"]).await;
     let action = server.create_as("r-42", &cluster("fred", 3)).await;
-    let accepted = server.says("accepted").await;
+    let accepted = server.wait_for_log("accepted").await;
     assert!(accepted.contains("r-42") && accepted.contains(&action), "{accepted}");
-    let called = server.says("start_nodes").await;
+    let called = server.wait_for_log("start_nodes").await;
     assert!(called.contains("DEBUG") && called.contains(&action), "{called}");
     assert!(called.contains("nodes=3") && called.contains("answered=3"), "{called}");
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_is_told_of_with_its_action_whatever_is_logged() {
-    // That it serves is told by the command line; of all else only what is wrong.
+async fn a_failing_provider_is_logged_with_its_action_at_every_level() {
+    // The start is logged at info, everything else at warn.
     let server = Server::start(&["--dev", "--log", "warn,muster_cli=info"]).await;
     let mut body = cluster("fred", 2);
     body["profile_properties"] = json!({"metadata": {"simulated_failure": "create"}});
     let action = server.create_as("r-43", &body).await;
-    let line = server.says("provider call failed").await;
+    let line = server.wait_for_log("provider call failed").await;
     assert!(line.contains("WARN") && line.contains(&action) && line.contains("failed=2"), "{line}");
 }
 
@@ -47,7 +47,7 @@ async fn a_provider_that_fails_is_told_of_with_its_action_whatever_is_logged() {
 async fn a_log_in_json_has_the_ids_as_fields() {
     let server = Server::start(&["--dev", "--log-format", "json"]).await;
     let action = server.create_as("r-44", &cluster("fred", 1)).await;
-    let line: Value = serde_json::from_str(&server.says("accepted").await).unwrap();
+    let line: Value = serde_json::from_str(&server.wait_for_log("accepted").await).unwrap();
     assert_eq!(
         (line["fields"]["action"].as_str(), line["span"]["id"].as_str()),
         (Some(&*action), Some("r-44"))
@@ -55,12 +55,12 @@ async fn a_log_in_json_has_the_ids_as_fields() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_once_with_who_what_and_why() {
+async fn a_refusal_is_logged_once_with_caller_request_and_reason() {
     let server = Server::dev().await;
-    let answer = server.call(Method::GET, "/namespaces/demo/clusters/nobody", None).await;
+    let answer = server.call(Method::GET, "/namespaces/demo/clusters/missing", None).await;
     let id = answer.headers()["x-request-id"].to_str().unwrap().to_owned();
-    let line = server.says("refused").await;
-    for part in [&*id, "GET", "/namespaces/demo/clusters/nobody", "404", "ClusterNotFound", "by=none/"] {
+    let line = server.wait_for_log("refused").await;
+    for part in [&*id, "GET", "/namespaces/demo/clusters/missing", "404", "ClusterNotFound", "by=none/"] {
         assert!(line.contains(part), "{part} is missing: {line}");
     }
     assert_eq!(server.log().matches("refused").count(), 1, "{}", server.log());
@@ -70,27 +70,27 @@ async fn a_refusal_is_told_once_with_who_what_and_why() {
 async fn over_grpc_the_id_is_in_the_metadata_of_refusals_too() {
     let server = Server::dev().await;
     let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
-    let asked = GetClusterRequest { name: "nobody".into(), namespace: "demo".into(), ..Default::default() };
+    let asked = GetClusterRequest { name: "missing".into(), namespace: "demo".into(), ..Default::default() };
     let mut request = Request::new(asked);
     request.metadata_mut().insert("x-request-id", "r-45".parse().unwrap());
     let status = clusters.get_cluster(request).await.unwrap_err();
     assert_eq!(status.metadata().get("x-request-id").unwrap(), "r-45");
-    let line = server.says("refused").await;
+    let line = server.wait_for_log("refused").await;
     for part in ["r-45", "ClusterService/GetCluster", "NotFound", "ClusterNotFound"] {
         assert!(line.contains(part), "{part} is missing: {line}");
     }
 }
 
 #[tokio::test]
-async fn no_token_is_logged_good_or_bad() {
+async fn tokens_are_never_logged() {
     let mut server = Server::start(&["--log", "trace"]).await;
     let good = std::fs::read_to_string(server.data().join("token")).unwrap().trim().to_owned();
     server.token = Some("mst_wrong".to_owned());
     assert_eq!(server.refusal(Method::GET, "/clusters", None).await.0, 401);
-    server.says("Unauthenticated").await;
+    server.wait_for_log("Unauthenticated").await;
     server.token = Some(good.clone());
     server.get("/clusters").await;
-    server.says("answered").await;
+    server.wait_for_log("answered").await;
     let log = server.log();
     assert!(!log.contains("mst_wrong") && !log.contains(&good), "{log}");
 }

@@ -1,9 +1,10 @@
-//! The real server as its users meet it: plain HTTP, gRPC, and the command line.
+//! Tests of the real server over HTTP and gRPC.
 
 mod access;
 mod bad_input;
 mod compute_templates;
 mod docs;
+mod fake_python;
 mod kuberay_clients;
 mod life;
 mod logs;

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The metrics of the server.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use reqwest::Method;
 
 use crate::server::Server;
 
-/// What operators read about the metrics.
+/// The documentation of the metrics.
 const GUIDE: &str = include_str!("../../../../docs/operations.md");
 
 impl Server {
@@ -16,7 +16,7 @@ impl Server {
     }
 }
 
-/// The value of the one series with all these labels.
+/// Returns the value of the only series with all these labels.
 fn value<T: FromStr>(text: &str, name: &str, labels: &[&str]) -> T {
     let mine = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
     let lines: Vec<&str> = text.lines().filter(mine).collect();
@@ -50,7 +50,7 @@ async fn requests_database_lease_and_providers_are_measured() {
 }
 
 #[tokio::test]
-async fn what_callers_make_up_makes_no_series() {
+async fn invented_paths_and_names_create_no_series() {
     let server = Server::dev().await;
     for path in ["/nothing/1", "/nothing/2", "/nothing/3"] {
         assert_eq!(server.call(Method::GET, path, None).await.status(), 404);

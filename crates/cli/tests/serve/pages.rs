@@ -17,7 +17,7 @@ async fn five(server: &Server) {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_without_gap_or_double() {
+async fn pages_have_no_gaps_and_no_duplicates() {
     let server = Server::dev().await;
     five(&server).await;
     let mut all = Vec::new();
@@ -25,7 +25,7 @@ async fn pages_follow_each_other_without_gap_or_double() {
     for number in 1..=3 {
         let page = server.get(&format!("/clusters?page_size=2&sort_by=name&page_token={token}")).await;
         all.extend(names(&page).iter().map(ToString::to_string));
-        // What comes and goes among those that were listed changes nothing of the rest.
+        // Creations and deletions among the listed clusters do not affect the other pages.
         match number {
             1 => drop(server.create("aaron", 0).await),
             2 => {
@@ -44,7 +44,7 @@ async fn pages_follow_each_other_without_gap_or_double() {
 }
 
 #[tokio::test]
-async fn order_and_filters_are_as_asked() {
+async fn lists_are_ordered_and_filtered() {
     let server = Server::dev().await;
     five(&server).await;
     let mut labelled = cluster("foxtrot", 0);
@@ -62,14 +62,14 @@ async fn order_and_filters_are_as_asked() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_its_own_list_only() {
+async fn a_page_token_is_valid_for_its_own_list_only() {
     let server = Server::dev().await;
     five(&server).await;
     let page = server.get("/clusters?page_size=2&sort_by=name").await;
     let token = page["nextPageToken"].as_str().expect("a token");
-    let (status, _, said) =
+    let (status, _, printed) =
         server.refusal(Method::GET, &format!("/clusters?page_size=2&page_token={token}"), None).await;
-    assert_eq!(status, 400, "{said}");
+    assert_eq!(status, 400, "{printed}");
     let server = server.kill_and_start_again().await;
     let next = server.get(&format!("/clusters?page_size=2&sort_by=name&page_token={token}")).await;
     assert_eq!(names(&next), ["charlie", "delta"], "a token survives a restart");
@@ -88,7 +88,7 @@ async fn nodes_events_and_actions_are_filtered_and_counted() {
     assert_eq!(count(&format!("{fred}/nodes?role=head"), "nodes").await, Some(0));
     assert_eq!(server.get(&format!("{fred}/nodes?page_size=1&with_total=true")).await["totalSize"], 3);
     assert_eq!(count("/actions?action=NODE_CREATE&user=dev", "actions").await, Some(3));
-    assert_eq!(count("/actions?user=nobody", "actions").await, Some(0));
+    assert_eq!(count("/actions?user=unknown", "actions").await, Some(0));
     let action =
         server.get(&format!("{fred}/actions?action=CLUSTER_CREATE")).await["actions"][0]["id"].clone();
     let events = format!("{fred}/events?action_id={}", action.as_str().unwrap());
@@ -96,7 +96,7 @@ async fn nodes_events_and_actions_are_filtered_and_counted() {
 }
 
 #[tokio::test]
-async fn the_last_page_says_how_many_there_are_and_others_when_asked() {
+async fn the_total_is_on_the_last_page_and_on_request() {
     let server = Server::dev().await;
     five(&server).await;
     let mut totals = Vec::new();
@@ -124,8 +124,8 @@ async fn an_edited_token_is_refused() {
     let (front, back) = token.split_at(token.len() / 2);
     for edited in [front.to_owned(), format!("{front}A{back}"), token.to_lowercase(), "e30".to_owned()] {
         let path = format!("/clusters?page_size=2&page_token={edited}");
-        let (status, word, said) = server.refusal(Method::GET, &path, None).await;
-        assert_eq!((status, word.as_str()), (400, "InvalidArgument"), "{said}");
-        assert!(said.contains("begin again without one"), "{said}");
+        let (status, word, printed) = server.refusal(Method::GET, &path, None).await;
+        assert_eq!((status, word.as_str()), (400, "InvalidArgument"), "{printed}");
+        assert!(printed.contains("begin again without one"), "{printed}");
     }
 }

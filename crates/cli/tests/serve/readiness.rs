@@ -1,4 +1,4 @@
-//! Whether the server can work, and why not.
+//! The readiness probe, and its reasons.
 
 use std::process::Command;
 
@@ -11,12 +11,12 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::server::{PATIENCE, Server, cluster};
+use crate::server::{Server, TIMEOUT, cluster};
 
-/// More clusters than fit into what a full disk still has of the database's log.
+/// More clusters than fit into the free part of the database's log on a full disk.
 const ENOUGH: usize = 300;
 
-/// Holds a database file for writing until its standard input ends.
+/// Locks a database file for writing until standard input is closed.
 const LOCK: &str = "import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute('BEGIN IMMEDIATE')
@@ -33,7 +33,7 @@ impl Server {
         assert_eq!(self.grpc_health().await, ServingStatus::NotServing);
     }
 
-    /// What `grpc.health.v1` says of the whole server.
+    /// Returns the health of the whole server in `grpc.health.v1`.
     async fn grpc_health(&self) -> ServingStatus {
         let endpoint = Endpoint::from_shared(self.grpc.clone()).expect("an address");
         let channel = endpoint.connect().await.expect("a connection");
@@ -41,7 +41,7 @@ impl Server {
         client.check(HealthCheckRequest::default()).await.expect("an answer").into_inner().status()
     }
 
-    /// The first write that works makes it ready again.
+    /// Asserts that the first successful write makes the server ready again.
     async fn is_ready_after_a_write(&self) {
         self.create("later", 1).await;
         let (status, body) = self.probe("/readyz").await;
@@ -51,22 +51,22 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_locked_database_file_is_noticed() {
+async fn a_locked_database_file_is_reported() {
     let server = Server::dev().await;
     let mut command = Command::new("python3");
     command.args(["-c", LOCK]).arg(server.data().join("muster.db"));
     let mut locker = Process::spawn("locker", &command);
-    locker.wait_for_line("locked", PATIENCE).await;
+    locker.wait_for_line("locked", TIMEOUT).await;
     let refused = server.refusal(Method::POST, "/namespaces/demo/clusters", Some(cluster("fred", 1))).await;
     assert_eq!((refused.0, refused.1.as_str()), (503, "Unavailable"), "{}", refused.2);
     server.is_unready("locked").await;
     locker.close_stdin();
-    assert!(locker.wait_for_exit(PATIENCE).await.success());
+    assert!(locker.wait_for_exit(TIMEOUT).await.success());
     server.is_ready_after_a_write().await;
 }
 
 #[tokio::test]
-async fn a_full_disk_is_noticed() {
+async fn a_full_disk_is_reported() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
     let (folder, filler) = (tempfile::tempdir().unwrap(), disk.path().join("filler"));
     let mut server = Server::start_on(folder, disk.path().join("data"), &["--dev"]).await;
@@ -89,7 +89,7 @@ async fn a_full_disk_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_probe_does_not_wait_for_a_database_that_is_gone() {
+async fn a_probe_does_not_wait_for_an_unreachable_database() {
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
     let proxy = PostgresProxy::start(database.url()).await;
@@ -99,7 +99,7 @@ async fn a_probe_does_not_wait_for_a_database_that_is_gone() {
     server.is_unready("did not answer within 800 ms").await;
 }
 
-/// While a row of the server's own table is locked, it cannot register.
+/// The server cannot register while a row of its table is locked.
 #[tokio::test]
 async fn a_server_that_cannot_register_answers_its_probes_with_the_reason() {
     let Some(postgres) = muster_testkit::postgres().await else { return };
@@ -119,12 +119,12 @@ psql.wait()";
     let mut command = Command::new("python3");
     command.args(["-c", lock, database.url()]);
     let mut locker = Process::spawn("locker", &command);
-    locker.wait_for_line("locked", PATIENCE).await;
+    locker.wait_for_line("locked", TIMEOUT).await;
     let server = Server::start(&["--dev", "--database-url", database.url()]).await;
     server.is_unready("cannot keep its lease").await;
     locker.close_stdin();
-    assert!(locker.wait_for_exit(PATIENCE).await.success());
-    muster_testkit::eventually("a server that is ready", PATIENCE, async || {
+    assert!(locker.wait_for_exit(TIMEOUT).await.success());
+    muster_testkit::eventually("a server that is ready", TIMEOUT, async || {
         match server.probe("/readyz").await {
             (200, _) => Ok(()),
             (_, body) => Err(body),
@@ -134,7 +134,7 @@ psql.wait()";
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_a_database_that_is_gone() {
+async fn a_stop_does_not_wait_for_an_unreachable_database() {
     let Some(postgres) = muster_testkit::postgres().await else { return };
     let database = postgres.database().await;
     let proxy = PostgresProxy::start(database.url()).await;
@@ -144,14 +144,14 @@ async fn a_stop_does_not_wait_for_a_database_that_is_gone() {
     assert!(server.stop().await.success());
 }
 
-/// Clients that send nothing do not keep connections for ever.
+/// Clients that send nothing must not occupy connections forever.
 #[tokio::test]
-async fn a_request_whose_head_does_not_come_is_ended() {
+async fn a_request_without_its_head_is_ended() {
     let server = Server::dev().await;
     let address = server.url("").trim_start_matches("http://").split('/').next().unwrap().to_owned();
     let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
     connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: local").await.unwrap();
     let mut answer = Vec::new();
-    let ended = tokio::time::timeout(PATIENCE * 2, connection.read_to_end(&mut answer)).await;
+    let ended = tokio::time::timeout(TIMEOUT * 2, connection.read_to_end(&mut answer)).await;
     assert!(ended.is_ok(), "the server waits for ever");
 }

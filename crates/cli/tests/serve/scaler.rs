@@ -1,18 +1,18 @@
-//! Every route of the scaler API, by every kind of caller: what its table says is what happens.
+//! Every route of the scaler API with every kind of caller, compared with the table of authorization.
 
 use muster_api::auth::hash;
 use muster_api::scaler::CASES;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::fake_python::{of_framework, python};
 use crate::server::Server;
-use crate::walk::{of_framework, python};
 
-/// Callers by name, which is their token too, with project and role.
-const PEOPLE: [(&str, &str, &str); 4] = [
+/// Callers by name, which is also their token, with project and role.
+const CALLERS: [(&str, &str, &str); 4] = [
     ("owner", "demo", "member"),
     ("colleague", "demo", "member"),
-    ("stranger", "other", "member"),
+    ("outsider", "other", "member"),
     ("admin", "ops", "admin"),
 ];
 
@@ -25,7 +25,7 @@ async fn server() -> Server {
         )
     };
     let file = folder.path().join("tokens.toml");
-    std::fs::write(&file, PEOPLE.iter().map(entry).collect::<String>()).expect("a file");
+    std::fs::write(&file, CALLERS.iter().map(entry).collect::<String>()).expect("a file");
     let scheme = format!("tokens:{}", file.display());
     Server::start_in(folder, &["--dev", "--auth", &scheme]).await
 }
@@ -44,7 +44,7 @@ async fn send(
 }
 
 #[tokio::test]
-async fn every_route_is_for_the_owner_and_admins_alone() {
+async fn every_route_is_for_the_owner_and_admins_only() {
     let mut server = server().await;
     server.token = Some("owner".to_owned());
     // Its nodes never start, which does not matter here.
@@ -55,11 +55,11 @@ async fn every_route_is_for_the_owner_and_admins_alone() {
         let method: Method = method.parse().expect("a method");
         let path =
             path.replace("{kind}", "daskclusters").replace("{name}", "mine").replace("{node_type}", "head");
-        // A tier that does not exist is found out last.
+        // An unknown tier is detected last.
         let body = (method == Method::PATCH).then(|| json!({"replicas": 1, "head_hw_tier_name": "none"}));
         let path = if path.contains("status") { format!("{path}?started_at=2025-01-01") } else { path };
         let is_list = path.starts_with("/list");
-        for caller in [None].into_iter().chain(PEOPLE.iter().map(|(name, ..)| Some(*name))) {
+        for caller in [None].into_iter().chain(CALLERS.iter().map(|(name, ..)| Some(*name))) {
             let (status, answer) = send(&mut server, caller, method.clone(), &path, body.clone()).await;
             let what = format!("{} by {caller:?}: {status} {answer}", case.operation);
             match caller {
@@ -76,7 +76,32 @@ async fn every_route_is_for_the_owner_and_admins_alone() {
 }
 
 #[tokio::test]
-async fn refusals_on_the_way_have_the_form_of_this_api() {
+async fn a_tier_is_shown_while_an_earlier_change_runs() {
+    let mut server = server().await;
+    server.token = Some("owner".to_owned());
+    for (name, cpu) in [("small", 1), ("large", 2)] {
+        server
+            .post("/namespaces/demo/compute_templates", json!({"name": name, "cpu": cpu, "memory": cpu}))
+            .await;
+    }
+    // Its nodes never start, so that its creation keeps running.
+    let cluster = of_framework("dask", "mine", &python(&server));
+    server.post("/namespaces/demo/clusters?wait_for=accepted", cluster).await;
+    let body = json!({"replicas": 2, "worker_hw_tier_name": "small", "head_hw_tier_name": "large"});
+    let path = "/scale/daskclusters/mine";
+    let (status, answer) = send(&mut server, Some("owner"), Method::PATCH, path, Some(body)).await;
+    assert_eq!(status, 200, "{answer}");
+    let (_, shown) = send(&mut server, Some("owner"), Method::GET, "/cluster/daskclusters/mine", None).await;
+    for object in [&answer["object"], &shown] {
+        let requests = |part: &str| object["spec"][part]["resources"]["requests"].clone();
+        assert_eq!(object["spec"]["worker"]["replicas"], 2, "{object}");
+        assert_eq!(requests("worker"), json!({"cpu": "1", "memory": "1Gi"}), "{object}");
+        assert_eq!(requests("scheduler"), json!({"cpu": "2", "memory": "2Gi"}), "{object}");
+    }
+}
+
+#[tokio::test]
+async fn errors_before_the_handler_have_the_form_of_this_api() {
     let mut server = server().await;
     for (method, path, expected) in [
         (Method::GET, "/nothing", (404, "not_found")),

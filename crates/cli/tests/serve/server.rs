@@ -1,4 +1,4 @@
-//! A `muster serve` of the test's own: own folder, own ports, gone at the end.
+//! A `muster serve` process for a test, with its own folder and ports; it ends with the test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,8 +8,8 @@ use muster_testkit::Process;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
-/// Longer than anything here takes; only a hang reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Bound of all waits, far longer than they take; only a hang reaches it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Server {
     process: Process,
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server for development: simulated nodes, nobody is asked.
+    /// Starts a development server: simulated nodes, no authentication.
     pub(crate) async fn dev() -> Self {
         Self::start(&["--dev"]).await
     }
@@ -38,71 +38,79 @@ impl Server {
         Self::start_on(folder, data, arguments).await
     }
 
-    /// A server whose data folder is elsewhere.
+    /// Starts a server with another data folder.
     pub(crate) async fn start_on(folder: tempfile::TempDir, data: PathBuf, arguments: &[&str]) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let process = spawn_on(&data, &arguments);
-        process.wait_for_line("serving", PATIENCE).await;
+        process.wait_for_line("serving", TIMEOUT).await;
         let announced = std::fs::read(data.join("server.json")).expect("an announcement");
         let announced: Value = serde_json::from_slice(&announced).expect("JSON");
         let address = |key: &str| format!("http://{}", announced[key].as_str().expect("an address"));
         let (rest, grpc) = (address("rest"), address("grpc"));
-        Self { process, folder, data, arguments, rest, grpc, token: None, client: reqwest::Client::new() }
+        // The server closes connections that are idle for 30 s, perhaps while a request is being sent.
+        let client = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(10));
+        let client = client.build().expect("a client");
+        Self { process, folder, data, arguments, rest, grpc, token: None, client }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
         self.data.clone()
     }
 
-    /// Ends it as a power cut would, and starts it again on the same folder.
+    /// Kills it, and starts it again on the same folder.
     pub(crate) async fn kill_and_start_again(self) -> Self {
         self.killed().await.start_again().await
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it.
     pub(crate) async fn killed(mut self) -> Self {
         self.process.kill();
-        self.process.wait_for_exit(PATIENCE).await;
+        self.process.wait_for_exit(TIMEOUT).await;
         self
     }
 
-    /// Starts it again on the same folder, once it has ended.
+    /// Starts it again on the same folder after it has ended.
     pub(crate) async fn start_again(self) -> Self {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         Self::start_on(self.folder, self.data, &arguments).await
     }
 
-    /// Ends it, and starts it on the same folder with other arguments.
+    /// Stops it, and starts it on the same folder with other arguments.
     pub(crate) async fn start_again_with(mut self, arguments: &[&str]) -> Self {
         self.stop().await;
         Self::start_on(self.folder, self.data, arguments).await
     }
 
-    /// The first line of its log with these words.
-    pub(crate) async fn says(&self, words: &str) -> String {
-        self.process.wait_for_line(words, PATIENCE).await
+    /// Waits for the first log line with these words.
+    pub(crate) async fn wait_for_log(&self, words: &str) -> String {
+        self.process.wait_for_line(words, TIMEOUT).await
     }
 
-    /// All of its log so far.
+    /// Returns its log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).expect("a log")
     }
 
-    /// What a probe answers: status and body.
+    /// Calls a probe and returns status and body.
     pub(crate) async fn probe(&self, path: &str) -> (u16, Value) {
         let answer = self.client.get(format!("{}{path}", self.rest)).send().await.expect("an answer");
         let status = answer.status().as_u16();
         (status, answer.json().await.expect("probes answer in JSON"))
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) async fn stop(&mut self) -> std::process::ExitStatus {
         self.process.terminate();
-        self.process.wait_for_exit(PATIENCE).await
+        self.process.wait_for_exit(TIMEOUT).await
     }
 
-    /// The address of a path of the core API.
+    /// Waits until the server has ended, with the builds that it ran: they would write to its folder while it is removed.
+    pub(crate) async fn wait_for_end(mut self) {
+        self.process.wait_for_exit_of_all(TIMEOUT).await;
+    }
+
+    /// Returns the URL of a path of the core API.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}/apis/v1alpha2{path}", self.rest)
     }
@@ -137,7 +145,7 @@ impl Server {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// What a refusal says: its status, its word and its sentence.
+    /// Sends a request that must be refused; returns status, code and message.
     pub(crate) async fn refusal(
         &self,
         method: Method,
@@ -152,13 +160,13 @@ impl Server {
         (status, word, body["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// A cluster of simulated nodes, up.
+    /// Creates a cluster of simulated nodes and waits until it is active.
     pub(crate) async fn create(&self, name: &str, workers: u32) -> Value {
         let path = "/namespaces/demo/clusters?wait_for=reached";
         self.post(path, cluster(name, workers)).await
     }
 
-    /// The command line against this server.
+    /// Runs a command against this server.
     pub(crate) fn muster(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.args(arguments).env("MUSTER_DATA_DIR", self.data()).env_remove("MUSTER_SERVER");
@@ -187,7 +195,7 @@ pub(crate) fn cluster(name: &str, workers: u32) -> Value {
     })
 }
 
-/// A cluster whose nodes take so many seconds to come up.
+/// Returns a cluster whose nodes take this many seconds to start.
 pub(crate) fn slow_cluster(name: &str, workers: u32, seconds: u32) -> Value {
     let mut cluster = cluster(name, workers);
     cluster["profile_properties"] = json!({"metadata": {"simulated_wait_time": seconds}});

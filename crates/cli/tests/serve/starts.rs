@@ -1,4 +1,4 @@
-//! Starts that come to nothing say why, and end with the right code; those that work keep to themselves.
+//! Failed starts say why and have the right exit code; data folders are private.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use muster_testkit::{Process, eventually};
 use rstest::rstest;
 
-use crate::server::{PATIENCE, Server, spawn};
+use crate::server::{Server, TIMEOUT, spawn};
 
 fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
@@ -20,7 +20,7 @@ fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Opti
 #[case::no_address(&["--listen", "here"], "invalid value 'here'")]
 #[case::no_such_flag(&["--lisen", "127.0.0.1:1"], "--lisen")]
 #[case::contradiction(&["--dev", "--listen", "0.0.0.0:1"], "0.0.0.0:1")]
-#[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': local, none, tokens:FILE, accounts:FILE, kubernetes or domino is expected")]
+#[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': must be local, none, tokens:FILE, accounts:FILE, kubernetes or domino")]
 #[case::no_tokens(&["--auth", "tokens:missing.toml"], "missing.toml")]
 #[case::no_network(&["--egress-allow", "10.0.0.0/33"], "'10.0.0.0/33' is no network")]
 #[case::no_history(&["--retention-days", "0"], "retention_days is 0")]
@@ -32,26 +32,26 @@ fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Opti
 #[case::no_certificate(&["--tls-cert", "missing.crt", "--tls-key", "missing.key"], "cannot read the certificate missing.crt")]
 fn bad_settings_are_named_before_anything_starts(#[case] arguments: &[&str], #[case] words: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let (code, said) = serve(folder.path(), arguments, &[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains(words), "{said}");
-    assert!(!said.contains("serving") && !said.contains("secret"), "{said}");
+    let (code, printed) = serve(folder.path(), arguments, &[]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains(words), "{printed}");
+    assert!(!printed.contains("serving") && !printed.contains("secret"), "{printed}");
 }
 
 #[rstest]
 #[case::unknown_key("lisen = \"127.0.0.1:1\"", "lisen")]
-#[case::no_toml("listen", "is no configuration")]
-fn a_bad_file_is_named_with_what_is_wrong(#[case] text: &str, #[case] words: &str) {
+#[case::no_toml("listen", "is not a valid configuration file")]
+fn an_invalid_file_is_named_with_the_reason(#[case] text: &str, #[case] words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("muster.toml");
     std::fs::write(&file, text).unwrap();
-    let (code, said) = serve(&folder.path().join("data"), &["--config", file.to_str().unwrap()], &[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains(words) && said.contains("muster.toml"), "{said}");
+    let (code, printed) = serve(&folder.path().join("data"), &["--config", file.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains(words) && printed.contains("muster.toml"), "{printed}");
 }
 
 #[test]
-fn a_key_that_is_none_is_noticed_before_the_server_says_that_it_serves() {
+fn a_mismatching_key_is_detected_before_the_server_is_ready() {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.path().join("server.crt"), folder.path().join("server.key"));
@@ -59,44 +59,44 @@ fn a_key_that_is_none_is_noticed_before_the_server_says_that_it_serves() {
     std::fs::write(&key, "no key").unwrap();
     let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
     let arguments = ["--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key];
-    let (code, said) = serve(&folder.path().join("data"), &arguments, &[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("server.key do not make TLS") && !said.contains("serving"), "{said}");
+    let (code, printed) = serve(&folder.path().join("data"), &arguments, &[]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("server.key do not make TLS") && !printed.contains("serving"), "{printed}");
 }
 
 #[rstest]
-#[case("1", "it does not listen on 0.0.0.0:1")]
-#[case("true", "it does not listen on 0.0.0.0:1")]
+#[case("1", "the server may listen on loopback addresses only, not on 0.0.0.0:1")]
+#[case("true", "the server may listen on loopback addresses only, not on 0.0.0.0:1")]
 #[case("0", "auth is 'none'")]
 #[case("false", "auth is 'none'")]
 #[case("perhaps", "invalid value 'perhaps'")]
-fn the_variable_for_development_is_a_yes_or_a_no(#[case] value: &str, #[case] words: &str) {
+fn the_variable_for_development_mode_is_a_boolean(#[case] value: &str, #[case] words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--listen", "0.0.0.0:1", "--auth", "none"];
-    let (code, said) = serve(folder.path(), &arguments, &[("MUSTER_DEV", value)]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains(words), "{said}");
+    let (code, printed) = serve(folder.path(), &arguments, &[("MUSTER_DEV", value)]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains(words), "{printed}");
 }
 
 #[tokio::test]
 async fn two_servers_do_not_share_a_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let first = spawn(&folder, &["--dev".to_owned()]);
-    first.wait_for_line("serving", PATIENCE).await;
+    first.wait_for_line("serving", TIMEOUT).await;
     let mut second = spawn(&folder, &["--dev".to_owned()]);
-    let line = second.wait_for_line("another server has the data folder", PATIENCE).await;
+    let line = second.wait_for_line("another server uses the data folder", TIMEOUT).await;
     assert!(line.contains("--data-dir"), "{line}");
-    assert_eq!(second.wait_for_exit(PATIENCE).await.code(), Some(3));
+    assert_eq!(second.wait_for_exit(TIMEOUT).await.code(), Some(3));
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_port_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
-    let (code, said) = serve(folder.path(), &["--dev", "--listen", &address], &[]);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    let (code, printed) = serve(folder.path(), &["--dev", "--listen", &address], &[]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains(&format!("cannot listen on {address}")), "{printed}");
 }
 
 fn mode(path: &Path) -> u32 {
@@ -107,7 +107,7 @@ fn mode(path: &Path) -> u32 {
 #[case::that_is_new(false)]
 #[case::that_was_made_for_it(true)]
 #[tokio::test]
-async fn a_data_folder_is_for_its_owner_only(#[case] there: bool) {
+async fn a_data_folder_is_private(#[case] there: bool) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     if there {
@@ -123,7 +123,7 @@ async fn a_data_folder_is_for_its_owner_only(#[case] there: bool) {
 }
 
 #[tokio::test]
-async fn a_database_that_was_open_to_others_is_closed_to_them() {
+async fn a_database_file_that_others_could_read_is_made_private() {
     let server = Server::dev().await;
     let file = server.data().join("muster.db");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -133,7 +133,7 @@ async fn a_database_that_was_open_to_others_is_closed_to_them() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_written_stops_nothing() {
+async fn a_server_runs_on_if_its_log_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let announcement = folder.path().join("server.json");
     let mut command = Command::new("sh");
@@ -143,19 +143,19 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
         .args(["--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder.path());
     let mut server = Process::spawn("muster", &command);
-    // It cannot say that it serves; the announcement is as good.
+    // Its log cannot say that it serves: wait for the announcement.
     eventually(
         "the announcement",
-        PATIENCE,
+        TIMEOUT,
         async || {
             if announcement.exists() { Ok(()) } else { Err(server.tail()) }
         },
     )
     .await;
     server.terminate();
-    assert!(server.wait_for_exit(PATIENCE).await.success());
+    assert!(server.wait_for_exit(TIMEOUT).await.success());
     let mut second = Command::new("sh");
     second.args(["-c", line, "sh", env!("CARGO_BIN_EXE_muster"), "serve", "--auth", "magic", "--data-dir"]);
-    let code = Process::spawn("muster", second.arg(folder.path())).wait_for_exit(PATIENCE).await.code();
+    let code = Process::spawn("muster", second.arg(folder.path())).wait_for_exit(TIMEOUT).await.code();
     assert_eq!(code, Some(2));
 }

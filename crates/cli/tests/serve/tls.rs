@@ -5,7 +5,7 @@ use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
 use serde_json::Value;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
-use crate::server::{PATIENCE, spawn};
+use crate::server::{TIMEOUT, spawn};
 
 #[tokio::test]
 async fn both_ports_speak_tls_with_the_given_certificate() {
@@ -19,7 +19,7 @@ async fn both_ports_speak_tls_with_the_given_certificate() {
     let arguments =
         ["--dev".into(), "--tls-cert".into(), argument(&certificate), "--tls-key".into(), argument(&key)];
     let server = spawn(&folder, &arguments);
-    server.wait_for_line("serving", PATIENCE).await;
+    server.wait_for_line("serving", TIMEOUT).await;
     let announced = std::fs::read(folder.path().join("data/server.json")).unwrap();
     let announced: Value = serde_json::from_slice(&announced).unwrap();
     let address = |key: &str| format!("https://{}", announced[key].as_str().unwrap());

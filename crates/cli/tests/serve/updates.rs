@@ -8,7 +8,7 @@ use crate::server::{Server, slow_cluster};
 const FRED: &str = "/namespaces/demo/clusters/fred";
 
 #[tokio::test]
-async fn an_update_keeps_what_changed_while_it_was_queued() {
+async fn a_queued_update_keeps_changes_made_meanwhile() {
     let server = Server::dev().await;
     server.post("/namespaces/demo/clusters?wait_for=accepted", slow_cluster("fred", 1, 1)).await;
     let group = |field: &str, value: u32| json!({"cluster_spec": {"worker_group_spec": [{"group_name": "small", field: value}]}});

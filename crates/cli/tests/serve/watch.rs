@@ -1,4 +1,4 @@
-//! Watches: what they tell, and how they go on.
+//! Watches and their resume tokens.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use muster_testkit::postgres;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::server::{PATIENCE, Server, cluster};
+use crate::server::{Server, TIMEOUT, cluster};
 
 const FRED: &str = "/namespaces/demo/clusters/fred";
 
@@ -30,30 +30,30 @@ impl Watch {
         Self { response, rest: String::new() }
     }
 
-    /// The next message; none when the stream has ended.
+    /// Reads the next message; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.find('\n') {
                 let line: String = self.rest.drain(..=end).collect();
                 return Some(serde_json::from_str(&line).expect("JSON"));
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
+            let chunk = tokio::time::timeout(TIMEOUT, self.response.chunk()).await;
             let chunk = chunk.expect("the watch tells").expect("the stream is whole")?;
             self.rest.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
 
-    /// What the next message says of which cluster.
-    async fn told(&mut self) -> (String, String) {
-        let message = self.next().await.expect("the watch goes on");
+    /// Reads type and cluster name of the next message.
+    async fn next_change(&mut self) -> (String, String) {
+        let message = self.next().await.expect("the watch is open");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&message["type"]), text(&message["cluster"]["name"]))
     }
 
-    /// The token of the next bookmark.
+    /// Reads the token of the next bookmark.
     async fn bookmark(&mut self) -> String {
         loop {
-            let message = self.next().await.expect("the watch goes on");
+            let message = self.next().await.expect("the watch is open");
             if message["type"] == "BOOKMARK" {
                 return message["resumeToken"].as_str().expect("a token").to_owned();
             }
@@ -66,8 +66,8 @@ async fn delete(server: &Server, name: &str) {
     assert_eq!(server.call(Method::DELETE, &path, None).await.status().as_u16(), 200);
 }
 
-/// What happened between a token and the watch that goes on from it.
-async fn goes_on(server: &Server) {
+/// Checks that a watch with a resume token gets exactly the changes since that token.
+async fn check_resumption(server: &Server) {
     for name in ["old", "gone", "quiet"] {
         server.create(name, 1).await;
     }
@@ -79,63 +79,63 @@ async fn goes_on(server: &Server) {
     delete(server, "gone").await;
     delete(server, "brief").await;
     let mut watch = Watch::begin(server, &format!("resume_token={token}")).await;
-    let mut told = Vec::new();
+    let mut next_change = Vec::new();
     for _ in 0..3 {
-        let message = watch.next().await.expect("the watch goes on");
-        told.push((
+        let message = watch.next().await.expect("the watch is open");
+        next_change.push((
             message["type"].clone(),
             message["cluster"]["name"].clone(),
             message["resumeToken"].clone(),
         ));
     }
-    let words: Vec<(&str, &str)> = told
+    let words: Vec<(&str, &str)> = next_change
         .iter()
         .map(|(kind, name, _)| (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default()))
         .collect();
     assert_eq!(words, [("ADDED", "new"), ("MODIFIED", "old"), ("DELETED", "gone")]);
-    // From between two of them the rest comes, and nothing twice.
-    let token = told[0].2.as_str().expect("a token");
+    // A token from the middle yields the rest, without duplicates.
+    let token = next_change[0].2.as_str().expect("a token");
     let mut watch = Watch::begin(server, &format!("resume_token={token}")).await;
-    assert_eq!(watch.told().await, ("MODIFIED".into(), "old".into()));
-    assert_eq!(watch.told().await, ("DELETED".into(), "gone".into()));
+    assert_eq!(watch.next_change().await, ("MODIFIED".into(), "old".into()));
+    assert_eq!(watch.next_change().await, ("DELETED".into(), "gone".into()));
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_with_what_is_new_changed_and_gone() {
-    goes_on(&Server::dev().await).await;
+async fn a_resumed_watch_gets_what_was_added_modified_and_deleted() {
+    check_resumption(&Server::dev().await).await;
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_on_postgres_too() {
+async fn a_watch_resumes_on_postgres_too() {
     let Some(postgres) = postgres().await else { return };
     let database = postgres.database().await;
     let mut server = Server::start(&["--dev", "--database-url", database.url()]).await;
-    goes_on(&server).await;
+    check_resumption(&server).await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn what_comes_into_the_filter_is_added_and_what_leaves_it_deleted() {
+async fn clusters_that_begin_to_match_are_added_and_those_that_cease_to_are_deleted() {
     let server = Server::dev().await;
     server.create("fred", 0).await;
     let mut watch = Watch::begin(&server, "label=team%3Dblue").await;
-    assert_eq!(watch.told().await.0, "BOOKMARK");
+    assert_eq!(watch.next_change().await.0, "BOOKMARK");
     let label = async |labels: Value| {
         let path = format!("{FRED}?wait_for=reached");
         let patched = server.call(Method::PATCH, &path, Some(json!({"labels": labels}))).await;
         assert_eq!(patched.status().as_u16(), 200);
     };
     label(json!({"team": "blue"})).await;
-    assert_eq!(watch.told().await, ("ADDED".into(), "fred".into()));
+    assert_eq!(watch.next_change().await, ("ADDED".into(), "fred".into()));
     label(json!({"team": "red"})).await;
     loop {
-        match watch.told().await.0.as_str() {
+        match watch.next_change().await.0.as_str() {
             "MODIFIED" => {}
             kind => break assert_eq!(kind, "DELETED"),
         }
     }
     label(json!({"team": "blue"})).await;
-    assert_eq!(watch.told().await, ("ADDED".into(), "fred".into()));
+    assert_eq!(watch.next_change().await, ("ADDED".into(), "fred".into()));
 }
 
 async fn refused(server: &Server, query: &str) -> (u16, String, String) {
@@ -143,17 +143,17 @@ async fn refused(server: &Server, query: &str) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_token_that_was_not_given_for_this_watch_is_refused() {
+async fn a_token_of_another_watch_is_refused() {
     let server = Server::dev().await;
     let token = Watch::begin(&server, "").await.bookmark().await;
     for query in ["resume_token=7", "resume_token=%20", &format!("user=ann&resume_token={token}")] {
-        let (status, _, said) = refused(&server, query).await;
-        assert_eq!(status, 400, "{said}");
-        assert!(said.contains("begin again without one"), "{said}");
+        let (status, _, printed) = refused(&server, query).await;
+        assert_eq!(status, 400, "{printed}");
+        assert!(printed.contains("begin again without one"), "{printed}");
     }
 }
 
-/// The files of the database, and what is in them.
+/// Reads the files of the database.
 fn database(server: &Server) -> Vec<(PathBuf, Vec<u8>)> {
     let files = std::fs::read_dir(server.data()).expect("a data folder");
     let files = files.map(|entry| entry.expect("a file").path());
@@ -162,7 +162,7 @@ fn database(server: &Server) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_token_beyond_what_is_known_is_gone() {
+async fn a_token_from_the_future_is_gone() {
     let mut server = Server::dev().await;
     server.create("fred", 0).await;
     let old = Watch::begin(&server, "").await.bookmark().await;
@@ -174,9 +174,9 @@ async fn a_token_beyond_what_is_known_is_gone() {
     store.close().await;
     let backup = database(&server);
     let mut server = server.start_again().await;
-    let (status, word, said) = refused(&server, &format!("resume_token={old}")).await;
-    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{said}");
-    assert!(said.contains("older than the history that is kept: begin again without one"), "{said}");
+    let (status, word, printed) = refused(&server, &format!("resume_token={old}")).await;
+    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{printed}");
+    assert!(printed.contains("older than the history that is kept: begin again without one"), "{printed}");
     server.create("barney", 0).await;
     let newer = Watch::begin(&server, "").await.bookmark().await;
     server.stop().await;
@@ -187,13 +187,13 @@ async fn a_token_beyond_what_is_known_is_gone() {
         std::fs::write(file, bytes).unwrap();
     }
     let server = server.start_again().await;
-    let (status, word, said) = refused(&server, &format!("resume_token={newer}")).await;
-    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{said}");
-    assert!(said.contains("newer than the database"), "{said}");
+    let (status, word, printed) = refused(&server, &format!("resume_token={newer}")).await;
+    assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{printed}");
+    assert!(printed.contains("newer than the database"), "{printed}");
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
+async fn a_watch_ends_with_its_server_and_resumes_with_the_next() {
     let mut server = Server::dev().await;
     server.create("fred", 0).await;
     let mut watch = Watch::begin(&server, "").await;
@@ -202,11 +202,11 @@ async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
     let over_grpc = clusters.watch_clusters(WatchClustersRequest::default()).await.unwrap();
     let mut over_grpc = over_grpc.into_inner();
     let bookmark = async { while over_grpc.next().await.unwrap().unwrap().r#type != "BOOKMARK" {} };
-    tokio::time::timeout(PATIENCE, bookmark).await.expect("a bookmark over gRPC");
+    tokio::time::timeout(TIMEOUT, bookmark).await.expect("a bookmark over gRPC");
     let over_grpc = tokio::spawn(over_grpc.collect::<Vec<_>>());
     server.stop().await;
-    let told = tokio::time::timeout(PATIENCE, over_grpc).await.expect("the watch ends").unwrap();
-    let (end, before) = told.split_last().expect("an end");
+    let next_change = tokio::time::timeout(TIMEOUT, over_grpc).await.expect("the watch ends").unwrap();
+    let (end, before) = next_change.split_last().expect("an end");
     assert_eq!(end.as_ref().unwrap_err().code(), tonic::Code::Unavailable);
     assert!(!before.last().unwrap().as_ref().unwrap().resume_token.is_empty(), "{before:?}");
     let token = watch.bookmark().await;
@@ -217,5 +217,5 @@ async fn a_watch_ends_with_the_server_and_goes_on_with_the_next() {
     let server = server.start_again().await;
     server.post("/namespaces/demo/clusters?wait_for=reached", cluster("barney", 0)).await;
     let mut watch = Watch::begin(&server, &format!("resume_token={token}")).await;
-    assert_eq!(watch.told().await, ("ADDED".into(), "barney".into()));
+    assert_eq!(watch.next_change().await, ("ADDED".into(), "barney".into()));
 }

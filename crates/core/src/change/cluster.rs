@@ -14,7 +14,7 @@ pub struct ResizeGroup {
     /// Which one; none is the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// How large.
+    /// The size.
     #[serde(flatten)]
     pub resize: Resize,
     /// Members that are removed first if it shrinks.

@@ -45,7 +45,7 @@ impl NodeUpdate {
     }
 }
 
-/// How nodes are recovered.
+/// The recovery of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {

@@ -81,6 +81,7 @@ fn variables_that_version_1_stored_in_the_spec_are_read() {
 #[case(json!({"labels": {"a": "b"}}), 2)]
 #[case(json!({"groups": []}), 2)]
 #[case(json!({"head": {}}), 2)]
+#[case(json!({"head": {}, "restart": "never"}), 5)]
 fn an_update_that_version_1_cannot_read_has_another_version(#[case] inputs: Value, #[case] version: u32) {
     assert_eq!(Change::read(ActionKind::ClusterUpdate, &inputs).unwrap().version(), version);
 }

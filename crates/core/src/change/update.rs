@@ -12,6 +12,7 @@ use crate::limits::{LimitsChange, present};
 use crate::recipe::NodeRecipe;
 use crate::resize::{MaxSize, Resize};
 use crate::shape::ShapeChange;
+use crate::string_enum::string_enum;
 
 /// Properties that an update changes; what is absent stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ pub struct ClusterUpdate {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long its actions may run.
+    /// The longest time that its actions may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u32>,
     /// User data by key; null removes a key.
@@ -56,6 +57,20 @@ pub struct ClusterUpdate {
     /// The size of the first group, counted from its members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<Resize>,
+    /// Which running nodes are replaced; absent are all that are made from something else afterwards, where their
+    /// provider can replace them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartScope>,
+}
+
+string_enum! {
+    /// The running nodes that an update replaces.
+    RestartScope, "restart scope" {
+        /// None: they keep their recipe until they are restarted.
+        Never = "never",
+        /// Workers, also those that an earlier update left with an older recipe; the head keeps its recipe.
+        Workers = "workers",
+    }
 }
 
 impl ClusterUpdate {
@@ -70,19 +85,26 @@ impl ClusterUpdate {
 
     /// Whether it concerns the nodes: how many there are, or what they are made from.
     pub const fn concerns_nodes(&self) -> bool {
-        let Self { env, head, groups, profile_id, resize, .. } = self;
-        env.is_some() || head.is_some() || groups.is_some() || profile_id.is_some() || resize.is_some()
+        let Self { env, head, groups, profile_id, resize, restart, .. } = self;
+        env.is_some()
+            || head.is_some()
+            || groups.is_some()
+            || profile_id.is_some()
+            || resize.is_some()
+            || restart.is_some()
     }
 
     /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
     /// and neither variables nor the head; those of version 2 only the amounts of a shape; those of version 3 no labels of
-    /// pods.
+    /// pods; those of version 4 replace nodes in any case.
     pub(super) fn version(&self) -> u32 {
         let Self { labels, annotations, env, head, groups, .. } = self;
         let is_new =
             labels.is_some() || annotations.is_some() || env.is_some() || head.is_some() || groups.is_some();
         let nodes = || groups.iter().flatten().map(|group| &group.node).chain(head);
-        if nodes().any(|node| node.labels.is_some()) {
+        if self.restart.is_some() {
+            5
+        } else if nodes().any(|node| node.labels.is_some()) {
             4
         } else if nodes().any(|node| node.shape.is_beyond_amounts()) {
             3
@@ -190,7 +212,7 @@ impl NodeChange {
 pub struct GroupChange {
     /// Its name.
     pub name: String,
-    /// How many workers there should be.
+    /// The desired number of workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<u32>,
     /// A lower bound.

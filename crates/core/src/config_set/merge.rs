@@ -4,7 +4,7 @@ use super::{ConfigFault, ConfigValues, ConfiguredShape, DEFAULT_SET, InvalidConf
 use crate::cluster::Framework;
 use crate::recipe::SparkRecipe;
 
-/// How many workers there are where neither the request nor a set gives a number.
+/// The number of workers where neither the request nor a set gives one.
 const DEFAULT_WORKERS: i64 = 1;
 
 /// The only possible number of masters: one cluster has one head.
@@ -33,15 +33,15 @@ pub struct ConfigLayers {
 /// The configuration of a new cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// What runs on it.
+    /// The framework.
     pub framework: Framework,
-    /// How many workers there are.
+    /// The number of workers.
     pub workers: u32,
     /// The image of its nodes, if one is configured.
     pub image: Option<String>,
-    /// What each worker is given, if that is configured.
+    /// The resources of each worker, if they are configured.
     pub shape: Option<ConfiguredShape>,
-    /// What only clusters of Spark have.
+    /// The settings of Spark clusters.
     pub spark: SparkRecipe,
 }
 

@@ -1,4 +1,4 @@
-//! How an observation changes a node.
+//! The effect of an observation on a node.
 
 use super::{Node, NodeRole, NodeStatus, Observation};
 use crate::time::Timestamp;
@@ -10,7 +10,7 @@ const HOST_RESTARTED: &str = "its machine was restarted";
 const ABSENT: &str = "it is not there any more";
 
 impl Observation {
-    /// Why the node is certainly not working; none if it works, starts, or its state is unknown.
+    /// The reason why the node is certainly not working; none if it works, starts, or its state is unknown.
     pub fn loss(&self) -> Option<&str> {
         match self {
             Self::Exited { reason } => Some(reason),

@@ -1,4 +1,4 @@
-//! How many nodes are added to or removed from each region or zone.
+//! The numbers of nodes to add to or remove from each region or zone.
 
 use std::cmp::Reverse;
 
@@ -95,7 +95,7 @@ impl IdealShares {
         Self { parts: shares.iter().zip(&capped).map(part).collect(), unit }
     }
 
-    /// How many are missing; negative if there are too many.
+    /// The number that are missing; negative if there are too many.
     fn shortage(&self, index: usize, present: u64) -> i128 {
         self.parts[index] - i128::from(present) * self.unit
     }

@@ -1,14 +1,14 @@
-//! Which nodes are removed, so that the rest stays spread.
+//! The choice of nodes to remove, so that the others stay spread.
 
 use super::{Axis, Counts, Placement};
 use crate::ids::NodeId;
 
-/// How many nodes are removed from each region or zone.
+/// The number of nodes to remove from each region or zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     axis: Axis,
     left: Counts,
-    /// How many are removed from elsewhere.
+    /// The number that are removed from elsewhere.
     elsewhere: u32,
 }
 

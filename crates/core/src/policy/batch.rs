@@ -29,7 +29,7 @@ const SCHEMA: Schema = Schema(&[
 /// The settings of a batch policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Settings {
-    /// How many nodes stay in service.
+    /// The number of nodes that stay in service.
     pub min_in_service: i64,
     /// The largest batch; -1 is no bound.
     pub max_batch_size: i64,

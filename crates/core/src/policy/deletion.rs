@@ -54,7 +54,7 @@ const PARAMS: Schema = Schema(&[
 ]);
 
 string_enum! {
-    /// How a lifecycle hook is delivered.
+    /// The delivery of a lifecycle hook.
     HookType, "hook type" {
         /// By a message in a queue.
         Zaqar = "zaqar",
@@ -66,16 +66,16 @@ string_enum! {
 /// A lifecycle hook; in an action's data under `hooks`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hooks {
-    /// How.
+    /// The method.
     #[serde(rename = "type")]
     pub kind: HookType,
-    /// Where.
+    /// The parameters of the delivery.
     pub params: HookParams,
     /// Seconds after which the nodes are removed without a confirmation.
     pub timeout: i64,
 }
 
-/// Where a lifecycle hook is delivered.
+/// The receiver of a lifecycle hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookParams {
     /// The queue, for zaqar.
@@ -89,7 +89,7 @@ pub struct HookParams {
 /// The settings of a deletion policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Settings {
-    /// Which nodes are removed first.
+    /// The order in which nodes are removed.
     pub criteria: Criterion,
     /// Whether nodes are destroyed or left as orphans, if the policy says so; otherwise the request decides.
     #[serde(skip)]

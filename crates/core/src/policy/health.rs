@@ -104,7 +104,7 @@ const ACTION: Property = Property::map(
 const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
 
 string_enum! {
-    /// How a node's health is detected.
+    /// The detection of a node's health.
     ModeType, "detection mode" {
         /// By events of the provider.
         LifecycleEvents = "LIFECYCLE_EVENTS",
@@ -118,7 +118,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// How many detection modes have to fail.
+    /// The number of detection modes that must fail.
     Conditional, "recovery conditional" {
         /// All of them.
         AllFailed = "ALL_FAILED",
@@ -128,7 +128,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// How a node is recovered.
+    /// The recovery of a node.
     Operation, "recovery operation" {
         /// Restarted as it is.
         Reboot = "REBOOT",
@@ -142,20 +142,20 @@ string_enum! {
 /// The settings of a health policy.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Settings {
-    /// How unhealthy nodes are detected.
+    /// The detection of unhealthy nodes.
     pub detection: Detection,
-    /// How they are recovered.
+    /// The recovery of unhealthy nodes.
     pub recovery: Recovery,
 }
 
-/// How unhealthy nodes are detected.
+/// The detection of unhealthy nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Detection {
     /// Seconds between two checks.
     pub interval: i64,
     /// Seconds after a node's last change during which it counts as healthy.
     pub node_update_timeout: i64,
-    /// How many detection modes have to fail.
+    /// The number of detection modes that must fail.
     pub recovery_conditional: Conditional,
     /// The detection modes.
     pub detection_modes: Vec<Mode>,
@@ -164,14 +164,14 @@ pub struct Detection {
 /// A detection mode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 pub struct Mode {
-    /// What is asked.
+    /// The detection mode.
     #[serde(rename = "type")]
     pub kind: ModeType,
-    /// How.
+    /// The method.
     pub options: PollUrl,
 }
 
-/// How a node is polled by URL.
+/// The settings of polling a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PollUrl {
     /// The URL; `{nodename}` stands for the node's name.
@@ -182,7 +182,7 @@ pub struct PollUrl {
     pub poll_url_conn_error_as_unhealthy: bool,
     /// A pattern in the response of a healthy node.
     pub poll_url_healthy_response: String,
-    /// How many attempts a check has.
+    /// The number of attempts of a check.
     pub poll_url_retry_limit: i64,
     /// Seconds between two attempts.
     pub poll_url_retry_interval: i64,
@@ -195,12 +195,12 @@ impl PollUrl {
     }
 }
 
-/// How unhealthy nodes are recovered.
+/// The recovery of unhealthy nodes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Recovery {
     /// The recovery actions, at most one.
     pub actions: Vec<RecoveryAction>,
-    /// What is fenced before.
+    /// The resources that are fenced before.
     pub fencing: Vec<String>,
     /// Seconds within which the old node has to be gone.
     pub node_delete_timeout: i64,
@@ -219,7 +219,7 @@ pub struct RecoveryAction {
 }
 
 impl Settings {
-    /// How a node is recovered.
+    /// The recovery of a node.
     pub fn operation(&self) -> Operation {
         self.recovery.actions.first().map_or(Operation::Recreate, |action| action.name)
     }
@@ -235,7 +235,7 @@ impl Settings {
         TimeSpan::from_micros(seconds.saturating_mul(1_000_000))
     }
 
-    /// How long a node that was just changed counts as healthy.
+    /// The time that a changed node counts as healthy.
     pub fn grace(&self) -> TimeSpan {
         TimeSpan::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
     }

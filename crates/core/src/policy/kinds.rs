@@ -77,7 +77,7 @@ impl Default for PolicyRules {
     }
 }
 
-/// Why a policy is refused.
+/// The reason why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
     /// There is no such type, or not in this version.

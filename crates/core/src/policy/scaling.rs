@@ -58,7 +58,7 @@ pub struct Settings {
 /// By how much, and the cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Adjustment {
-    /// What the number means.
+    /// The meaning of the number.
     #[serde(rename = "type")]
     pub kind: AdjustmentType,
     /// The number.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::pod::{EnvSource, Mount};
 use crate::quantity::{Cpu, Memory};
 
-/// How eagerly Ray's autoscaler adds workers.
+/// The upscaling modes of Ray's autoscaler.
 pub const UPSCALING_MODES: &[&str] = &["Default", "Aggressive", "Conservative"];
 
 /// An autoscaler in the cluster, which decides the sizes of its groups between their bounds.
@@ -23,7 +23,7 @@ pub struct Autoscaler {
     /// The image of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// When that image is pulled.
+    /// The pull policy of that image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
     /// Cpu of its container.
@@ -38,7 +38,7 @@ pub struct Autoscaler {
     /// The `ConfigMap`s and Secrets whose keys become variables of its container.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_from: Vec<EnvSource>,
-    /// What is mounted into its container: volumes of the head.
+    /// The volumes of its container, which are volumes of the head.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Mount>,
 }

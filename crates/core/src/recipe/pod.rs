@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The types that a Service may have.
 pub const SERVICE_TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer"];
 
-/// When an image may be pulled.
+/// The pull policies of images.
 pub const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent"];
 
 /// Settings of a node's pod beside its container's shape, image and variables.
@@ -35,10 +35,10 @@ pub struct PodRecipe {
     /// The type of the Service in front of it, one of [`SERVICE_TYPES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
-    /// When its image is pulled, one of [`PULL_POLICIES`].
+    /// The pull policy of its image, one of [`PULL_POLICIES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
-    /// What its container may do.
+    /// The security context of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_context: Option<SecurityContext>,
     /// Environment variables with values of other objects.
@@ -46,7 +46,7 @@ pub struct PodRecipe {
     pub env_from: BTreeMap<String, EnvSource>,
 }
 
-/// What a container may do.
+/// The security context of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecurityContext {
@@ -61,7 +61,7 @@ pub struct SecurityContext {
     pub drop: Vec<String>,
 }
 
-/// Where the value of an environment variable is.
+/// The source of an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvSource {
@@ -95,7 +95,7 @@ pub enum EnvSourceKind {
 pub struct Mount {
     /// The volume's name.
     pub name: String,
-    /// Where.
+    /// The path of the mount.
     pub path: String,
     /// Whether it cannot be written.
     #[serde(default)]
@@ -115,7 +115,7 @@ pub enum Volume {
     Claim(String),
     /// A folder, or a file, of the machine below.
     HostPath {
-        /// Where.
+        /// The path on the host.
         path: String,
         /// A file, not a folder.
         #[serde(default)]
@@ -123,9 +123,9 @@ pub enum Volume {
     },
     /// A claim that is deleted with the pod.
     Ephemeral {
-        /// How much.
+        /// The size.
         storage: String,
-        /// Of which class.
+        /// The storage class.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         class: Option<String>,
         /// `ReadWriteOnce`, `ReadOnlyMany` or `ReadWriteMany`.
@@ -149,7 +149,7 @@ pub enum Volume {
     },
     /// An empty folder that is deleted with the pod.
     EmptyDir {
-        /// How much may be in it.
+        /// The size limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<String>,
     },

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Which agent a Spark cluster serves its metrics with.
+    /// The metrics agents of Spark clusters.
     Metrics, "kind of metrics" {
         /// None.
         Off = "false",
@@ -34,7 +34,7 @@ pub struct SparkRecipe {
     /// The `ConfigMap` with Spark's configuration files for the workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_config: Option<String>,
-    /// Which metrics it serves; none if absent.
+    /// The metrics that it serves; none if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
     /// Whether its page may be reached from outside; it may if absent.
@@ -60,7 +60,7 @@ impl SparkRecipe {
         }
     }
 
-    /// Which metrics it serves, if it serves any.
+    /// The metrics that it serves, if any.
     pub fn served_metrics(&self) -> Option<Metrics> {
         self.metrics.filter(|metrics| *metrics != Metrics::Off)
     }

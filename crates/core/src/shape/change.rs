@@ -21,7 +21,7 @@ pub struct ShapeChange {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub gpu: Option<Option<u32>>,
-    /// What a node may use at most.
+    /// The limits of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<UpperLimits>,
     /// The resource that accelerators are requested by.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Kind, Property, Schema};
 
-/// What a description contains.
+/// The parts of a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     /// Of a profile or policy: includes whether it is updatable.

@@ -53,7 +53,7 @@ fn an_action_of_an_unknown_status_has_not_ended_and_reached_nothing() {
 fn an_action_of_an_unknown_kind_changes_no_status_and_goes_before_none() {
     let kind = ActionKind::from_stored("CLUSTER_MIGRATE");
     assert_eq!((ClusterStatus::during(kind), ClusterStatus::reason_during(kind)), (None, None));
-    assert_eq!(kind.priority(Cause::from_stored("Somebody's idea")), 0);
+    assert_eq!(kind.priority(Cause::from_stored("A cause of a newer version")), 0);
     assert!(!kind.locks_cluster());
     let action = sample::action(1, kind, sample::cluster(1, 0, None).id);
     assert_eq!(action.name(), "cluster_migrate_00000000");

@@ -21,7 +21,7 @@ fn a_principal_is_a_user_unless_it_is_anonymous(
     #[case] principal: Value,
     #[case] expected: Result<Option<(&str, &str, bool)>, ()>,
 ) {
-    let found = user(&principal);
+    let found = parse_user(&principal);
     let found = found
         .as_ref()
         .map(|user| user.as_ref().map(|user| (user.id.as_str(), user.name.as_str(), user.is_admin)));
@@ -46,7 +46,7 @@ fn key(text: &str) -> DominoCredentials {
 }
 
 #[tokio::test]
-async fn users_and_tiers_are_asked_for_once_in_a_while() {
+async fn users_and_tiers_are_cached() {
     let mut fake = FakeDomino::start().await;
     let domino = domino(&fake);
     for _ in 0..3 {
@@ -72,7 +72,7 @@ async fn users_and_tiers_are_asked_for_once_in_a_while() {
 #[case::page(Reply::Now(200, "<html>".to_owned()), 1)]
 #[case::empty(Reply::Now(200, "{}".to_owned()), 1)]
 #[tokio::test]
-async fn what_may_pass_is_tried_again_and_no_failure_is_cached(
+async fn temporary_failures_are_retried_and_no_failure_is_cached(
     #[case] reply: Reply,
     #[case] attempts: usize,
 ) {
@@ -80,7 +80,7 @@ async fn what_may_pass_is_tried_again_and_no_failure_is_cached(
     let domino = domino(&fake);
     fake.fails(reply);
     let why = domino.identify(&key("ann")).await.expect_err("it does not answer");
-    assert!(why.0.starts_with("Domino cannot be asked: "), "{why}");
+    assert!(why.0.starts_with("Domino is unavailable: "), "{why}");
     assert_eq!(fake.received().len(), attempts);
     fake.recovers();
     assert!(domino.identify(&key("ann")).await.expect("an answer").is_some());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use muster_core::action::ActionStatus;
-use muster_core::change::{Change, NodeUpdate};
+use muster_core::change::{Change, NodeUpdate, RestartScope};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
@@ -15,9 +15,10 @@ use muster_store::Store;
 use muster_store::commands::End;
 
 use crate::action_data::{ActionData, RecipeBefore};
-use crate::intent::recipe::RecipeChange;
+use crate::intent::recipe::{RecipeChange, Replacement};
 use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
 use crate::reconcile::individual::{self, Goal};
+use crate::reconcile::reasons::report_restart_needed;
 use crate::run::{ActionRun, Control, Stop, Subject, succeeded, summarize};
 
 /// Concurrent updates within a batch.
@@ -33,6 +34,7 @@ pub(crate) async fn begin(
     run: &mut ActionRun,
     before: &Cluster,
     new_profile: Option<Profile>,
+    restart: Option<RestartScope>,
 ) -> Result<(), Stop> {
     let old = run.subject.profile.clone();
     let follows_another = new_profile.is_some();
@@ -42,15 +44,19 @@ pub(crate) async fn begin(
     }
     let (cluster, profile) = (run.subject.cluster.clone(), run.subject.profile.clone());
     let change = RecipeChange::between((before, &old), (&cluster, &profile));
-    let new_head = begin_with_head(run, &change, follows_another).await?;
+    let Replacement { head, replaced, outdated } =
+        Replacement::decide(&change, run.subject.nodes.as_slice(), restart, &run.subject.capabilities);
+    let new_head = begin_with_head(run, head, follows_another).await?;
     let follows_head = new_head && !run.subject.capabilities.workers_outlive_head;
-    let concerned =
-        |node: &&Node| node.role == NodeRole::Worker && change.concerns(node.role, node.group.as_deref());
-    let recreate: HashSet<NodeId> = if follows_head {
-        HashSet::new()
-    } else {
-        run.subject.nodes.iter().filter(concerned).map(|node| node.id).collect()
-    };
+    let mut recreate: HashSet<NodeId> = HashSet::new();
+    if !follows_head {
+        let workers = workers(&run.subject).into_iter().filter(|id| replaced.contains(id));
+        recreate.extend(workers);
+    }
+    run.subject.nodes.change_where(|node| outdated.contains(&node.id), |node| node.set_outdated(true));
+    if restart.is_some() && !outdated.is_empty() {
+        report_restart_needed(run);
+    }
     if follows_another || new_head || !recreate.is_empty() {
         run.data.update().recipe_before = Some(RecipeBefore::of(before));
     }
@@ -74,15 +80,11 @@ pub(crate) async fn check_profile(store: &Store, kind: &ProfileType, id: Profile
 }
 
 /// Whether the head is replaced by a new one; it follows another profile in any case.
-async fn begin_with_head(
-    run: &mut ActionRun,
-    change: &RecipeChange<'_>,
-    new_profile: bool,
-) -> Result<bool, Stop> {
+async fn begin_with_head(run: &mut ActionRun, is_concerned: bool, new_profile: bool) -> Result<bool, Stop> {
     let Some(head) = run.subject.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(false);
     };
-    let replaced = if change.concerns_head() {
+    let replaced = if is_concerned {
         true
     } else if new_profile {
         let before = run.subject.profile_of_row(&head).clone();
@@ -118,7 +120,15 @@ pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
         }
     }
     if let Some(before) = rollout.recipe_before {
+        let tried = subject.cluster.clone();
         before.restore(&mut subject.cluster);
+        if !tried.has_same_recipe(&subject.cluster) {
+            // Their recipe does not hold any more.
+            let done: HashSet<NodeId> =
+                rollout.plan.iter().flatten().take(rollout.batches_done).flatten().copied().collect();
+            let follows = |node: &Node| done.contains(&node.id) && rollout.recreate.contains(&node.id);
+            subject.nodes.change_where(follows, |node| node.set_outdated(true));
+        }
         // Starts with what did not work say nothing about what did.
         let did_not_work = |node: &Node| node.status != NodeStatus::Active && !node.starts.is_empty();
         subject.nodes.change_where(did_not_work, |node| node.starts.clear());
@@ -138,7 +148,13 @@ pub(crate) fn has_begun(data: &ActionData) -> bool {
 /// Updates the workers batch by batch; stops after the first batch with a failure.
 pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
     let all_workers = workers(&run.subject);
-    let plan = run.data.update().plan.get_or_insert_with(|| vec![all_workers]).clone();
+    let rollout = run.data.update();
+    // A changed recipe replaces the workers one after the other: the others go on with the work.
+    let one_by_one = rollout.before.is_none();
+    let recreate = rollout.recreate.clone();
+    let singly = || all_workers.iter().filter(|id| recreate.contains(id)).map(|id| vec![*id]).collect();
+    let batches = if one_by_one { singly() } else { vec![all_workers.clone()] };
+    let plan = rollout.plan.get_or_insert(batches).clone();
     pause_between_batches(&run.control, &run.data).await?;
     for (place, batch) in plan.iter().enumerate().skip(run.data.update().batches_done) {
         let failures = update(run, batch).await?;

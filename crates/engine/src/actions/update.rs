@@ -22,7 +22,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
             None => None,
         };
         run.subject.cluster = run.subject.intent().after(&run.change, &run.data)?;
-        if follows && let Err(stop) = rolling::begin(run, &before, new_profile).await {
+        if follows && let Err(stop) = rolling::begin(run, &before, new_profile, update.restart).await {
             // Nothing of the update is committed: the row must not say otherwise.
             run.subject.cluster = before;
             return Err(stop);

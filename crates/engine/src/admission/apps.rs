@@ -27,11 +27,13 @@ pub(crate) struct MarkedApp {
     pub(crate) reason: String,
     /// Whether pods of an app that is gone still run.
     pub(crate) has_pods: bool,
+    /// The app that a mark means which others wrote, if there is just one: such a mark has a name alone.
+    pub(crate) named: Option<AppIdentity>,
 }
 
 impl MarkedApp {
     const fn new(app: Option<App>, standing: AppStanding, reason: String) -> Self {
-        Self { app, standing, reason, has_pods: false }
+        Self { app, standing, reason, has_pods: false, named: None }
     }
 
     fn unknown(app: Option<App>, reason: impl Into<String>) -> Self {
@@ -216,15 +218,18 @@ impl Context {
             return Ok(MarkedApp::unknown(row, "apps of its provider cannot be observed here"));
         };
         let observed = match mark.identity(&cluster.namespace) {
-            Some(identity) => apps.observe(&identity).await,
+            Some(identity) => apps.observe(&identity).await.map(|observed| (observed, None)),
             None => observe_named(apps.as_ref(), cluster, mark).await,
         };
-        Ok(match observed {
-            Ok(AppObservation { standing, reason, has_pods }) => {
-                MarkedApp { app: row, standing, reason, has_pods }
-            }
-            Err(error) => MarkedApp::unknown(row, error.message),
-        })
+        let (AppObservation { standing, reason, has_pods }, named) = match observed {
+            Ok(observed) => observed,
+            Err(error) => return Ok(MarkedApp::unknown(row, error.message)),
+        };
+        let app = match (row, &named) {
+            (None, Some(identity)) => self.store.app_by_uid(&cluster.instance, &identity.uid).await?,
+            (row, _) => row,
+        };
+        Ok(MarkedApp { app, standing, reason, has_pods, named })
     }
 
     /// What is known of a command, by its process or its lease.
@@ -251,19 +256,23 @@ impl Context {
     }
 }
 
-/// Observes the app of a mark that others wrote: only its name is known.
+/// Observes the app of a mark that others wrote: only its name is known. With the app, if there is one.
 async fn observe_named(
     apps: &dyn AppProvider,
     cluster: &Cluster,
     mark: &EphemeralMark,
-) -> Result<AppObservation, ProviderError> {
+) -> Result<(AppObservation, Option<AppIdentity>), ProviderError> {
     let given = GivenApp { kind: mark.kind, name: mark.app.clone() };
     match apps.resolve(&cluster.namespace, &given).await?.as_slice() {
         [] => {
             let reason = "it does not exist".to_owned();
-            Ok(AppObservation { standing: AppStanding::Gone, reason, has_pods: false })
+            Ok((AppObservation { standing: AppStanding::Gone, reason, has_pods: false }, None))
         }
-        [one] => apps.observe(&one.app).await,
+        [one] => {
+            let meant = [Some(&one.app), one.deployment.as_ref()];
+            let named = meant.into_iter().flatten().find(|identity| mark.is_of(identity)).cloned();
+            Ok((apps.observe(&one.app).await?, named))
+        }
         several => {
             let apps = several.iter().map(|resolved| &resolved.app);
             Err(ProviderError::transient("AppUnknown", ambiguous(&given, apps)))

@@ -1,6 +1,6 @@
 //! Changes that clusters with delegated membership cannot make; they are refused at the request.
 
-use muster_core::change::Change;
+use muster_core::change::{Change, RestartScope};
 use muster_core::cluster::Cluster;
 use muster_core::limits::LimitsChange;
 use muster_core::node::NodeRole;
@@ -41,6 +41,21 @@ pub(crate) fn refusal(
         }
         (Change::UpdateCluster(_), _) if !capabilities.update_in_place && changes_recipe(cluster, change) => {
             "cannot be updated in place: delete the cluster and create another"
+        }
+        (Change::UpdateCluster(update), _)
+            if update.restart == Some(RestartScope::Workers)
+                && !operator.rolls
+                && !operator.replaces_workers =>
+        {
+            "cannot have their workers replaced one after the other: their operator replaces none for a changed \
+             recipe; leave that out, and scale the group to 0 and back when its work has ended"
+        }
+        (Change::UpdateCluster(update), _)
+            if update.restart == Some(RestartScope::Never)
+                && operator.rolls
+                && changes_recipe(cluster, change) =>
+        {
+            "cannot keep nodes with an older recipe: their operator replaces them at once; allow the restart"
         }
         (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
             "cannot restart their head: their operator has no way to replace it"
@@ -132,7 +147,11 @@ mod tests {
 
     fn capable(able: bool) -> Capabilities {
         Capabilities {
-            membership: Membership::Delegated(OperatorCapabilities { replaces_head: able, rolls: able }),
+            membership: Membership::Delegated(OperatorCapabilities {
+                replaces_head: able,
+                rolls: able,
+                replaces_workers: able,
+            }),
             head: true,
             workers_outlive_head: true,
             several_groups: true,
@@ -164,6 +183,7 @@ mod tests {
     #[case(ActionKind::ClusterUpdate, None, json!({"head": {"image": "x"}}), "cannot be updated in place")]
     #[case(ActionKind::ClusterUpdate, None, json!({"groups": [with_image()]}), "cannot be updated in place")]
     #[case(ActionKind::NodeRecover, Some(NodeRole::Head), json!({}), "cannot restart their head")]
+    #[case(ActionKind::ClusterUpdate, None, json!({"restart": "workers"}), "cannot have their workers replaced")]
     fn what_is_missing_is_named(
         #[case] action: ActionKind,
         #[case] role: Option<NodeRole>,
@@ -175,12 +195,19 @@ mod tests {
         assert_eq!(refusal_of(capable(true), &cluster(), action, role, &inputs), None);
     }
 
+    #[test]
+    fn nodes_cannot_stay_old_where_their_operator_replaces_them() {
+        let inputs = json!({"groups": [with_image()], "restart": "never"});
+        let refused = refusal_of(capable(true), &cluster(), ActionKind::ClusterUpdate, None, &inputs);
+        assert!(refused.is_some_and(|why| why.contains("cannot keep nodes with an older recipe")));
+    }
+
     #[rstest]
     #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000001"}), Some("no policy can be attached to it"))]
     #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": 5}}), Some("no max_lifetime"))]
     #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": null}}), None)]
     #[case(ActionKind::ClusterDelete, json!({}), None)]
-    fn what_others_made_changes_only_when_somebody_asks(
+    fn external_clusters_change_only_on_request(
         #[case] action: ActionKind,
         #[case] inputs: Value,
         #[case] words: Option<&str>,

@@ -3,7 +3,8 @@
 use muster_core::action::OnConflict;
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
-use muster_core::ids::NodeId;
+use muster_core::ids::{AppId, NodeId};
+use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::principal::{Door, Principal};
 use muster_core::profile::Profile;
@@ -60,6 +61,17 @@ pub struct NodeChangeRequest {
     pub on_conflict: OnConflict,
     /// How long the action may take; none is its cluster's timeout, or an hour.
     pub timeout: Option<TimeSpan>,
+}
+
+/// What a new cluster is created for, which is stored together with it.
+#[derive(Debug, Clone)]
+pub enum NewClusterUser {
+    /// Anything.
+    None,
+    /// An app that has a row.
+    App(AppId),
+    /// A job, with whose end it is deleted.
+    Job(Box<Job>),
 }
 
 /// The profile of a new cluster.

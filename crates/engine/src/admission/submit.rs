@@ -4,18 +4,18 @@ use muster_core::action::{Action, ActionKind, Cause, OnConflict, Target};
 use muster_core::change::Change;
 use muster_core::cluster::{Cluster, DEFAULT_TIMEOUT};
 use muster_core::event::{Event, Level};
-use muster_core::ids::{ActionId, AppId, NodeId};
+use muster_core::ids::{ActionId, NodeId};
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::{
-    Accept, Accepted, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
+    Accept, Accepted, CheckNewCluster, CompleteLifecycle, NewCluster, RequestKey, Signal, SignalKind,
 };
 
 use crate::admission::capacity::{self, CapacityCheck};
 use crate::admission::delegated;
 use crate::admission::recipe;
-use crate::admission::request::{Caller, ChangeRequest, Recipe, SubmitError};
+use crate::admission::request::{Caller, ChangeRequest, NewClusterUser, Recipe, SubmitError};
 use crate::context::{Context, Engine};
 use crate::events;
 use crate::ids::new_id;
@@ -30,18 +30,47 @@ impl Engine {
         unique_name: bool,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
-        self.create_cluster_for(cluster, from, unique_name, None, caller).await
+        self.create_cluster_for(cluster, from, unique_name, NewClusterUser::None, caller).await
     }
 
-    /// Accepts a new cluster that an app uses.
+    /// Accepts a new cluster with what it is created for.
     pub async fn create_cluster_for(
         &self,
         cluster: Cluster,
         from: Recipe,
         unique_name: bool,
-        app: Option<AppId>,
+        user: NewClusterUser,
         caller: Caller,
     ) -> Result<Accepted, SubmitError> {
+        let (accept, new) = Box::pin(self.admit_cluster(cluster, from, unique_name, user, &caller)).await?;
+        let accept = Accept { cluster: Some(new), ..accept };
+        Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
+    }
+
+    /// Decides about a new cluster as a create does, and returns it as it would be created; stores nothing.
+    pub async fn validate_cluster(
+        &self,
+        cluster: Cluster,
+        from: Recipe,
+        unique_name: bool,
+        caller: &Caller,
+    ) -> Result<Cluster, SubmitError> {
+        let (_, new) =
+            Box::pin(self.admit_cluster(cluster, from, unique_name, NewClusterUser::None, caller)).await?;
+        let cluster = new.cluster.clone();
+        self.context.store.check_new_cluster(CheckNewCluster(new)).await?;
+        Ok(cluster)
+    }
+
+    /// Refuses what cannot be created; the action and the cluster to store otherwise.
+    async fn admit_cluster(
+        &self,
+        cluster: Cluster,
+        from: Recipe,
+        unique_name: bool,
+        user: NewClusterUser,
+        caller: &Caller,
+    ) -> Result<(Accept, NewCluster), SubmitError> {
         self.check_local_code(&caller.principal, &cluster.instance)?;
         let provider = self
             .provider(&cluster.instance)
@@ -76,7 +105,7 @@ impl Engine {
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
         recipe::admit_cluster(provider.as_ref(), &cluster, profile).await?;
-        let action = self.context.action(ActionKind::ClusterCreate, &cluster, None, &caller);
+        let action = self.context.action(ActionKind::ClusterCreate, &cluster, None, caller);
         let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
         if let Some(capacity) = provider.capacity() {
             let check = CapacityCheck { capacity, cluster: &cluster, profile };
@@ -86,9 +115,13 @@ impl Engine {
         }
         let quota = Some(self.context.config.max_clusters_per_project);
         let profile = from.into_new();
-        let cluster = Some(NewCluster { cluster, profile, unique_name, quota, app });
-        let accept = Accept { cluster, waits, ..accept };
-        Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
+        let (app, job) = match user {
+            NewClusterUser::None => (None, None),
+            NewClusterUser::App(app) => (Some(app), None),
+            NewClusterUser::Job(job) => (None, Some(job)),
+        };
+        let new = NewCluster { cluster, profile, unique_name, quota, app, job };
+        Ok((Accept { waits, ..accept }, new))
     }
 
     /// The action that an earlier request with the same request id created; none if there is none.

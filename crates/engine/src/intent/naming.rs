@@ -1,5 +1,6 @@
 //! New members: their names, places and first rows.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use muster_core::cluster::Cluster;
@@ -19,6 +20,9 @@ const DEFAULT_FORMAT: &str = "node-$8R";
 
 /// The longest name of a node, in bytes.
 const LONGEST_NAME: usize = 255;
+
+/// The longest suffix with a number, in bytes.
+const NUMBER_LENGTH: usize = 11;
 
 /// Why a cluster's settings cannot name its nodes; none if they can.
 pub(crate) fn refusal(config: &Map<String, Value>) -> Option<String> {
@@ -48,11 +52,38 @@ pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp)
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
-/// New workers of a group, with the next indexes of their cluster.
-pub(crate) fn new_workers(cluster: &mut Cluster, group: &str, count: u32, now: Timestamp) -> Vec<Node> {
+/// New workers of a group beside these members, with the next indexes of their cluster. Those of a framework have the
+/// smallest numbers that no member has.
+pub(crate) fn new_workers(
+    cluster: &mut Cluster,
+    members: &[Node],
+    group: &str,
+    count: u32,
+    now: Timestamp,
+) -> Vec<Node> {
+    let workers = placeholders(cluster, group, count, now);
+    if cluster.framework.is_none() || cluster.config.contains_key(FORMAT) {
+        return workers;
+    }
+    let taken: HashSet<&str> = members.iter().map(|node| node.name.as_str()).collect();
+    let names = (1_u32..).map(|number| numbered_name(cluster, group, number));
+    let free = names.filter(|name| !taken.contains(name.as_str()));
+    workers.into_iter().zip(free).map(|(worker, name)| Node { name, ..worker }).collect()
+}
+
+/// New workers of a group whose names their operator decides, with the next indexes of their cluster.
+pub(crate) fn placeholders(cluster: &mut Cluster, group: &str, count: u32, now: Timestamp) -> Vec<Node> {
     let first = cluster.next_index;
     cluster.next_index = first.saturating_add(count);
     (first..cluster.next_index).map(|index| worker(cluster, group, index, now)).collect()
+}
+
+/// The name of a worker by its number: of its cluster, or of its group where there are several.
+fn numbered_name(cluster: &Cluster, group: &str, number: u32) -> String {
+    let among = if cluster.groups.len() > 1 { group } else { "worker" };
+    let mut name = format!("{}-{among}", cluster.object_name);
+    name.truncate(name.floor_char_boundary(LONGEST_NAME - NUMBER_LENGTH));
+    format!("{name}-{number}")
 }
 
 /// The default name of an orphan.
@@ -151,6 +182,7 @@ fn letters(random: Uuid, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::cluster::{Framework, WorkerGroup};
     use muster_core::sample;
     use rstest::rstest;
     use serde_json::json;
@@ -201,10 +233,47 @@ mod tests {
         assert!(lower.len() == 4 && lower == lower.to_lowercase(), "{lower}");
     }
 
+    #[rstest]
+    #[case::first(&[], 2, &["cluster-worker-1", "cluster-worker-2"])]
+    #[case::more(&["cluster-worker-1"], 2, &["cluster-worker-2", "cluster-worker-3"])]
+    #[case::freed(&["cluster-worker-2", "cluster-worker-4"], 3, &["cluster-worker-1", "cluster-worker-3", "cluster-worker-5"])]
+    fn workers_of_a_framework_have_the_smallest_free_numbers(
+        #[case] present: &[&str],
+        #[case] count: u32,
+        #[case] expected: &[&str],
+    ) {
+        let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
+        "cluster".clone_into(&mut cluster.object_name);
+        let member = |name: &&str| Node { name: (*name).to_owned(), ..sample::node(1) };
+        let present: Vec<Node> = present.iter().map(member).collect();
+        let next = cluster.next_index;
+        let new = new_workers(&mut cluster, &present, "default", count, Timestamp::default());
+        let names: Vec<&str> = new.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, expected);
+        assert_eq!(new[0].index, i64::from(next), "an index is not used twice");
+    }
+
+    #[test]
+    fn workers_of_several_groups_are_numbered_in_each() {
+        let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
+        "fred".clone_into(&mut cluster.object_name);
+        cluster.groups.push(WorkerGroup { name: "fast".to_owned(), ..cluster.groups[0].clone() });
+        let slow = new_workers(&mut cluster, &[], "slow", 1, Timestamp::default());
+        let fast = new_workers(&mut cluster, &slow, "fast", 1, Timestamp::default());
+        assert_eq!([&slow[0].name, &fast[0].name], ["fred-slow-1", "fred-fast-1"]);
+    }
+
+    #[test]
+    fn a_given_format_names_workers_of_a_framework_too() {
+        let mut cluster = Cluster { framework: Some(Framework::Dask), ..sample::cluster(1, 0, None) };
+        cluster.config = Map::from_iter([(FORMAT.to_owned(), json!("n-$3I"))]);
+        let new = new_workers(&mut cluster, &[], "default", 1, Timestamp::default());
+        assert_eq!(new[0].name, format!("n-{:03}", new[0].index));
+    }
+
     #[test]
     fn names_differ() {
-        let names: std::collections::HashSet<String> =
-            (0..1000).map(|_| expand("$8R", 1, Uuid::new_v4())).collect();
+        let names: HashSet<String> = (0..1000).map(|_| expand("$8R", 1, Uuid::new_v4())).collect();
         assert_eq!(names.len(), 1000);
     }
 }

@@ -1,12 +1,14 @@
 //! Which nodes are made from something else after a change. Pure.
 
-use muster_core::change::Change;
+use muster_core::change::{Change, RestartScope};
 use muster_core::cluster::Cluster;
-use muster_core::node::NodeRole;
+use muster_core::ids::NodeId;
+use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::ClusterRecipe;
 
 use crate::intent::properties_after;
+use crate::ports::provider::{Capabilities, Membership};
 
 /// Whether nodes would be made from something else after a change, or from another profile. A change that can never be
 /// applied reaches no node.
@@ -45,6 +47,50 @@ impl<'a> RecipeChange<'a> {
             NodeRole::Head => self.concerns_head(),
             NodeRole::Worker => workers(&self.before) != workers(&self.after),
             NodeRole::Unknown(_) => false,
+        }
+    }
+}
+
+/// What an update does with the nodes that are there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Replacement {
+    /// The head is among those that are replaced.
+    pub(crate) head: bool,
+    /// Nodes that are replaced, in their order.
+    pub(crate) replaced: Vec<NodeId>,
+    /// Nodes that run with an older recipe afterwards.
+    pub(crate) outdated: Vec<NodeId>,
+}
+
+impl Replacement {
+    /// Decides which nodes are replaced for a changed recipe, and which keep theirs until they are restarted.
+    pub(crate) fn decide(
+        change: &RecipeChange<'_>,
+        nodes: &[Node],
+        restart: Option<RestartScope>,
+        capabilities: &Capabilities,
+    ) -> Self {
+        let concerned = |node: &Node| change.concerns(node.role, node.group.as_deref());
+        let is_old = |node: &Node| concerned(node) || node.is_outdated();
+        let replaces_all = match capabilities.membership {
+            Membership::Individual => true,
+            Membership::Delegated(operator) => operator.rolls,
+        };
+        let head = |node: &&Node| node.role == NodeRole::Head && concerned(node);
+        let head = replaces_all && restart.is_none() && nodes.iter().any(|node| head(&node));
+        let is_replaced = |node: &Node| match restart {
+            None if head && !capabilities.workers_outlive_head => node.has_known_role(),
+            None => replaces_all && concerned(node),
+            Some(RestartScope::Never) => false,
+            Some(RestartScope::Workers) => node.role == NodeRole::Worker && is_old(node),
+        };
+        let ids = |chosen: &dyn Fn(&Node) -> bool| {
+            nodes.iter().filter(|node| chosen(node)).map(|node| node.id).collect()
+        };
+        Self {
+            head,
+            replaced: ids(&is_replaced),
+            outdated: ids(&|node: &Node| is_old(node) && !is_replaced(node)),
         }
     }
 }
@@ -102,8 +148,65 @@ mod tests {
         assert_eq!(changes_recipe(&sample::cluster(2, 0, None), &change), expected);
     }
 
+    #[rstest]
+    #[case::head_takes_workers_along("head", None, false, true, &[0, 1, 2], &[])]
+    #[case::head_alone("head", None, true, true, &[0], &[2])]
+    #[case::workers("group", None, false, false, &[1, 2], &[])]
+    #[case::none_is_restarted("env", Some(RestartScope::Never), false, false, &[], &[0, 1, 2])]
+    #[case::workers_without_head("env", Some(RestartScope::Workers), false, false, &[1, 2], &[0])]
+    #[case::what_was_old("nothing", Some(RestartScope::Workers), false, false, &[2], &[])]
+    #[case::nothing("nothing", None, false, false, &[], &[2])]
+    fn an_update_says_which_nodes_it_replaces_and_which_stay_old(
+        #[case] changed: &str,
+        #[case] restart: Option<RestartScope>,
+        #[case] workers_outlive_head: bool,
+        #[case] head: bool,
+        #[case] replaced: &[usize],
+        #[case] outdated: &[usize],
+    ) {
+        let (before, profile) = (sample::cluster(2, 0, None), sample::profile());
+        let mut after = before.clone();
+        match changed {
+            "head" => given(&mut after, &json!({"head": {"image": "x"}})),
+            "env" => given(&mut after, &json!({"env": {"A": "1"}})),
+            "group" => after.groups[0].shape.cpu = "7".parse().ok(),
+            _ => {}
+        }
+        let group = Some(before.groups[0].name.clone());
+        let mut nodes = [0, 1, 2].map(|index| Node { group: group.clone(), ..sample::node(index) });
+        (nodes[0].role, nodes[0].group) = (NodeRole::Head, None);
+        nodes[2].set_outdated(true);
+        let change = RecipeChange::between((&before, &profile), (&after, &profile));
+        let capabilities = Capabilities { workers_outlive_head, ..individual() };
+        let decided = Replacement::decide(&change, &nodes, restart, &capabilities);
+        let places = |ids: &[NodeId]| -> Vec<usize> {
+            ids.iter().filter_map(|id| nodes.iter().position(|node| node.id == *id)).collect()
+        };
+        assert_eq!(
+            (decided.head, places(&decided.replaced).as_slice(), places(&decided.outdated).as_slice()),
+            (head, replaced, outdated)
+        );
+    }
+
+    fn individual() -> Capabilities {
+        Capabilities {
+            membership: Membership::Individual,
+            head: true,
+            workers_outlive_head: false,
+            several_groups: true,
+            orphans: false,
+            choose_victims: true,
+            update_in_place: true,
+            heals_by_default: true,
+            adopt: false,
+            reports_activity: true,
+            supports_placement: false,
+            reports_machines: false,
+        }
+    }
+
     #[test]
-    fn another_profile_concerns_whoever_it_makes_differently() {
+    fn another_profile_concerns_the_nodes_whose_recipe_differs() {
         let (cluster, before) = (sample::cluster(2, 0, None), sample::profile());
         let mut after = before.clone();
         after.properties = json!({"head": {"image": "x"}}).as_object().cloned().unwrap_or_default();

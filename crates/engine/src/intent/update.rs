@@ -32,6 +32,7 @@ fn apply(cluster: &Cluster, update: &ClusterUpdate) -> Result<Cluster, IntentErr
         profile_id,
         profile_only: _,
         resize: _,
+        restart: _,
     } = update.clone();
     let mut after = cluster.clone();
     if profile_id.is_some_and(|profile| profile != after.profile_id) {

@@ -13,6 +13,8 @@ pub struct FrameworkEnvironment {
     pub interpreter: String,
     /// Where the interpreter was found.
     pub source: &'static str,
+    /// The packages that were added to what Muster installed.
+    pub packages: Vec<String>,
 }
 
 /// Why a framework cannot be used.
@@ -47,6 +49,16 @@ pub trait Frameworks: Send + Sync {
     /// Finds the environment of a framework.
     async fn environment(&self, framework: Framework) -> Result<FrameworkEnvironment, MissingFramework>;
 
-    /// Installs a framework, unless it is installed; the error says why that is not possible.
-    fn install(&self, framework: Framework) -> Result<Installation, String>;
+    /// Installs a framework, unless it is installed, and adds packages to it; the error says why that is not possible.
+    fn install(&self, framework: Framework, packages: Vec<String>) -> Result<Installation, String>;
+
+    /// Brings what was installed to the pinned versions, and its added packages to the newest ones that fit. Environments
+    /// of older versions stay while clusters are in use.
+    fn upgrade(&self, framework: Framework, is_used: bool) -> Result<Installation, String>;
+
+    /// Whether nodes with this image run in what was installed here.
+    async fn runs_installed(&self, framework: Framework, image: Option<&str>) -> bool;
+
+    /// Removes what was installed; returns whether there was something.
+    async fn remove(&self, framework: Framework) -> Result<bool, String>;
 }

@@ -22,9 +22,12 @@ use self::operator::InstrumentedOperator;
 use self::timer::Timers;
 use crate::metrics::Metrics;
 use crate::ports::images::ImageBuilder;
+use crate::ports::jobs::JobRunner;
+use crate::ports::node_meter::NodeMeter;
 use crate::ports::provider::{
-    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogQuery, NodeProvider, Observed, Operation,
-    OperatorProvider, ProcessProvider, Provider, ProviderError, TemplateProvider, Unobserved, WorldChange,
+    AppProvider, Capabilities, ClusterTarget, ConfigSetProvider, LogLines, LogQuery, NodeProvider, Observed,
+    Operation, OperatorProvider, ProcessProvider, Provider, ProviderError, StoredLog, TemplateProvider,
+    Unobserved, WorldChange,
 };
 
 /// A provider whose calls are logged and counted.
@@ -78,6 +81,14 @@ impl Provider for InstrumentedProvider {
 
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         Arc::clone(&self.provider).image_builder()
+    }
+
+    fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
+        Arc::clone(&self.provider).job_runner()
+    }
+
+    fn node_meter(self: Arc<Self>) -> Option<Arc<dyn NodeMeter>> {
+        Arc::clone(&self.provider).node_meter()
     }
 
     fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
@@ -152,9 +163,14 @@ impl Provider for InstrumentedProvider {
         target: ClusterTarget<'_>,
         node: &Node,
         query: LogQuery,
-    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+    ) -> Result<LogLines, ProviderError> {
         let timer = self.timers.begin("logs", target.cluster, 1);
         timer.end(self.provider.logs(target, node, query).await)
+    }
+
+    async fn stored_logs(&self, cluster: &Cluster, query: LogQuery) -> Result<Vec<StoredLog>, ProviderError> {
+        let timer = self.timers.begin("stored_logs", cluster, 0);
+        timer.end(self.provider.stored_logs(cluster, query).await)
     }
 
     async fn environment(

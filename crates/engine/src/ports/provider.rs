@@ -10,6 +10,7 @@ mod call;
 pub(crate) mod changes;
 mod config_sets;
 pub(crate) mod discovered;
+pub(crate) mod environment;
 pub(crate) mod external_event;
 mod nodes;
 pub(crate) mod operation;
@@ -28,9 +29,13 @@ use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, Observation};
 use muster_core::profile::{Profile, ProfileType};
+use muster_core::software::SoftwareVersions;
+use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::ports::images::ImageBuilder;
+use crate::ports::jobs::JobRunner;
+use crate::ports::node_meter::NodeMeter;
 pub use crate::ports::provider::apps::{
     AppChange, AppMarks, AppObservation, AppProvider, ProcessProvider, ProcessState, ResolvedApp,
 };
@@ -172,11 +177,21 @@ pub struct Observed {
     pub remaining: Vec<String>,
     /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
+    /// Individual: the versions of what the head runs, while it runs.
+    pub versions: Option<Box<SoftwareVersions>>,
     /// Delegated: recent external events about its objects, the oldest first.
     pub external_events: Vec<ExternalEvent>,
 }
 
 impl Observed {
+    /// Copies what clients see of a cluster beside its nodes. Versions stay while its head does not run.
+    pub(crate) fn write_contact_to(&self, cluster: &mut Cluster) {
+        cluster.observed.endpoints.clone_from(&self.endpoints);
+        if self.versions.is_some() {
+            cluster.observed.versions.clone_from(&self.versions);
+        }
+    }
+
     /// The observation of a node; unknown if there is none.
     pub fn of(&self, id: NodeId) -> Observation {
         self.nodes
@@ -187,12 +202,45 @@ impl Observed {
 }
 
 /// How much of a node's log is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogQuery {
-    /// The number of last lines; none is all that are stored.
+    /// The number of last lines of each source; none is all that are stored.
     pub tail: Option<usize>,
     /// Whether to continue with new lines.
     pub follow: bool,
+    /// Only what was written since then.
+    pub since: Option<Timestamp>,
+    /// Whether to add the files that tasks and executors of the framework write.
+    pub task_output: bool,
+}
+
+/// A part of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogText {
+    /// The file of a task or executor; empty for the log of the node itself.
+    pub source: String,
+    /// Whole lines.
+    pub text: String,
+}
+
+impl LogText {
+    /// Lines of the log of a node itself.
+    pub const fn of_node(text: String) -> Self {
+        Self { source: String::new(), text }
+    }
+}
+
+/// What a log has, as it is read.
+pub type LogLines = BoxStream<'static, Result<LogText, ProviderError>>;
+
+/// The log of a node of a deleted cluster.
+pub struct StoredLog {
+    /// The node.
+    pub node: NodeId,
+    /// Its name, or its id where the name was not stored.
+    pub name: String,
+    /// Its log.
+    pub lines: LogLines,
 }
 
 /// A change in the world.
@@ -264,6 +312,16 @@ pub trait Provider: Send + Sync {
 
     /// How images are built here, where that is possible.
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        None
+    }
+
+    /// How commands of jobs are run here, where that is possible.
+    fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
+        None
+    }
+
+    /// What measures nodes here, where that is possible.
+    fn node_meter(self: Arc<Self>) -> Option<Arc<dyn NodeMeter>> {
         None
     }
 
@@ -342,13 +400,18 @@ pub trait Provider: Send + Sync {
         Ok(Map::new())
     }
 
+    /// The logs that are stored of the nodes of a deleted cluster; none if they were removed with it.
+    async fn stored_logs(&self, _: &Cluster, _: LogQuery) -> Result<Vec<StoredLog>, ProviderError> {
+        Ok(Vec::new())
+    }
+
     /// A node's log, in whole lines.
     async fn logs(
         &self,
         target: ClusterTarget<'_>,
         _node: &Node,
         _query: LogQuery,
-    ) -> Result<BoxStream<'static, Result<String, ProviderError>>, ProviderError> {
+    ) -> Result<LogLines, ProviderError> {
         Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", target.profile.kind)))
     }
 

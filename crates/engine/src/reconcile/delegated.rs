@@ -10,19 +10,20 @@ pub(crate) mod mirror_events;
 mod placeholders;
 pub(crate) mod plan;
 
+use std::collections::HashSet;
+
 use muster_core::action::{Action, ActionKind, REFUSAL_OUTPUT};
 use muster_core::cluster::Cluster;
-use muster_core::event::Level;
 use muster_core::node::{Node, NodeRole};
 use muster_core::restart::ReplacedHead;
 use muster_core::time::{TimeSpan, Timestamp};
 
-use crate::events::reason;
 use crate::ports::provider::{FencedCall, MemberId, ObjectState, Observed, ObservedMember, ProviderError};
 use crate::reconcile::delegated::decision::WriteDecision;
 use crate::reconcile::delegated::mirror::Mirror;
 use crate::reconcile::delegated::placeholders::add_placeholders;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteProgress};
+use crate::reconcile::reasons::report_restart_needed;
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Journal, Stop, Subject};
 
@@ -50,6 +51,8 @@ enum Step {
     Call,
     /// The object has the wanted content already.
     Acknowledge,
+    /// The operator replaces this worker.
+    Replace(MemberId),
 }
 
 /// Reconciles the object, and through it the members, with the change.
@@ -117,6 +120,7 @@ impl Strategy for Delegated {
         Ok(match verdict {
             plan::Verdict::Call => Verdict::Apply(Step::Call),
             plan::Verdict::Acknowledged => Verdict::Apply(Step::Acknowledge),
+            plan::Verdict::Replace(worker) => Verdict::Apply(Step::Replace(worker)),
             plan::Verdict::Wait(until, reasons) => Verdict::Wait(until, reasons),
             plan::Verdict::Reached => Verdict::Reached,
             plan::Verdict::Unreachable(reasons) => Verdict::Unreachable(reasons),
@@ -128,6 +132,7 @@ impl Strategy for Delegated {
         match step {
             Step::Call => self.call(run, decision).await,
             Step::Acknowledge => self.acknowledge(run, &decision, false).await,
+            Step::Replace(worker) => self.replace(run, worker).await,
         }
     }
 
@@ -156,11 +161,11 @@ impl Strategy for Delegated {
             run.subject.obstacles =
                 plan::obstacles(run.subject.cluster.has_head, spec, &self.observed.members);
         }
-        if let Some(message) = outdated_members(&decision, &self.observed) {
-            let now = run.now();
-            let cluster = &run.subject.cluster;
-            run.journal.report_cluster(cluster, Level::Warn, reason::RESTART_NEEDED, &message, now);
-            run.subject.outdated = Some(format!("{}: {message}.", reason::RESTART_NEEDED));
+        let outdated = outdated_members(&decision, &self.observed);
+        let is_old = |node: &Node| MemberId::of(node).is_some_and(|member| outdated.contains(&member));
+        run.subject.nodes.change_where(is_old, |node| node.set_outdated(true));
+        if !outdated.is_empty() {
+            report_restart_needed(run);
         }
         Ok(())
     }
@@ -248,7 +253,7 @@ impl Delegated {
             match decision.goal.write {
                 Write::Create => operator.create(call).await,
                 Write::Update => operator.write(call, &run.subject.cluster, &resized, &victims).await,
-                Write::RestartHead => operator.restart_head(call, &old).await,
+                Write::RestartHead => operator.replace_members(call, &old).await,
                 Write::Delete => operator.delete(call).await,
                 Write::Nothing => Ok(()),
             }
@@ -267,6 +272,19 @@ impl Delegated {
                 Err(error.into())
             }
         }
+    }
+
+    /// Removes one worker, which its operator then recreates. A later observation shows when that is done.
+    async fn replace(&mut self, run: &mut ActionRun, worker: MemberId) -> Result<(), Stop> {
+        // The observed members are committed before one of them is removed.
+        self.commit(run, false).await?;
+        run.control.check()?;
+        let operator = run.operator_provider()?;
+        let old = std::slice::from_ref(&worker);
+        run.control.call_provider(operator.replace_members(run.call(), old)).await??;
+        let again = run.now().after(run.context.config.retry_delay(1));
+        self.progress.replacing = Some((worker, again));
+        Ok(())
     }
 
     /// Reports the head that is about to be replaced.
@@ -365,14 +383,12 @@ async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>,
     Ok(observed.map(|observed| mirror_events::ignore_other_objects(&run.subject.cluster, observed)))
 }
 
-/// The message about outdated members, where the operator does not replace them.
-fn outdated_members(decision: &WriteDecision, observed: &Observed) -> Option<String> {
+/// The members with an older recipe, where the operator does not replace them.
+fn outdated_members(decision: &WriteDecision, observed: &Observed) -> HashSet<MemberId> {
     if !decision.goal.recipe || decision.goal.rolled || decision.goal.complete == WaitScope::All {
-        return None;
+        return HashSet::new();
     }
     // Not all of their recipe can be observed, such as environment variables.
     let is_old = |member: &&ObservedMember| member.outdated || decision.before.contains(&member.id);
-    let old: Vec<&str> = observed.members.iter().filter(is_old).map(|member| member.name.as_str()).collect();
-    let names = old.join(", ");
-    (!old.is_empty()).then(|| format!("made from an older recipe until they are restarted: {names}"))
+    observed.members.iter().filter(is_old).map(|member| member.id.clone()).collect()
 }

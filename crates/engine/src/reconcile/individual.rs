@@ -112,7 +112,7 @@ impl Strategy for Individual<'_> {
         if self.give_up_stops(&plan, &mut subject.nodes, children, journal, now) {
             plan = self.plan_members(subject, &observed, now);
         }
-        subject.cluster.observed.endpoints = observed.endpoints;
+        observed.write_contact_to(&mut subject.cluster);
         Ok(match &plan.verdict {
             plan::Verdict::Act => Verdict::Apply(Step { plan, added }),
             plan::Verdict::Wait(until) => Verdict::Wait(*until, Vec::new()),
@@ -180,6 +180,8 @@ impl<'g> Individual<'g> {
         let mut flush = tokio::time::interval(run.context.config.flush_period.into());
         flush.reset();
         let mut starting: HashSet<NodeId> = plan.start.iter().copied().collect();
+        let mut changing: HashSet<NodeId> =
+            plan.stop.iter().copied().chain(starting.iter().copied()).collect();
         let mut obstacles = Obstacles::default();
         loop {
             // Nodes may take minutes to start: waiting for them occupies no slot.
@@ -198,6 +200,7 @@ impl<'g> Individual<'g> {
                         // One moment for each, in their order: policies ask which node is the oldest.
                         let now = run.now();
                         starting.remove(&result.node);
+                        changing.remove(&result.node);
                         if let Some(fence) = result.overtaken_by() {
                             run.subject.nodes.leave_starts_unconfirmed(starting);
                             return Err(Stop::Overtaken(fence));
@@ -206,7 +209,7 @@ impl<'g> Individual<'g> {
                         self.record_result(result, &mut subject.nodes, children, journal, now);
                     }
                 }
-                Progress::Flush => flush_with_obstacles(run, &starting, &mut obstacles).await?,
+                Progress::Flush => flush_with_obstacles(run, &changing, &mut obstacles).await?,
                 // The next plan continues with the others, without the excluded ones.
                 Progress::ChildCancelled => {
                     run.subject.nodes.leave_starts_unconfirmed(starting);

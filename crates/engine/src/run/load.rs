@@ -71,7 +71,6 @@ impl Subject {
             capabilities,
             node_limit: context.config.max_nodes_per_cluster,
             obstacles: Vec::new(),
-            outdated: None,
         })
     }
 }

@@ -49,6 +49,11 @@ impl Members {
         self.nodes.iter().map(|node| node.id).collect()
     }
 
+    /// The names of those that run with an older recipe than their cluster's.
+    pub(crate) fn outdated_names(&self) -> Vec<String> {
+        self.nodes.iter().filter(|node| node.is_outdated()).map(|node| node.name.clone()).collect()
+    }
+
     pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(*self.positions.get(&id)?)
     }

@@ -35,6 +35,5 @@ pub(crate) fn subject(nodes: Vec<Node>, membership: Membership) -> Subject {
         },
         node_limit: 1000,
         obstacles: Vec::new(),
-        outdated: None,
     }
 }

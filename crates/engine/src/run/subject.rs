@@ -32,8 +32,6 @@ pub(crate) struct Subject {
     pub(crate) node_limit: u32,
     /// What keeps a delegated cluster from being as its object says, as last observed.
     pub(crate) obstacles: Vec<String>,
-    /// Which members stay as they were made before a change, if that leaves some.
-    pub(crate) outdated: Option<String>,
 }
 
 impl Subject {

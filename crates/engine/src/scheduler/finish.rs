@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::events;
 use crate::policy::Effects;
 use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, with_healing_disabled};
+use crate::reconcile::reasons::restart_needed;
 use crate::run::{ActionRun, Stop, Subject};
 
 /// The last commit: results, the cluster's status, the end of the action and of all children, and the release of its
@@ -33,10 +34,12 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     let deleted = actions::deletes(&run.change) && status == ActionStatus::Succeeded;
     settle_cluster(&mut run.subject, &run.action, deleted, &end, now);
     let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
-    run.journal.events.push(match &run.subject.target {
+    let mut ended = match &run.subject.target {
         Some(node) => events::of_node_action(&run.action, node, phase, &end.reason, now),
         None => events::of_action(&run.action, &run.subject.cluster, phase, &end.reason, now),
-    });
+    };
+    run.record_amounts(&mut ended);
+    run.journal.events.push(ended);
     let mut record = run.pending();
     record.applied = status == ActionStatus::Succeeded;
     if run.subject.is_shared(run.action.kind) {
@@ -146,10 +149,12 @@ fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &E
     } else if new_status != ClusterStatus::Active && !subject.obstacles.is_empty() {
         new_reason = format!("{new_reason} {}", subject.obstacles.join("; "));
     }
-    if let Some(outdated) = subject.outdated.as_ref().filter(|_| succeeded) {
+    let outdated = subject.nodes.outdated_names();
+    if let Some(outdated) = restart_needed(&outdated).filter(|_| succeeded && !deleted) {
         new_reason = format!("{new_reason} {outdated}");
     }
     let cluster = &mut subject.cluster;
+    cluster.observed.outdated = outdated;
     cluster.status = new_status;
     cluster.status_reason = new_reason;
     cluster.updated_at = Some(now);

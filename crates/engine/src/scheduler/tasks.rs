@@ -1,11 +1,11 @@
-//! Runs tasks: each by one engine at a time, and taken over when that dies.
+//! Runs the builds of images: each by one engine at a time, and taken over when that dies.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use muster_core::event::{Event, Level};
-use muster_core::task::{Task, TaskStatus};
+use muster_core::task::{Task, TaskKind, TaskStatus};
 use muster_store::StoreError;
 use muster_store::commands::{ClaimTasks, RecordTask, TaskProgress, TaskRecorded, TaskTicket};
 use serde::Deserialize as _;
@@ -64,7 +64,8 @@ async fn claim(context: &Context) -> Result<Option<(Task, Arc<Lease>)>, StoreErr
     if lease.has_expired(now) {
         return Ok(None);
     }
-    let command = ClaimTasks { engine: lease.id, instances: context.instances(), limit: 1, now };
+    let (instances, kinds) = (context.instances(), vec![TaskKind::ImageBuild]);
+    let command = ClaimTasks { engine: lease.id, instances, kinds, limit: 1, now };
     Ok(context.store.claim_tasks(command).await?.pop().map(|task| (task, lease)))
 }
 

@@ -6,6 +6,7 @@
 
 mod decide;
 mod marks;
+mod named;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::admission::submit;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ports::provider::{AppChange, ProcessProvider, Provider};
-use crate::watchers::apps::decide::{Seen, Step, Watch, decide};
+use crate::watchers::apps::decide::{Seen, Step, decide};
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 
 /// How often an app is observed though nothing was reported of it.
@@ -101,12 +102,11 @@ fn changes(provider: &Arc<dyn Provider>) -> BoxStream<'static, AppChange> {
 
 /// A cluster whose app is watched.
 struct Watched {
-    uid: String,
-    /// Its app is a command, whose row says what becomes of it.
-    is_command: bool,
+    mark: EphemeralMark,
     /// When its app is observed next.
     next: Instant,
-    watch: Watch,
+    /// Since when it is gone without a pod, as observed without a pause; lost with the engine.
+    gone_since: Option<Instant>,
 }
 
 struct AppWatcher<'e> {
@@ -147,7 +147,8 @@ impl AppWatcher<'_> {
     /// The rows of commands, or their processes, have changed.
     fn observe_commands(&mut self) {
         let now = Instant::now();
-        let commands = self.watched.values_mut().filter(|watched| watched.is_command);
+        let is_command = |watched: &&mut Watched| watched.mark.kind == Some(AppKind::Command);
+        let commands = self.watched.values_mut().filter(is_command);
         commands.for_each(|watched| watched.next = now);
     }
 
@@ -155,7 +156,7 @@ impl AppWatcher<'_> {
         let now = Instant::now();
         for watched in self.watched.values_mut() {
             let concerns = match change {
-                AppChange::App(uid) => watched.uid.is_empty() || watched.uid == *uid,
+                AppChange::App(uid) => watched.mark.uid.is_empty() || watched.mark.uid == *uid,
                 AppChange::Everything => true,
             };
             if concerns {
@@ -221,13 +222,8 @@ impl AppWatcher<'_> {
             let Some(mark) = cluster.ephemeral.as_deref().filter(|_| !cluster.is_external()) else {
                 continue;
             };
-            let known = before.remove(&cluster.id).filter(|known| known.uid == mark.uid);
-            let new = || Watched {
-                uid: mark.uid.clone(),
-                is_command: mark.kind == Some(AppKind::Command),
-                next: now,
-                watch: Watch::default(),
-            };
+            let known = before.remove(&cluster.id).filter(|known| known.mark == *mark);
+            let new = || Watched { mark: mark.clone(), next: now, gone_since: None };
             self.watched.insert(cluster.id, known.unwrap_or_else(new));
         }
     }
@@ -259,16 +255,22 @@ impl AppWatcher<'_> {
     ) -> Result<bool, StoreError> {
         let now = Instant::now();
         let grace: Duration = self.context.config.app_times.grace.into();
-        let seen = seen(marked, mark);
-        let before = self.watched.get(&cluster.id).map(|known| known.watch).unwrap_or_default();
-        let (watch, step) = decide(before, seen, grace, now);
-        let next = match (seen, watch.gone_since) {
+        let before = self.watched.get(&cluster.id).and_then(|known| known.gone_since);
+        let seen = seen(marked);
+        let (gone_since, step) = decide(before, seen, grace, now);
+        let next = match (seen, gone_since) {
             (Seen::Gone { has_pods: false }, Some(since)) if now < since + grace => since + grace,
             (Seen::Gone { .. } | Seen::Unknown, _) => now + Duration::from(self.context.config.safety_period),
             (Seen::Present, _) => now + self.next_observation(marked),
         };
         if let Some(app) = &marked.app {
             self.follow(app, seen);
+        }
+        if let (Some(identity), Seen::Present) = (&marked.named, seen)
+            && named::register(self.context, cluster, identity, marked.app.as_ref()).await?
+        {
+            // Apps are watched by the label that this writes.
+            self.marks = true;
         }
         let warning = (step == Step::Warn).then(|| self.warning(cluster, mark, &marked.reason));
         let states = marked.app.as_ref().and_then(|app| self.changed_state(app, seen));
@@ -279,7 +281,7 @@ impl AppWatcher<'_> {
             return Ok(false);
         }
         if let Some(known) = self.watched.get_mut(&cluster.id) {
-            (known.next, known.watch) = (next, watch);
+            (known.next, known.gone_since) = (next, gone_since);
         }
         Ok(true)
     }
@@ -368,11 +370,10 @@ impl AppWatcher<'_> {
     }
 }
 
-/// What the watcher makes of an app. One that was never seen is not gone: a mark that others wrote may name anything.
-fn seen(marked: &MarkedApp, mark: &EphemeralMark) -> Seen {
+/// What the watcher makes of an app. One that Kubernetes does not have is gone, also if the mark was written by hand.
+fn seen(marked: &MarkedApp) -> Seen {
     match marked.standing {
         AppStanding::Unknown => Seen::Unknown,
-        AppStanding::Gone if mark.uid.is_empty() => Seen::Unknown,
         AppStanding::Gone | AppStanding::Wanted(Some(0)) => Seen::Gone { has_pods: marked.has_pods },
         AppStanding::Wanted(_) | AppStanding::Job(_) => Seen::Present,
     }

@@ -20,6 +20,7 @@ use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use muster_store::commands::{Expire, Expired, RecordExpiryState};
+use muster_store::reads::JobUse;
 
 use crate::admission::submit;
 use crate::context::Context;
@@ -78,6 +79,15 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
+/// The activity of a cluster with the jobs on it: an open job uses it, whatever the framework reports.
+fn with_jobs(reported: Activity, jobs: Option<JobUse>) -> Activity {
+    match (reported, jobs) {
+        (_, Some(JobUse::Open)) => Activity::Busy,
+        (Activity::IdleSince(since), Some(JobUse::Until(end))) => Activity::IdleSince(since.max(end)),
+        (reported, _) => reported,
+    }
+}
+
 struct ExpiryWatcher<'e> {
     context: &'e Context,
     provider: Arc<dyn Provider>,
@@ -126,7 +136,12 @@ impl ExpiryWatcher<'_> {
 
     /// Queries, decides and writes for some clusters; false if another engine holds the duty now.
     async fn evaluate(&mut self, clusters: Vec<(Cluster, Profile)>) -> Result<bool, StoreError> {
-        let activities = self.query_activity(&clusters).await;
+        let ids: Vec<ClusterId> = clusters.iter().map(|(cluster, _)| cluster.id).collect();
+        let jobs = self.context.store.job_use(&ids).await?;
+        let mut activities = self.query_activity(&clusters).await;
+        for (id, activity) in &mut activities {
+            *activity = with_jobs(*activity, jobs.get(id).copied());
+        }
         let now = self.context.clock.now();
         let mut states = Vec::new();
         let mut events = Vec::new();
@@ -217,5 +232,39 @@ impl ExpiryWatcher<'_> {
             self.timers.set(cluster.id, next, watch_state);
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    #[rstest]
+    #[case::no_job(Activity::IdleSince(at(5)), None, Activity::IdleSince(at(5)))]
+    #[case::a_job_that_leaves_the_framework_alone(
+        Activity::IdleSince(at(5)),
+        Some(JobUse::Open),
+        Activity::Busy
+    )]
+    #[case::after_a_job(Activity::IdleSince(at(5)), Some(JobUse::Until(at(9))), Activity::IdleSince(at(9)))]
+    #[case::long_after_a_job(
+        Activity::IdleSince(at(9)),
+        Some(JobUse::Until(at(5))),
+        Activity::IdleSince(at(9))
+    )]
+    #[case::busy(Activity::Busy, Some(JobUse::Until(at(5))), Activity::Busy)]
+    #[case::unknown(Activity::Unknown, Some(JobUse::Until(at(5))), Activity::Unknown)]
+    fn a_job_uses_its_cluster(
+        #[case] reported: Activity,
+        #[case] jobs: Option<JobUse>,
+        #[case] expected: Activity,
+    ) {
+        assert_eq!(with_jobs(reported, jobs), expected);
     }
 }

@@ -70,7 +70,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             for id in &clusters {
                 context.notifier.notify(Topic::World(*id));
             }
-            backlog.observe_changed(&context, &provider, clusters).await;
+            Box::pin(backlog.observe_changed(&context, &provider, clusters)).await;
         }
         tokio::select! {
             () = tokio::time::sleep(REOPEN_DELAY) => {}
@@ -344,7 +344,7 @@ async fn observe_cluster(
     let with_machine = lost.iter().any(restarted);
     let healing_disabled = abort::is_healing_disabled(&cluster, &capabilities);
     let heals = !with_machine && heals_by_default(context, &cluster, &capabilities).await?;
-    let mut observed_state = observed_cluster(&cluster, &nodes, lost, heals, observed, now);
+    let mut observed_state = observed_cluster(&cluster, &nodes, lost, heals, &observed, now);
     observed_state.nodes.iter_mut().for_each(|node| node.set_healing_due(heals));
     if with_machine && observed_state.status.is_some() {
         observed_state.status = Some((ClusterStatus::Critical, ENDED_WITH_MACHINE.to_owned()));
@@ -400,7 +400,7 @@ async fn heal_due_nodes(
     if !context.store.actions(&open).await?.items.is_empty() {
         return Ok(ObserveOutcome::Pending);
     }
-    let mut state = observed_cluster(cluster, nodes, due, true, observed, context.clock.now());
+    let mut state = observed_cluster(cluster, nodes, due, true, &observed, context.clock.now());
     // What is lost is shown already.
     state.status = None;
     record_losses(context, duty, state, Vec::new(), vec![submit::healing(context, cluster)]).await
@@ -421,14 +421,14 @@ fn observed_cluster(
     nodes: &[Node],
     lost: Vec<Node>,
     heals: bool,
-    observed: Observed,
+    observed: &Observed,
     now: Timestamp,
 ) -> ObservedCluster {
     let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
     let mut counts = Counts::of(cluster, nodes.iter().filter(|node| !gone.contains(&node.id)));
     let mut after = cluster.clone();
     counts.write_to(&mut after);
-    after.observed.endpoints = observed.endpoints;
+    observed.write_contact_to(&mut after);
     after.observed.at = Some(now);
     if heals && counts.head == HeadState::Lost {
         // Its recovery is submitted in the same commit.

@@ -1,5 +1,5 @@
-//! An engine that vanishes without a goodbye (power loss, a cut network, a frozen machine) in the middle of a
-//! transaction: its rows stay locked until the database ends that, and the other engines go on.
+//! An engine that vanishes without closing its connections (power loss, a cut network, a frozen machine) in the middle of a
+//! transaction: its rows stay locked until the database ends the transaction, and the other engines continue.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
     // It observes, too: what is lost comes back.
     let running = harness.world.running(cluster).await;
     let (lost, physical_id) = running.iter().next().expect("it runs");
-    harness.world.tell(Control::Lose(*lost)).await;
+    harness.world.control(Control::Lose(*lost)).await;
     eventually("the lost node is replaced", TAKE_OVER, async || {
         let now = harness.world.running(cluster).await;
         let replaced = now.len() == running.len() && now.values().all(|id| id != physical_id);

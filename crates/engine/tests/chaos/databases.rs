@@ -32,7 +32,7 @@ async fn actions_end_although_their_sessions_are_killed_again_and_again() {
     let mut dice = Dice::roll();
     let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;
-    harness.world.tell(Control::Slow(Verb::Start, 10)).await;
+    harness.world.control(Control::Slow(Verb::Start, 10)).await;
     for round in 1..=6 {
         let resize = grow(&engine, cluster, 2).await;
         for _ in 0..3 {
@@ -57,13 +57,13 @@ async fn an_action_goes_on_once_the_database_is_back(#[case] pace: Pace, #[case]
     let console = console().await;
     let engine = harness.engine_at(pace).await;
     let cluster = created(&engine, 1).await;
-    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
+    harness.world.control(Control::Hold(Verb::Start, 0)).await;
     let resize = grow(&engine, cluster, 2).await;
     harness.world.until(Verb::Start, Outcome::Held, 2).await;
     let name = harness.name();
     console.psql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).await;
     end_sessions(&console, name).await;
-    harness.world.tell(Control::Release).await;
+    harness.world.control(Control::Release).await;
     engine.says(words).await;
     console.psql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await;
     succeeded(&engine.end(resize).await);
@@ -88,14 +88,14 @@ async fn nothing_is_lost_while_another_process_locks_the_file(#[case] pace: Pace
     let Some(harness) = Harness::open(Kind::Sqlite).await else { return };
     let engine = harness.engine_at(pace).await;
     let cluster = created(&engine, 1).await;
-    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
+    harness.world.control(Control::Hold(Verb::Start, 0)).await;
     let resize = grow(&engine, cluster, 2).await;
     harness.world.until(Verb::Start, Outcome::Held, 2).await;
     let mut command = Command::new("python3");
     command.args(["-c", LOCK]).arg(harness.file());
     let mut locker = Process::spawn("locker", &command);
     locker.wait_for_line("locked", Duration::from_secs(10)).await;
-    harness.world.tell(Control::Release).await;
+    harness.world.control(Control::Release).await;
     // Requested while no write is possible: it waits.
     let second = new_cluster();
     let create = engine.create(second, WORLD_CLUSTER, 2).await.id;

@@ -10,11 +10,11 @@ use crate::harness::{Harness, UNHURRIED, created, grow, new_cluster, succeeded};
 async fn a_resize_is_finished_by_the_next_engine(harness: Harness) {
     let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;
-    harness.world.tell(Control::Hold(Verb::Start, 1)).await;
+    harness.world.control(Control::Hold(Verb::Start, 1)).await;
     let resize = grow(&engine, cluster, 3).await;
     harness.world.until(Verb::Start, Outcome::Held, 2).await;
     assert!(engine.stop().await.success());
-    harness.world.tell(Control::Release).await;
+    harness.world.control(Control::Release).await;
     let next = harness.engine_at(UNHURRIED).await;
     succeeded(&next.end(resize).await);
     facts::agree(&harness, cluster, Expected { workers: Some(4), made: 5, again: 0 }).await;
@@ -26,11 +26,11 @@ async fn a_resize_is_finished_by_the_next_engine(harness: Harness) {
 async fn a_creation_is_finished_by_the_next_engine_with_the_nodes_it_has(harness: Harness) {
     let engine = harness.engine_at(UNHURRIED).await;
     let cluster = new_cluster();
-    harness.world.tell(Control::Hold(Verb::Start, 2)).await;
+    harness.world.control(Control::Hold(Verb::Start, 2)).await;
     let create = engine.create(cluster, WORLD_CLUSTER, 3).await.id;
     harness.world.until(Verb::Start, Outcome::Held, 2).await;
     assert!(engine.stop().await.success());
-    harness.world.tell(Control::Drop).await;
+    harness.world.control(Control::Drop).await;
     let next = harness.engine_at(UNHURRIED).await;
     succeeded(&next.end(create).await);
     facts::agree(&harness, cluster, Expected { workers: Some(3), made: 4, again: 0 }).await;

@@ -86,7 +86,7 @@ async fn survive(kind: Kind, millis: u64, kills: Vec<Kill>) {
 
 async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
     for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete, Verb::Update, Verb::Operate] {
-        harness.world.tell(Control::Slow(verb, millis)).await;
+        harness.world.control(Control::Slow(verb, millis)).await;
     }
     let mut engine = harness.engine().await;
     for (deed, moment) in kills {
@@ -95,7 +95,7 @@ async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
         let (begun, way) = match moment {
             Moment::Call(verb, after, way) => {
                 let held = harness.world.count(*verb, Outcome::Held);
-                harness.world.tell(Control::Hold(*verb, *after)).await;
+                harness.world.control(Control::Hold(*verb, *after)).await;
                 let begun = task.begin(&harness, &engine).await;
                 harness.world.until(*verb, Outcome::Held, held + 1).await;
                 (begun, Some(way.clone()))
@@ -116,7 +116,7 @@ async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
 async fn an_action_survives_any_number_of_engines(harness: Harness) {
     let mut engine = harness.engine().await;
     let task = Task::prepare(Deed::Grow, &harness, &engine).await;
-    harness.world.tell(Control::Hold(Verb::Start, 0)).await;
+    harness.world.control(Control::Hold(Verb::Start, 0)).await;
     let begun = task.begin(&harness, &engine).await;
     for number in 1..=5 {
         harness
@@ -125,7 +125,7 @@ async fn an_action_survives_any_number_of_engines(harness: Harness) {
             .await;
         engine = next(&harness, engine, None).await;
     }
-    harness.world.tell(Control::Drop).await;
+    harness.world.control(Control::Drop).await;
     task.finish(&harness, &engine, begun).await;
     end(&harness, engine).await;
 }
@@ -134,7 +134,7 @@ async fn an_action_survives_any_number_of_engines(harness: Harness) {
 async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
     let engine = harness.engine().await;
     let task = Task::prepare(Deed::Operate, &harness, &engine).await;
-    harness.world.tell(Control::Hold(Verb::Operate, 2)).await;
+    harness.world.control(Control::Hold(Verb::Operate, 2)).await;
     let begun = task.begin(&harness, &engine).await;
     harness.world.until(Verb::Operate, Outcome::Held, 1).await;
     let done =
@@ -166,7 +166,7 @@ fn starts_held(log: &[muster_testkit::world::Entry]) -> usize {
 async fn next(harness: &Harness, engine: Replica, way: Option<Control>) -> Replica {
     engine.kill().await;
     if let Some(way) = way {
-        harness.world.tell(way).await;
+        harness.world.control(way).await;
     }
     harness.engine().await
 }

@@ -14,7 +14,7 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     let sleeper = harness.engine().await;
     let cluster = new_cluster();
     // More than are started at once: some are under way when it falls asleep, some it has not got to.
-    world.tell(Control::Hold(Verb::Start, 0)).await;
+    world.control(Control::Hold(Verb::Start, 0)).await;
     let create = sleeper.create(cluster, WORLD_NODE, 8).await.id;
     world.until(Verb::Start, Outcome::Held, 4).await;
     sleeper.pause();
@@ -22,7 +22,7 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
 
     let other = harness.engine().await;
     world.until(Verb::Start, Outcome::Held, 8).await;
-    world.tell(Control::Release).await;
+    world.control(Control::Release).await;
     let action = other.end(create).await;
     succeeded(&action);
     assert!(action.fence > overtaken, "{:?} {overtaken:?}", action.fence);

@@ -24,6 +24,7 @@ async fn an_unserved_row_can_be_ended_by_force_with_its_waiting_actions(harness:
         unique_name: true,
         quota: None,
         app: None,
+        job: None,
     };
     let queue = muster_core::action::OnConflict::Queue;
     let accept = Accept { cluster: Some(new), ..Accept::new(action.clone(), queue) };

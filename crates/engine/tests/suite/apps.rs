@@ -10,7 +10,7 @@ use muster_core::profile::Profile;
 use muster_core::time::TimeSpan;
 use muster_core::{principal::Owner, sample};
 use muster_engine::admission::apps::DeletionForApp;
-use muster_engine::{Config, Recipe};
+use muster_engine::{Config, NewClusterUser, Recipe};
 use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, RegisterApp, RenewApp};
 use muster_store::reads::{ActionQuery, EventQuery};
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
@@ -95,8 +95,13 @@ impl Scenario {
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
         let recipe = Recipe::New(profile);
-        let created =
-            harness.engine.create_cluster_for(cluster.clone(), recipe, true, Some(app.id), caller());
+        let created = harness.engine.create_cluster_for(
+            cluster.clone(),
+            recipe,
+            true,
+            NewClusterUser::App(app.id),
+            caller(),
+        );
         let created = created.await.expect("a new cluster");
         harness.ended(created.action.id).await;
         (app, cluster)
@@ -268,22 +273,32 @@ async fn a_command_that_renews_its_lease_keeps_its_cluster_and_a_silent_one_does
     assert_eq!(scenario.harness.cluster(kept.id).await.status, ClusterStatus::Active);
 }
 
-#[database_test(no_grace)]
-async fn a_mark_that_others_wrote_deletes_nothing_by_itself(scenario: Scenario) {
+/// A cluster with a mark that was written by hand.
+async fn marked_by_hand(scenario: &Scenario) -> Cluster {
     let mut other = scenario.cluster.ephemeral.clone().expect("a mark");
     (other.app, other.kind, other.uid) = ("carl-7".to_owned(), None, String::new());
     let cluster = Cluster {
         ephemeral: Some(other),
         name: "by-hand".to_owned(),
+        instance: Operated::instance_id(),
         ..harness::cluster(OPERATED_CLUSTER, 1)
     };
-    let cluster = Cluster { instance: Operated::instance_id(), ..cluster };
     let action = scenario.harness.create(&cluster).await;
     scenario.harness.ended(action).await;
-    scenario.harness.operators.apps.set(&scenario.app.identity(), None);
-    scenario.stays().await;
-    assert_eq!(scenario.harness.cluster(cluster.id).await.status, ClusterStatus::Active);
-    // A driver that asks for it is another matter: the app is certainly not there.
+    cluster
+}
+
+#[database_test(no_grace)]
+async fn a_mark_that_names_what_is_not_there_ends_its_cluster(scenario: Scenario) {
+    let cluster = marked_by_hand(&scenario).await;
+    scenario.harness.until_status(cluster.id, ClusterStatus::Deleted).await;
+    let of_a_living_app = scenario.harness.cluster(scenario.cluster.id).await;
+    assert_eq!(of_a_living_app.status, ClusterStatus::Active);
+}
+
+#[database_test(long_grace)]
+async fn a_driver_deletes_a_cluster_whose_mark_names_what_is_not_there(scenario: Scenario) {
+    let cluster = marked_by_hand(&scenario).await;
     let end = DriverEnd { status: AppStatus::Completed, exit_code: None };
     let given: GivenApp = "carl-7".parse().expect("an app");
     let row = scenario.harness.cluster(cluster.id).await;

@@ -65,7 +65,7 @@ async fn names(harness: &Harness, id: ClusterId) -> Vec<String> {
     names
 }
 
-async fn recorded_events(harness: &Harness, id: ClusterId, reason: &str) -> Vec<Event> {
+pub(crate) async fn recorded_events(harness: &Harness, id: ClusterId, reason: &str) -> Vec<Event> {
     let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
     let events = harness.store().events(&query).await.expect("the store answers").items;
     events.into_iter().filter(|event| event.reason == reason).collect()

@@ -59,11 +59,11 @@ impl LimitScenario {
 
     /// Lets the cluster be asked once more, and whatever follows from its answer be done.
     async fn turn(&self) {
-        self.clock.somebody_sleeps().await;
+        self.clock.a_task_sleeps().await;
         let asked = self.harness.provider.count(Verb::Activity);
         self.clock.advance(TURN);
         self.harness.provider.begun(Verb::Activity, asked + 1).await;
-        self.clock.somebody_sleeps().await;
+        self.clock.a_task_sleeps().await;
     }
 
     async fn is_there(&self) -> bool {
@@ -188,7 +188,7 @@ async fn a_cluster_that_is_used_again_stays_and_is_warned_of_again(scenario: Lim
 async fn a_lifetime_ends_whatever_runs(kind: Kind) {
     let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: Some(TimeSpan::from_secs(200)) };
     let Some(scenario) = LimitScenario::with(kind, limits, Some(Activity::Busy)).await else { return };
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     scenario.clock.advance(TimeSpan::from_secs(180));
     scenario.until_recorded("LifetimeOverSoon", 1).await;
     assert_eq!(
@@ -240,7 +240,7 @@ async fn limits_outlive_the_server(mut scenario: LimitScenario) {
     scenario.until_recorded("IdleTimeoutSoon", 1).await;
     scenario.harness.engine.stop().await;
     scenario.another_server().await;
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     assert!(scenario.is_there().await, "5 s are left");
     scenario.clock.advance(TimeSpan::from_secs(5));
     scenario.is_deleted().await;
@@ -301,12 +301,12 @@ async fn a_deletion_that_fails_is_tried_again_after_a_while(kind: Kind) {
     let limits = Limits { idle_timeout: None, max_lifetime: Some(LIMIT) };
     let Some(scenario) = LimitScenario::with(kind, limits, None).await else { return };
     scenario.harness.provider.fail_next(Verb::Delete, ProviderError::permanent("Stuck", "it does not go"));
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     scenario.clock.advance(LIMIT);
     scenario.until_recorded("LifetimeOver", 1).await;
     let first = scenario.deletions().await[0].id;
     assert_eq!(scenario.harness.ended(first).await.status, ActionStatus::Failed);
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     assert_eq!(scenario.deletions().await.len(), 1, "not at once");
     scenario.clock.advance(TimeSpan::from_secs(60));
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Deleted).await;

@@ -91,7 +91,7 @@ impl HealthScenario {
 
 #[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "NODE_STATUS_POLLING"))]
 async fn a_dead_node_is_recovered_at_the_next_check(scenario: HealthScenario) {
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     scenario.kill_a_worker().await;
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Warning).await;
     assert_eq!(scenario.healings().await, [], "it is not its time yet");
@@ -123,7 +123,7 @@ async fn a_recovery_that_failed_is_tried_again_after_an_interval(scenario: Healt
 
 #[database_test(|kind| HealthScenario::by(kind, FAKE_CLUSTER, "NODE_STATUS_POLLING"))]
 async fn a_policy_replaces_what_is_done_by_default_until_it_is_disabled(scenario: HealthScenario) {
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     scenario.kill_a_worker().await;
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Warning).await;
     assert_eq!(scenario.healings().await, []);
@@ -169,14 +169,14 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kin
     let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": options});
     let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
     let looks = async |count: usize| {
-        scenario.clock.somebody_sleeps().await;
+        scenario.clock.a_task_sleeps().await;
         scenario.clock.advance(INTERVAL);
         eventually(&format!("{count} polls"), PATIENCE, async || {
             let asked = answers.asked.load(Ordering::SeqCst);
             if asked < count { Err(asked) } else { Ok(()) }
         })
         .await;
-        scenario.clock.somebody_sleeps().await;
+        scenario.clock.a_task_sleeps().await;
     };
     for look in 1..=4 {
         looks(2 * look).await;
@@ -207,7 +207,7 @@ async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(kind: Kind) {
     let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": {"poll_url": "http://silent/"}});
     let policies = Policies::standard().with_probe(silent.clone());
     let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     scenario.clock.advance(INTERVAL);
     tokio::time::timeout(PATIENCE.into(), silent.0.notified()).await.expect("it is asked");
     let other = harness::cluster(FAKE_NODE, 1);
@@ -217,7 +217,7 @@ async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(kind: Kind) {
     let properties = json!({"detection": modes, "recovery": {"actions": [{"name": "RECREATE"}]}});
     let policy = policy(&scenario.harness, "senlin.policy.health-1.2", properties).await;
     attach(&scenario.harness, &other, &policy).await;
-    scenario.clock.somebody_sleeps().await;
+    scenario.clock.a_task_sleeps().await;
     let [node] = &scenario.harness.nodes(other.id).await[..] else { panic!("one node") };
     scenario.harness.provider.kill(node.id, "killed by signal 9");
     scenario.harness.until_status(other.id, ClusterStatus::Warning).await;

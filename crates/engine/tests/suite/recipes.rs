@@ -12,6 +12,7 @@ use muster_testkit::database_test;
 use muster_testkit::fake::Verb;
 use serde_json::{Value, json};
 
+use crate::delegated::recorded_events;
 use crate::harness::{Harness, setup};
 use crate::policies::{attach, ended, policy};
 
@@ -86,7 +87,7 @@ async fn nodes_with_another_recipe_are_replaced_and_others_stay(harness: Harness
 }
 
 #[database_test(Harness::open)]
-async fn an_update_that_changes_no_recipe_replaces_nobody(harness: Harness) {
+async fn an_update_that_changes_no_recipe_replaces_no_node(harness: Harness) {
     let cluster = harness.created_with_head(2).await;
     updated(&harness, &cluster, other_head()).await;
     let before = instances(&harness, &cluster).await;
@@ -126,7 +127,7 @@ async fn a_batch_policy_decides_how_many_workers_are_replaced_at_a_time(harness:
 }
 
 #[database_test(Harness::open)]
-async fn another_engine_goes_on_and_replaces_nobody_twice(mut harness: Harness) {
+async fn another_engine_continues_and_replaces_no_node_twice(mut harness: Harness) {
     let (cluster, _) = harness.created(3).await;
     let since = harness.provider.log().len();
     let group = with_image(&cluster.groups[0], "worker:2");
@@ -268,4 +269,82 @@ async fn updates_that_wait_for_each_other_do_not_undo_one_another(harness: Harne
     let row = harness.cluster(cluster.id).await;
     assert_eq!((row.groups[0].desired, row.groups[0].max), (4, Some(9)));
     assert_eq!(row.labels.len(), 2, "{:?}", row.labels);
+}
+
+fn outdated(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().filter(|node| node.is_outdated()).map(|node| node.name.clone()).collect()
+}
+
+#[database_test(Harness::open)]
+async fn workers_are_replaced_one_after_the_other(harness: Harness) {
+    let (cluster, _) = harness.created(3).await;
+    let since = harness.provider.log().len();
+    let group = with_image(&cluster.groups[0], "worker:2");
+    updated(&harness, &cluster, json!({"groups": [group]})).await;
+    let verbs = harness.provider.log().into_iter().skip(since).map(|entry| entry.verb);
+    let moves: Vec<Verb> = verbs.filter(|verb| matches!(verb, Verb::Start | Verb::Stop)).collect();
+    assert_eq!(moves, [Verb::Stop, Verb::Start].repeat(3));
+}
+
+#[database_test(Harness::open)]
+async fn nodes_that_an_update_does_not_restart_are_named_until_they_are_replaced(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let before = instances(&harness, &cluster).await;
+    let group = with_image(&cluster.groups[0], "worker:2");
+    updated(&harness, &cluster, json!({"groups": [group], "restart": "never"})).await;
+    assert_eq!(instances(&harness, &cluster).await, before, "no node is replaced");
+    let nodes = harness.nodes(cluster.id).await;
+    let workers: Vec<&Node> = nodes.iter().filter(|node| node.role == NodeRole::Worker).collect();
+    let names: Vec<String> = workers.iter().map(|node| node.name.clone()).collect();
+    assert_eq!(outdated(&nodes), names);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!(row.observed.outdated, names);
+    let needed = "RestartNeeded: made from an older recipe until they are restarted: ";
+    assert!(row.status_reason.contains(needed), "{}", row.status_reason);
+    assert_eq!(recorded_events(&harness, cluster.id, "RestartNeeded").await.len(), 1);
+
+    // What is healed is started from the present recipe.
+    harness.provider.kill(workers[0].id, "killed by signal 9");
+    harness.until_healed_times(cluster.id, 1).await;
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!(row.observed.outdated, &names[1..]);
+    assert!(row.status_reason.contains("RestartNeeded"), "{}", row.status_reason);
+
+    let healed = instances(&harness, &cluster).await;
+    updated(&harness, &cluster, json!({"restart": "workers"})).await;
+    let after = instances(&harness, &cluster).await;
+    assert_eq!((&after.0, &after.1[0]), (&healed.0, &healed.1[0]), "only what was old is replaced");
+    assert_ne!(after.1[1], healed.1[1]);
+    let row = harness.cluster(cluster.id).await;
+    assert_eq!((row.observed.outdated, outdated(&harness.nodes(cluster.id).await)), (vec![], vec![]));
+    assert!(!row.status_reason.contains("RestartNeeded"), "{}", row.status_reason);
+}
+
+#[database_test(Harness::open)]
+async fn workers_can_be_replaced_without_their_head(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let (head, workers) = instances(&harness, &cluster).await;
+    updated(&harness, &cluster, json!({"env": {"keys": {"A": "1"}}, "restart": "workers"})).await;
+    let after = instances(&harness, &cluster).await;
+    assert_eq!(after.0, head);
+    assert!(is_disjoint(&workers, &after.1), "{after:?}");
+    let nodes = harness.nodes(cluster.id).await;
+    let heads = nodes.iter().filter(|node| node.role == NodeRole::Head);
+    assert_eq!(outdated(&nodes), heads.map(|node| node.name.clone()).collect::<Vec<_>>());
+}
+
+#[database_test(Harness::open)]
+async fn workers_that_follow_a_recipe_that_is_taken_back_are_outdated(harness: Harness) {
+    let (cluster, _) = harness.created(2).await;
+    let nodes = harness.nodes(cluster.id).await;
+    let group = with_image(&cluster.groups[0], "worker:2");
+    harness.provider.hold_after(Verb::Stop, 1);
+    let action = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+    harness.provider.begun(Verb::Stop, 2).await;
+    harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
+    harness.provider.release();
+    let action = harness.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed, "{}", action.status_reason);
+    let first = nodes.into_iter().min_by_key(|node| node.index).expect("a worker");
+    assert_eq!(harness.cluster(cluster.id).await.observed.outdated, [first.name]);
 }

@@ -107,7 +107,7 @@ async fn an_action_whose_provider_keeps_panicking_fails_and_releases_its_locks(h
     let started = harness.provider.count(Verb::Start);
     let resize = harness.resized(&cluster, 2).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    let words = "It crashed at try 5 and is not tried again: the fake was told to panic at Start.";
+    let words = "It crashed at try 5 and is not tried again: an injected panic at Start.";
     assert!(resize.status_reason.starts_with(words), "{}", resize.status_reason);
     assert_eq!(harness.provider.count(Verb::Start) - started, 5);
     assert_eq!(harness.children(resize.id).await[0].status, ActionStatus::Failed);

@@ -129,14 +129,14 @@ async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
     saying.say(&json!({"deletion": {"grace_period": 60}}));
     let action = harness.submit(ActionKind::ClusterScaleIn, &cluster, json!({})).await;
     harness.applied(action).await;
-    clock.somebody_sleeps().await;
+    clock.a_task_sleeps().await;
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2, "the intent is committed first");
     assert_eq!(harness.provider.count(Verb::Stop), 0);
     // Another engine continues the wait, and does not restart it.
     harness.engine.stop().await;
     clock.advance(TimeSpan::from_secs(59));
     harness.engine = setup().clock(&clock).start(harness.store().clone(), &harness).await;
-    clock.somebody_sleeps().await;
+    clock.a_task_sleeps().await;
     assert_eq!(harness.provider.count(Verb::Stop), 0, "stopped before its time");
     clock.advance(TimeSpan::from_secs(2));
     assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);

@@ -9,8 +9,8 @@ use server::Server;
 /// Short, because the servers that these tests wait for never complete their response.
 const SHORT: Duration = Duration::from_millis(50);
 
-fn get(url: String) -> Ask {
-    Ask { method: Method::Get, url, bearer: None }
+fn get(url: String) -> FrameworkRequest {
+    FrameworkRequest { method: RequestMethod::Get, url, bearer: None }
 }
 
 fn client() -> FrameworkClient {
@@ -21,8 +21,8 @@ fn client() -> FrameworkClient {
 async fn a_request_carries_its_method_and_bearer_token() {
     let server = Server::start("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let bearer = Some(Secret::new("abracadabra"));
-    let ask = Ask { method: Method::Post, url: server.url("/retire"), bearer };
-    assert_eq!(client().fetch(&ask).await.unwrap(), b"ok");
+    let request = FrameworkRequest { method: RequestMethod::Post, url: server.url("/retire"), bearer };
+    assert_eq!(client().fetch(&request).await.unwrap(), b"ok");
     let sent = server.requests().remove(0).to_lowercase();
     assert!(sent.starts_with("post /retire http/1.1\r\n"), "{sent}");
     assert!(sent.contains("authorization: bearer abracadabra\r\n"), "{sent}");
@@ -44,8 +44,8 @@ async fn a_request_without_a_secret_carries_no_authorization() {
 #[tokio::test]
 async fn a_slow_response_times_out(#[case] response: &'static str) {
     let server = Server::start(response).await;
-    let (client, ask) = (client(), get(server.url("/slow")));
-    let fetched = tokio::time::timeout(SHORT * 100, client.fetch_within(&ask, SHORT)).await;
+    let (client, request) = (client(), get(server.url("/slow")));
+    let fetched = tokio::time::timeout(SHORT * 100, client.fetch_within(&request, SHORT)).await;
     let error = fetched.expect("the client gives up first").unwrap_err();
     assert!(matches!(error, FrameworkRequestError::Timeout { timeout: SHORT, .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("{}: no complete response within 50ms", server.url("/slow")));
@@ -94,16 +94,16 @@ async fn configured_host_names_resolve_to_their_addresses() {
     // No resolver knows a name in this domain (RFC 6761).
     let name = "head.project.svc.invalid";
     let configured = FrameworkClient::new(HashMap::from([(name.to_owned(), server.address().ip())]));
-    let ask = get(format!("http://{name}:{}/", server.address().port()));
-    assert_eq!(configured.fetch(&ask).await.unwrap(), b"ok");
+    let request = get(format!("http://{name}:{}/", server.address().port()));
+    assert_eq!(configured.fetch(&request).await.unwrap(), b"ok");
 }
 
 #[tokio::test]
 async fn other_host_names_resolve_as_the_system_does() {
     let server = Server::start("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let configured = FrameworkClient::new(HashMap::from([("head".to_owned(), [192, 0, 2, 1].into())]));
-    let ask = get(format!("http://localhost:{}/", server.address().port()));
-    assert_eq!(configured.fetch(&ask).await.unwrap(), b"ok");
+    let request = get(format!("http://localhost:{}/", server.address().port()));
+    assert_eq!(configured.fetch(&request).await.unwrap(), b"ok");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
-//! Dask by its operator: a `DaskCluster` of group `kubernetes.dask.org`, and a `DaskWorkerGroup` for each group.
+//! The flavor `dask-operator`: Dask clusters as a `DaskCluster`, with a `DaskWorkerGroup` for each group.
 
-mod make;
-mod read;
-mod write;
+mod manifests;
+mod project;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,38 @@ use muster_core::cluster::Framework;
 use muster_core::node::NodeRole;
 use serde_json::{Value, json};
 
-use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
-use super::object::{DEPLOYMENT, Kind, Manifest, Part, Watched};
-use super::words::Words;
+use super::flavor::{
+    Abilities, DesiredCluster, Flavor, GroupResize, ObjectWrite, PodMembership, WriteOperation,
+};
+use super::object::{DEPLOYMENT, Manifest, ObjectRole, ResourceKind, WatchedKind};
+use super::projection::ObjectProjection;
 use crate::endpoints::Endpoints;
 
-/// Dask by its operator.
+/// The flavor `dask-operator`.
 pub(super) struct DaskOperator;
 
-const fn kind(kind: &'static str, plural: &'static str) -> Kind {
-    Kind { group: "kubernetes.dask.org", version: "v1", kind, plural }
+const fn kind(kind: &'static str, plural: &'static str) -> ResourceKind {
+    ResourceKind { group: "kubernetes.dask.org", version: "v1", kind, plural }
 }
 
-const CLUSTER: Kind = kind("DaskCluster", "daskclusters");
-const WORKER_GROUP: Kind = kind("DaskWorkerGroup", "daskworkergroups");
-const AUTOSCALER: Kind = kind("DaskAutoscaler", "daskautoscalers");
+const CLUSTER: ResourceKind = kind("DaskCluster", "daskclusters");
+const WORKER_GROUP: ResourceKind = kind("DaskWorkerGroup", "daskworkergroups");
+const AUTOSCALER: ResourceKind = kind("DaskAutoscaler", "daskautoscalers");
 
-/// The label that tells whose every object and pod is.
+/// The label with the cluster's name, on all of its objects and pods.
 const CLUSTER_NAME: &str = "dask.org/cluster-name";
 
-/// The annotation of clusters that Muster gave an autoscaler.
+/// The annotation of clusters that Muster created with an autoscaler.
 const AUTOSCALED: &str = "muster.dev/autoscaled";
 
-/// What a `DaskAutoscaler` is to such a cluster.
-const ITS_AUTOSCALER: &str = "its autoscaler";
+/// The part that a `DaskAutoscaler` is of such a cluster.
+const AUTOSCALER_PART: &str = "its autoscaler";
 
-const WATCHED: &[Watched] = &[
-    Watched { kind: &CLUSTER, selector: "", part: Part::Root },
-    Watched { kind: &WORKER_GROUP, selector: "", part: Part::More },
-    Watched { kind: &AUTOSCALER, selector: "", part: Part::More },
-    Watched { kind: &DEPLOYMENT, selector: CLUSTER_NAME, part: Part::Maker },
+const WATCHED: &[WatchedKind] = &[
+    WatchedKind { kind: &CLUSTER, selector: "", role: ObjectRole::Root },
+    WatchedKind { kind: &WORKER_GROUP, selector: "", role: ObjectRole::Detail },
+    WatchedKind { kind: &AUTOSCALER, selector: "", role: ObjectRole::Detail },
+    WatchedKind { kind: &DEPLOYMENT, selector: CLUSTER_NAME, role: ObjectRole::PodController },
 ];
 
 impl Flavor for DaskOperator {
@@ -60,25 +62,27 @@ impl Flavor for DaskOperator {
             create: true,
             choose_victims: true,
             rolls: false,
+            // Its Deployment recreates it from the template that the operator wrote at first.
+            replaces_workers: false,
             several_groups: false,
-            // The graph is lost with the scheduler, and what workers held of it is of no use to the next one.
+            // The task graph is lost with the scheduler, and the next one cannot use the data of the workers.
             workers_outlive_head: false,
         }
     }
 
-    fn longest_name(&self) -> usize {
+    fn max_name_length(&self) -> usize {
         53
     }
 
-    fn watched(&self) -> &'static [Watched] {
+    fn watched_kinds(&self) -> &'static [WatchedKind] {
         WATCHED
     }
 
-    fn pods(&self) -> &'static str {
+    fn pod_selector(&self) -> &'static str {
         CLUSTER_NAME
     }
 
-    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
+    fn read_member(&self, labels: &BTreeMap<String, String>) -> Option<PodMembership> {
         let cluster = labels.get(CLUSTER_NAME)?.clone();
         let (role, group) = match labels.get("dask.org/component")?.as_str() {
             "scheduler" => (NodeRole::Head, None),
@@ -86,40 +90,54 @@ impl Flavor for DaskOperator {
                 let object = labels.get("dask.org/workergroup-name")?;
                 (NodeRole::Worker, Some(group_name(&cluster, object)))
             }
-            // What runs a job is no member.
+            // Pods of jobs are not members.
             _ => return None,
         };
-        Some(Member { cluster, role, group, keeps_name: false })
+        Some(PodMembership { cluster, role, group, keeps_name: false })
     }
 
-    fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
-        make::manifests(plan, self.name())
+    fn manifests(&self, plan: DesiredCluster<'_>) -> Result<Vec<Manifest>, String> {
+        manifests::manifests(plan, self.name())
     }
 
-    fn missing(&self, cluster: &str, words: &[&Words]) -> Vec<String> {
-        let has = |part: &str| words.iter().any(|words| words.part == Some(part));
-        let is_missing = has(AUTOSCALED) && !has(ITS_AUTOSCALER);
-        is_missing.then(|| format!("DaskAutoscaler '{cluster}' ({ITS_AUTOSCALER})")).into_iter().collect()
+    fn missing_objects(&self, cluster: &str, objects: &[&ObjectProjection]) -> Vec<String> {
+        let has = |part: &str| objects.iter().any(|object| object.part == Some(part));
+        let is_missing = has(AUTOSCALED) && !has(AUTOSCALER_PART);
+        is_missing.then(|| format!("DaskAutoscaler '{cluster}' ({AUTOSCALER_PART})")).into_iter().collect()
     }
 
-    fn is_whole(&self, words: &[&Words]) -> bool {
-        self.missing("", words).is_empty()
+    fn is_complete(&self, objects: &[&ObjectProjection]) -> bool {
+        self.missing_objects("", objects).is_empty()
     }
 
-    fn read(&self, kind: &Kind, object: &Value) -> Option<Words> {
-        read::words(kind, object)
+    fn read_object(&self, kind: &ResourceKind, object: &Value) -> Option<ObjectProjection> {
+        project::project_object(kind, object)
     }
 
-    fn resize(&self, _: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
-        write::resize(words, changes)
+    fn resize_groups(
+        &self,
+        _: &str,
+        objects: &[&ObjectProjection],
+        changes: &[GroupResize<'_>],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::resize(objects, changes)
     }
 
-    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(before, after, words)
+    fn change_recipe(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::remake(before, after, objects)
     }
 
-    fn check_remake(&self, before: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
-        // It makes the scheduler's Deployment once, and reads what the root says of it at no other time.
+    fn check_recipe_change(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+    ) -> Result<(), String> {
+        // The operator creates the scheduler's Deployment once, and ignores later changes of its spec in the root.
         if before.recipe.head() == after.recipe.head() {
             return Ok(());
         }
@@ -128,10 +146,10 @@ impl Flavor for DaskOperator {
             .to_owned())
     }
 
-    fn revive_head(&self, cluster: &str) -> Option<Step> {
-        // Its operator makes what is missing of a cluster that was just created, and looks at it at no other time.
-        let deed = Deed::Merge(json!({"status": {"phase": "Created"}}));
-        Some(Step { kind: &CLUSTER, name: cluster.to_owned(), deed })
+    fn recreate_head(&self, cluster: &str) -> Option<ObjectWrite> {
+        // The operator creates missing objects only in phase Created.
+        let operation = WriteOperation::Merge(json!({"status": {"phase": "Created"}}));
+        Some(ObjectWrite { kind: &CLUSTER, name: cluster.to_owned(), operation })
     }
 
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints {
@@ -141,12 +159,12 @@ impl Flavor for DaskOperator {
             .with(Endpoints::DASHBOARD, format!("http://{host}:8787/status"))
     }
 
-    fn environment(&self, endpoints: &Endpoints, _: Option<&str>) -> BTreeMap<String, String> {
+    fn client_environment(&self, endpoints: &Endpoints, _: Option<&str>) -> BTreeMap<String, String> {
         crate::dask::environment(endpoints)
     }
 }
 
-/// The name of a group here, by that of its object: without the cluster's, where that is before it.
+/// The name of a group by its object: without the prefix of the cluster's name, if it has that.
 fn group_name(cluster: &str, object: &str) -> String {
     let own = object.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
     own.filter(|own| !own.is_empty()).unwrap_or(object).to_owned()

@@ -1,12 +1,12 @@
-//! Ray, Dask and Spark by Domino's operator: one shape of objects for the three of them.
+//! The flavor `domino`: Ray, Dask and Spark clusters as objects of Domino's operator, which have the same structure.
 //!
-//! Domino makes these objects, and Muster finds, scales and changes them. What makes their pods is not followed:
-//! stateful sets have no word for why pods are missing, and whoever serves only these clusters needs no right to see
-//! more than them and their pods.
+//! Domino creates these objects; Muster discovers, scales and changes them. Their stateful sets are not watched: their status
+//! does not explain missing pods, and a server with only this flavor then needs no permissions beyond these objects and
+//! their pods.
 
 mod image;
-mod read;
-mod write;
+mod project;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use muster_core::node::NodeRole;
 use muster_core::principal::Owner;
 use serde_json::Value;
 
-use super::flavor::{Abilities, Flavor, Member, Plan, Resize, Step};
-use super::object::{Kind, Manifest, Part, Watched};
-use super::words::Words;
+use super::flavor::{Abilities, DesiredCluster, Flavor, GroupResize, ObjectWrite, PodMembership};
+use super::object::{Manifest, ObjectRole, ResourceKind, WatchedKind};
+use super::projection::ObjectProjection;
 use crate::endpoints::Endpoints;
 
-/// Clusters of one framework by Domino's operator.
+/// The flavor `domino` of one framework.
 pub(super) struct Domino {
     framework: Framework,
     operator: &'static str,
-    watched: &'static [Watched],
+    watched: &'static [WatchedKind],
     pods: &'static str,
-    /// What it calls a head, in objects and on pods.
+    /// The operator's name for a head, in objects and labels of pods.
     head: &'static str,
     longest_name: usize,
 }
@@ -59,20 +59,20 @@ pub(super) const SPARK: Domino = Domino {
     longest_name: 39,
 };
 
-const RAY_CLUSTER: Kind = kind("RayCluster", "rayclusters");
-const DASK_CLUSTER: Kind = kind("DaskCluster", "daskclusters");
-const SPARK_CLUSTER: Kind = kind("SparkCluster", "sparkclusters");
+const RAY_CLUSTER: ResourceKind = kind("RayCluster", "rayclusters");
+const DASK_CLUSTER: ResourceKind = kind("DaskCluster", "daskclusters");
+const SPARK_CLUSTER: ResourceKind = kind("SparkCluster", "sparkclusters");
 
-const fn kind(kind: &'static str, plural: &'static str) -> Kind {
-    Kind { group: "distributed-compute.dominodatalab.com", version: "v1alpha1", kind, plural }
+const fn kind(kind: &'static str, plural: &'static str) -> ResourceKind {
+    ResourceKind { group: "distributed-compute.dominodatalab.com", version: "v1alpha1", kind, plural }
 }
 
-const fn root(kind: &'static Kind) -> Watched {
-    Watched { kind, selector: "", part: Part::Root }
+const fn root(kind: &'static ResourceKind) -> WatchedKind {
+    WatchedKind { kind, selector: "", role: ObjectRole::Root }
 }
 
 impl Domino {
-    fn kind(&self) -> &'static Kind {
+    fn kind(&self) -> &'static ResourceKind {
         self.watched[0].kind
     }
 }
@@ -93,32 +93,33 @@ impl Flavor for Domino {
     fn abilities(&self) -> Abilities {
         Abilities {
             create: false,
-            // Stateful sets take from the end.
+            // Stateful sets remove the pods with the highest numbers.
             choose_victims: false,
             rolls: true,
+            replaces_workers: true,
             several_groups: false,
-            // A restarted head has its name again, and nobody touches the workers.
+            // A restarted head keeps its name, and workers are not restarted.
             workers_outlive_head: true,
         }
     }
 
-    fn longest_name(&self) -> usize {
+    fn max_name_length(&self) -> usize {
         self.longest_name
     }
 
-    fn watched(&self) -> &'static [Watched] {
+    fn watched_kinds(&self) -> &'static [WatchedKind] {
         self.watched
     }
 
-    fn pods(&self) -> &'static str {
+    fn pod_selector(&self) -> &'static str {
         self.pods
     }
 
-    fn is_shown(&self) -> bool {
+    fn shows_root(&self) -> bool {
         true
     }
 
-    fn shown(&self, root: &Value) -> Value {
+    fn root_view(&self, root: &Value) -> Value {
         let mut shown = root.clone();
         if let Some(metadata) = shown.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
@@ -126,35 +127,45 @@ impl Flavor for Domino {
         shown
     }
 
-    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
+    fn read_member(&self, labels: &BTreeMap<String, String>) -> Option<PodMembership> {
         let (role, group) = match labels.get("app.kubernetes.io/component")?.as_str() {
             "worker" => (NodeRole::Worker, Some(DEFAULT_GROUP.to_owned())),
             head if head == self.head => (NodeRole::Head, None),
             _ => return None,
         };
         let cluster = labels.get("app.kubernetes.io/instance")?.clone();
-        Some(Member { cluster, role, group, keeps_name: true })
+        Some(PodMembership { cluster, role, group, keeps_name: true })
     }
 
-    fn manifests(&self, _: Plan<'_>) -> Result<Vec<Manifest>, String> {
-        Err("clusters of flavor domino are created by Domino: start one there, and it is found here"
+    fn manifests(&self, _: DesiredCluster<'_>) -> Result<Vec<Manifest>, String> {
+        Err("clusters of flavor domino are created by Domino: start one there, and Muster will discover it"
             .to_owned())
     }
 
-    fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
-        Some(read::words(self.head, object))
+    fn read_object(&self, _: &ResourceKind, object: &Value) -> Option<ObjectProjection> {
+        Some(project::project_object(self.head, object))
     }
 
-    fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
-        write::resize(self.kind(), cluster, words, changes)
+    fn resize_groups(
+        &self,
+        cluster: &str,
+        objects: &[&ObjectProjection],
+        changes: &[GroupResize<'_>],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::resize(self.kind(), cluster, objects, changes)
     }
 
-    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(self.kind(), self.head, before, after, words)
+    fn change_recipe(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::remake(self.kind(), self.head, before, after, objects)
     }
 
-    fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
-        write::check(after).map(drop)
+    fn check_recipe_change(&self, _: DesiredCluster<'_>, after: DesiredCluster<'_>) -> Result<(), String> {
+        writes::check(after).map(drop)
     }
 
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
@@ -185,9 +196,9 @@ impl Flavor for Domino {
         Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard)
     }
 
-    fn environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String> {
+    fn client_environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String> {
         match self.framework {
-            Framework::Ray => super::kuberay::KubeRay.environment(endpoints, token),
+            Framework::Ray => super::kuberay::KubeRay.client_environment(endpoints, token),
             Framework::Dask => crate::dask::environment(endpoints),
             Framework::Spark => crate::spark::environment(endpoints),
             Framework::Unknown(_) => BTreeMap::new(),

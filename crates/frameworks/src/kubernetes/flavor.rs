@@ -1,4 +1,4 @@
-//! What a flavor knows.
+//! The trait of flavors, and the types of its questions and answers.
 
 use std::collections::BTreeMap;
 
@@ -9,198 +9,217 @@ use muster_core::recipe::ClusterRecipe;
 use serde_json::Value;
 
 use super::metadata::USER;
-use super::object::{Kind, Manifest, Watched};
+use super::object::{Manifest, ResourceKind, WatchedKind};
 use super::pod_change::PodChange;
-use super::words::Words;
+use super::projection::ObjectProjection;
 use crate::endpoints::Endpoints;
 
-/// What can be done with clusters of a flavor.
+/// The features that a flavor supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Abilities {
-    /// New ones can be made, not only found.
+    /// Clusters can be created, not only discovered.
     pub create: bool,
-    /// Which workers go can be chosen.
+    /// The workers to remove can be chosen.
     pub choose_victims: bool,
-    /// Members that run are made anew when their recipe changes.
+    /// Running pods are replaced when their recipe changes.
     pub rolls: bool,
-    /// There may be several groups of workers.
+    /// A worker that is removed is recreated from the present recipe.
+    pub replaces_workers: bool,
+    /// A cluster can have more than one group of workers.
     pub several_groups: bool,
-    /// Workers find a new head by themselves.
+    /// Workers rejoin a new head by themselves.
     pub workers_outlive_head: bool,
 }
 
-/// A cluster to be made.
+/// A cluster as it should be: its row, and the recipe of its nodes.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan<'a> {
-    /// The cluster as it should be.
+pub struct DesiredCluster<'a> {
+    /// The row with the desired sizes and names.
     pub cluster: &'a Cluster,
-    /// What its nodes are made from.
+    /// The recipe of its nodes.
     pub recipe: &'a ClusterRecipe,
 }
 
-/// What a pod is to its cluster.
+/// The cluster, role and group of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct PodMembership {
     /// The name of the cluster's root.
     pub cluster: String,
-    /// What it is there.
+    /// The role of the pod.
     pub role: NodeRole,
-    /// The group that it is in.
+    /// The group of a worker.
     pub group: Option<String>,
-    /// The next one in its place has the same name.
+    /// A replacement of the pod has the same name.
     pub keeps_name: bool,
 }
 
-/// What shall change of a group.
+/// The change of a group's size or bounds.
 #[derive(Debug, Clone, Copy)]
-pub struct Resize<'a> {
-    /// Its name.
+pub struct GroupResize<'a> {
+    /// The name of the group.
     pub group: &'a str,
-    /// So many workers, if that changes.
+    /// The new number of workers, if it changes.
     pub desired: Option<u32>,
-    /// These bounds, if they change.
+    /// The new bounds, if they change.
     pub bounds: Option<(u32, Option<u32>)>,
-    /// Those that go first where it shrinks.
+    /// The workers to remove first where the group shrinks.
     pub victims: &'a [Victim],
 }
 
-/// A worker that was chosen to go.
+/// A worker that was chosen for removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
-    /// Its pod.
+    /// The name of its pod.
     pub pod: String,
-    /// What made that: a replica set, a stateful set.
+    /// The controller of the pod: a replica set or stateful set.
     pub controller: Option<String>,
 }
 
 /// One write to an object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Its kind.
-    pub kind: &'static Kind,
-    /// Its name.
+pub struct ObjectWrite {
+    /// The kind of the object.
+    pub kind: &'static ResourceKind,
+    /// The name of the object.
     pub name: String,
-    /// What is done to it.
-    pub deed: Deed,
+    /// The change.
+    pub operation: WriteOperation,
 }
 
-/// What is done to an object.
+/// The change of one object.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deed {
-    /// Operations of a JSON patch. Those that only `test` come first.
-    Patch(Vec<Value>),
-    /// Pods that a changed recipe makes differently; which operations that takes is decided on the object as it is.
-    Pods(Vec<PodChange>),
-    /// A merge patch that is written only if the object is as it was seen, for what may not be there at all yet.
-    Overlay(Value),
-    /// A merge patch of something that nobody else has a say in.
+pub enum WriteOperation {
+    /// A JSON patch whose `test` operations come first.
+    JsonPatch(Vec<Value>),
+    /// Changes of pod templates by a new recipe. The patch is computed from the present object.
+    PodChanges(Vec<PodChange>),
+    /// A merge patch that is written only if the object has not changed since it was observed. For fields that may be missing,
+    /// which JSON patches cannot add.
+    GuardedMerge(Value),
+    /// A merge patch of fields that only Muster writes.
     Merge(Value),
-    /// It is deleted; that it is gone is as good.
+    /// Deletes the object; a missing object is no error.
     Delete,
 }
 
-/// One way for clusters of a framework to stand on Kubernetes.
+/// One way to represent clusters of a framework as Kubernetes objects.
+///
+/// Strings in errors are sentences for users. `objects` are always the projections of one cluster, the root first.
 pub trait Flavor: Send + Sync {
-    /// What it is called.
+    /// The name of the flavor, as users write it.
     fn name(&self) -> &'static str;
 
-    /// What its clusters run.
+    /// The framework of its clusters.
     fn framework(&self) -> Framework;
 
-    /// What has to be installed for it, in words; none if any Kubernetes will do.
+    /// The operator that must be installed, for messages; none if any Kubernetes will do.
     fn operator(&self) -> Option<&'static str>;
 
-    /// What can be done with its clusters.
+    /// The features that the flavor supports.
     fn abilities(&self) -> Abilities;
 
-    /// The longest name of a cluster that comes to something.
-    fn longest_name(&self) -> usize;
+    /// The longest name of a cluster for which the operator can create all objects.
+    fn max_name_length(&self) -> usize;
 
-    /// Objects to be followed, the root first.
-    fn watched(&self) -> &'static [Watched];
+    /// The kinds of objects to watch, the root first.
+    fn watched_kinds(&self) -> &'static [WatchedKind];
 
     /// The label selector of the pods of all its clusters.
-    fn pods(&self) -> &'static str;
+    fn pod_selector(&self) -> &'static str;
 
-    /// What a pod is to its cluster, by its labels.
-    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member>;
+    /// Reads the cluster, role and group of a pod from its labels.
+    fn read_member(&self, labels: &BTreeMap<String, String>) -> Option<PodMembership>;
 
-    /// The objects of a new cluster, the root first; the sentence says what is not possible.
-    fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String>;
+    /// Renders the objects of a new cluster, the root first.
+    fn manifests(&self, plan: DesiredCluster<'_>) -> Result<Vec<Manifest>, String>;
 
-    /// Says what is not possible of a new cluster, as [`Self::manifests`] would.
-    fn check(&self, plan: Plan<'_>) -> Result<(), String> {
+    /// Checks whether a cluster can be created, with the errors of [`Self::manifests`].
+    fn check_creation(&self, plan: DesiredCluster<'_>) -> Result<(), String> {
         self.manifests(plan).map(drop)
     }
 
-    /// Whether all is there that [`Self::manifests`] makes, given what the objects say.
-    fn is_whole(&self, _words: &[&Words]) -> bool {
+    /// Whether the creation of a cluster was completed: all objects of [`Self::manifests`] exist.
+    fn is_complete(&self, _objects: &[&ObjectProjection]) -> bool {
         true
     }
 
-    /// What others took away of a cluster, in words, where no operator makes it again.
-    fn missing(&self, _cluster: &str, _words: &[&Words]) -> Vec<String> {
+    /// Descriptions of deleted objects that no operator recreates.
+    fn missing_objects(&self, _cluster: &str, _objects: &[&ObjectProjection]) -> Vec<String> {
         Vec::new()
     }
 
-    /// Reads an object of a followed kind; nothing if it belongs to no cluster.
-    fn read(&self, kind: &Kind, object: &Value) -> Option<Words>;
+    /// Projects an object of a watched kind; none if it belongs to no cluster.
+    fn read_object(&self, kind: &ResourceKind, object: &Value) -> Option<ObjectProjection>;
 
-    /// Whether an API shows its root objects.
-    fn is_shown(&self) -> bool {
+    /// Whether an API returns root objects of this flavor.
+    fn shows_root(&self) -> bool {
         false
     }
 
-    /// A root object as that API shows it, without what changes and means nothing to it.
-    fn shown(&self, root: &Value) -> Value {
+    /// The root object for that API, without fields that change often and that its clients do not use.
+    fn root_view(&self, root: &Value) -> Value {
         root.clone()
     }
 
-    /// Reasons of the events by which its operator says that it does not act on a root as that is now.
-    fn refusals(&self) -> &'static [&'static str] {
+    /// The reasons of events by which the operator reports that it ignores a root in its present form.
+    fn rejection_reasons(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What to write so that groups change, given what the objects say; the sentence says what is not possible.
-    fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String>;
+    /// The writes that resize groups.
+    fn resize_groups(
+        &self,
+        cluster: &str,
+        objects: &[&ObjectProjection],
+        changes: &[GroupResize<'_>],
+    ) -> Result<Vec<ObjectWrite>, String>;
 
-    /// What to write so that nodes are made from another recipe than before: what differs, and nothing else.
-    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String>;
+    /// The writes that change the recipe of nodes; they contain only the differences.
+    fn change_recipe(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Vec<ObjectWrite>, String>;
 
-    /// Says what its operator cannot do of that, before anything is written.
-    fn check_remake(&self, _before: Plan<'_>, _after: Plan<'_>) -> Result<(), String> {
+    /// Checks whether the operator can apply a changed recipe, before anything is written.
+    fn check_recipe_change(
+        &self,
+        _before: DesiredCluster<'_>,
+        _after: DesiredCluster<'_>,
+    ) -> Result<(), String> {
         Ok(())
     }
 
-    /// What is taken away once a group has shrunk.
-    fn settle(&self, _cluster: &str, _words: &[&Words]) -> Vec<Step> {
+    /// The writes that remove leftovers of a resize, once the group has its size.
+    fn clean_up_resize(&self, _cluster: &str, _objects: &[&ObjectProjection]) -> Vec<ObjectWrite> {
         Vec::new()
     }
 
-    /// How a head is brought back that nothing makes any more.
-    fn revive_head(&self, _cluster: &str) -> Option<Step> {
+    /// The write that makes the operator recreate a missing head, where it does not by itself.
+    fn recreate_head(&self, _cluster: &str) -> Option<ObjectWrite> {
         None
     }
 
-    /// Whom a cluster belongs to, as its labels say; nobody if they do not.
+    /// The owner of a discovered cluster by its labels; the default owner if they have none.
     fn owner(&self, _labels: &BTreeMap<String, String>) -> Owner {
         Owner::default()
     }
 
-    /// Who made a cluster, as its labels say.
+    /// The user who created a cluster, by its labels.
     fn user(&self, labels: &BTreeMap<String, String>) -> String {
         labels.get(USER).cloned().unwrap_or_default()
     }
 
-    /// Where its head answers within Kubernetes.
+    /// The addresses of the head within Kubernetes.
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints;
 
-    /// The secret with the framework's own token, and under which key, if it has one.
-    fn token(&self, _cluster: &str) -> Option<(String, &'static str)> {
+    /// The name and key of the Secret with the framework's own token, if it has one.
+    fn token_secret(&self, _cluster: &str) -> Option<(String, &'static str)> {
         None
     }
 
-    /// What programs that use a cluster need in their environment.
-    fn environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String>;
+    /// The environment of programs that use a cluster.
+    fn client_environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String>;
 }

@@ -1,7 +1,7 @@
-//! Ray by the KubeRay operator: a `RayCluster` of group `ray.io`.
+//! The flavor `kuberay`: Ray clusters as `RayCluster` objects of the KubeRay operator.
 
-mod make;
-mod read;
+mod manifests;
+mod project;
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,25 @@ use muster_core::node::NodeRole;
 use muster_core::principal::Owner;
 use serde_json::{Value, json};
 
-use super::flavor::{Abilities, Deed, Flavor, Member, Plan, Resize, Step};
-use super::object::{Kind, Manifest, Part, Watched};
+use super::flavor::{
+    Abilities, DesiredCluster, Flavor, GroupResize, ObjectWrite, PodMembership, WriteOperation,
+};
+use super::object::{Manifest, ObjectRole, ResourceKind, WatchedKind};
 use super::patch::{add, replaced_entries, test};
 use super::pod_change::PodChange;
-use super::words::{GroupWords, Words};
+use super::projection::{GroupProjection, ObjectProjection};
 use crate::endpoints::Endpoints;
-use make::{head, start_parameters, workers};
+use manifests::{head, start_parameters, workers};
 
-/// Ray by its operator.
+/// The flavor `kuberay`.
 pub(super) struct KubeRay;
 
-const RAY_CLUSTER: Kind = Kind { group: "ray.io", version: "v1", kind: "RayCluster", plural: "rayclusters" };
+const RAY_CLUSTER: ResourceKind =
+    ResourceKind { group: "ray.io", version: "v1", kind: "RayCluster", plural: "rayclusters" };
 
-const WATCHED: &[Watched] = &[Watched { kind: &RAY_CLUSTER, selector: "", part: Part::Root }];
+const WATCHED: &[WatchedKind] = &[WatchedKind { kind: &RAY_CLUSTER, selector: "", role: ObjectRole::Root }];
 
-/// Who made it, as KubeRay's own API server writes it.
+/// The label with the user who created the cluster, as KubeRay's own API server writes it.
 const RAY_USER: &str = "ray.io/user";
 
 impl Flavor for KubeRay {
@@ -46,102 +49,114 @@ impl Flavor for KubeRay {
             create: true,
             choose_victims: true,
             rolls: false,
+            replaces_workers: true,
             several_groups: true,
-            // What the head knows is lost with it, unless its object says otherwise.
+            // The head loses its state with its pod, unless the object configures fault tolerance.
             workers_outlive_head: false,
         }
     }
 
-    fn longest_name(&self) -> usize {
+    fn max_name_length(&self) -> usize {
         53
     }
 
-    fn watched(&self) -> &'static [Watched] {
+    fn watched_kinds(&self) -> &'static [WatchedKind] {
         WATCHED
     }
 
-    fn pods(&self) -> &'static str {
+    fn pod_selector(&self) -> &'static str {
         "ray.io/cluster"
     }
 
-    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
+    fn read_member(&self, labels: &BTreeMap<String, String>) -> Option<PodMembership> {
         let (role, group) = match labels.get("ray.io/node-type")?.as_str() {
             "head" => (NodeRole::Head, None),
             "worker" => (NodeRole::Worker, labels.get("ray.io/group").cloned()),
-            // A job that was submitted is no member.
+            // Pods of submitted jobs are not members.
             _ => return None,
         };
-        Some(Member { cluster: labels.get("ray.io/cluster")?.clone(), role, group, keeps_name: false })
+        Some(PodMembership { cluster: labels.get("ray.io/cluster")?.clone(), role, group, keeps_name: false })
     }
 
-    fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
-        make::manifests(plan)
+    fn manifests(&self, plan: DesiredCluster<'_>) -> Result<Vec<Manifest>, String> {
+        manifests::manifests(plan)
     }
 
-    fn check(&self, Plan { cluster, recipe }: Plan<'_>) -> Result<(), String> {
-        // All else that can be said is possible.
+    fn check_creation(&self, DesiredCluster { cluster, recipe }: DesiredCluster<'_>) -> Result<(), String> {
+        // Only start parameters can be invalid; all other settings are supported.
         let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
         std::iter::once(recipe.head())
             .chain(groups)
             .try_for_each(|node| start_parameters(&node, &[]).map(drop))
     }
 
-    fn read(&self, _: &Kind, object: &Value) -> Option<Words> {
-        Some(read::words(object))
+    fn read_object(&self, _: &ResourceKind, object: &Value) -> Option<ObjectProjection> {
+        Some(project::project_object(object))
     }
 
-    fn is_shown(&self) -> bool {
+    fn shows_root(&self) -> bool {
         true
     }
 
-    fn shown(&self, root: &Value) -> Value {
-        read::shown(root)
+    fn root_view(&self, root: &Value) -> Value {
+        project::root_view(root)
     }
 
-    fn refusals(&self) -> &'static [&'static str] {
+    fn rejection_reasons(&self) -> &'static [&'static str] {
         &["InvalidRayClusterSpec", "InvalidRayClusterMetadata", "InvalidRayClusterStatus"]
     }
 
-    fn resize(&self, cluster: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
+    fn resize_groups(
+        &self,
+        cluster: &str,
+        objects: &[&ObjectProjection],
+        changes: &[GroupResize<'_>],
+    ) -> Result<Vec<ObjectWrite>, String> {
         let mut operations = Vec::new();
         for change in changes {
-            let group = group(words, change.group)?;
-            operations.extend(resize(group, change)?);
+            let group = group(objects, change.group)?;
+            operations.extend(group_operations(group, change)?);
         }
-        Ok(vec![patch(cluster, operations)])
+        Ok(vec![json_patch(cluster, operations)])
     }
 
-    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        // Objects of others may have no annotations that could be changed.
-        let mut remade = Remade { annotates: !after.cluster.is_external(), ..Remade::default() };
-        remade.add("/spec/headGroupSpec", &head(before)?, &head(after)?);
+    fn change_recipe(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        // The pods of discovered clusters may have no annotations, and a patch of a missing map fails.
+        let mut patch = RecipePatch { annotates: !after.cluster.is_external(), ..RecipePatch::default() };
+        patch.add("/spec/headGroupSpec", &head(before)?, &head(after)?);
         for wanted in &after.cluster.groups {
-            let group = group(words, &wanted.name)?;
-            let path = format!("/spec/workerGroupSpecs/{}", group.place);
-            let made = |plan: Plan<'_>| workers(plan, plan.cluster.group(&wanted.name));
-            if remade.add(&path, &made(before)?, &made(after)?) {
-                remade.tests.push(test(&format!("{path}/groupName"), &json!(group.name)));
+            let group = group(objects, &wanted.name)?;
+            let path = format!("/spec/workerGroupSpecs/{}", group.index);
+            let made = |plan: DesiredCluster<'_>| workers(plan, plan.cluster.group(&wanted.name));
+            if patch.add(&path, &made(before)?, &made(after)?) {
+                patch.tests.push(test(&format!("{path}/groupName"), &json!(group.name)));
             }
         }
-        Ok(remade.steps(&after.cluster.object_name))
+        Ok(patch.steps(&after.cluster.object_name))
     }
 
-    fn check_remake(&self, _: Plan<'_>, after: Plan<'_>) -> Result<(), String> {
-        self.check(after)
+    fn check_recipe_change(&self, _: DesiredCluster<'_>, after: DesiredCluster<'_>) -> Result<(), String> {
+        self.check_creation(after)
     }
 
-    fn settle(&self, cluster: &str, words: &[&Words]) -> Vec<Step> {
-        let named = words.iter().flat_map(|words| &words.groups).filter(|group| !group.victims.is_empty());
+    fn clean_up_resize(&self, cluster: &str, objects: &[&ObjectProjection]) -> Vec<ObjectWrite> {
+        let named =
+            objects.iter().flat_map(|object| &object.groups).filter(|group| !group.victims.is_empty());
         let operations: Vec<Value> = named
             .flat_map(|group| {
-                let path = format!("/spec/workerGroupSpecs/{}", group.place);
+                let path = format!("/spec/workerGroupSpecs/{}", group.index);
                 [
                     test(&format!("{path}/groupName"), &json!(group.name)),
                     json!({"op": "remove", "path": format!("{path}/scaleStrategy/workersToDelete")}),
                 ]
             })
             .collect();
-        if operations.is_empty() { Vec::new() } else { vec![patch(cluster, operations)] }
+        if operations.is_empty() { Vec::new() } else { vec![json_patch(cluster, operations)] }
     }
 
     fn owner(&self, labels: &BTreeMap<String, String>) -> Owner {
@@ -160,11 +175,11 @@ impl Flavor for KubeRay {
             .with("gcs", format!("{host}:6379"))
     }
 
-    fn token(&self, cluster: &str) -> Option<(String, &'static str)> {
+    fn token_secret(&self, cluster: &str) -> Option<(String, &'static str)> {
         Some((cluster.to_owned(), "auth_token"))
     }
 
-    fn environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String> {
+    fn client_environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::new();
         let mut add = |name: &str, value: Option<&str>| {
             variables.extend(value.map(|value| (name.to_owned(), value.to_owned())));
@@ -177,13 +192,13 @@ impl Flavor for KubeRay {
     }
 }
 
-fn group<'w>(words: &[&'w Words], name: &str) -> Result<&'w GroupWords, String> {
-    let mut groups = words.iter().flat_map(|words| &words.groups);
+fn group<'w>(objects: &[&'w ObjectProjection], name: &str) -> Result<&'w GroupProjection, String> {
+    let mut groups = objects.iter().flat_map(|object| &object.groups);
     groups.find(|group| group.name == name).ok_or_else(|| format!("there is no group '{name}' any more"))
 }
 
-fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String> {
-    let path = format!("/spec/workerGroupSpecs/{}", group.place);
+fn group_operations(group: &GroupProjection, change: &GroupResize<'_>) -> Result<Vec<Value>, String> {
+    let path = format!("/spec/workerGroupSpecs/{}", group.index);
     let mut operations = vec![test(&format!("{path}/groupName"), &json!(group.name))];
     let replicas = |workers: u32| {
         if workers.is_multiple_of(group.hosts) {
@@ -209,20 +224,20 @@ fn resize(group: &GroupWords, change: &Resize<'_>) -> Result<Vec<Value>, String>
     Ok(operations)
 }
 
-/// What is written for a changed recipe.
+/// The writes of a changed recipe.
 #[derive(Default)]
-struct Remade {
-    /// Whether the annotations of pods are changed too.
+struct RecipePatch {
+    /// Whether annotations of pods are changed, too.
     annotates: bool,
     tests: Vec<Value>,
     pods: Vec<PodChange>,
     parameters: Vec<Value>,
 }
 
-impl Remade {
-    /// Adds what differs in the head or in a group; whether anything does.
+impl RecipePatch {
+    /// Adds the differences of the head or of a group, and returns whether there are any.
     fn add(&mut self, path: &str, before: &Value, after: &Value) -> bool {
-        let pod = |made: &Value| made["template"]["spec"].clone();
+        let pod = |rendered: &Value| rendered["template"]["spec"].clone();
         let change = PodChange::new(format!("{path}/template/spec"), pod(before), pod(after));
         let parameters = replaced_entries(
             &format!("{path}/rayStartParams"),
@@ -230,7 +245,7 @@ impl Remade {
             &after["rayStartParams"],
         );
         if self.annotates {
-            let annotations = |made: &Value| made["template"]["metadata"]["annotations"].clone();
+            let annotations = |rendered: &Value| rendered["template"]["metadata"]["annotations"].clone();
             let path = format!("{path}/template/metadata/annotations");
             self.parameters.extend(replaced_entries(&path, &annotations(before), &annotations(after)));
         }
@@ -240,16 +255,24 @@ impl Remade {
         differs
     }
 
-    fn steps(self, cluster: &str) -> Vec<Step> {
+    fn steps(self, cluster: &str) -> Vec<ObjectWrite> {
         let Self { annotates: _, tests, pods, parameters } = self;
         let operations = tests.into_iter().chain(parameters).collect();
-        let pods = Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Pods(pods) };
-        vec![patch(cluster, operations), pods]
+        let pods = ObjectWrite {
+            kind: &RAY_CLUSTER,
+            name: cluster.to_owned(),
+            operation: WriteOperation::PodChanges(pods),
+        };
+        vec![json_patch(cluster, operations), pods]
     }
 }
 
-fn patch(cluster: &str, operations: Vec<Value>) -> Step {
-    Step { kind: &RAY_CLUSTER, name: cluster.to_owned(), deed: Deed::Patch(operations) }
+fn json_patch(cluster: &str, operations: Vec<Value>) -> ObjectWrite {
+    ObjectWrite {
+        kind: &RAY_CLUSTER,
+        name: cluster.to_owned(),
+        operation: WriteOperation::JsonPatch(operations),
+    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,30 @@
-//! What stands above the spec of every object, and which groups of workers there may be.
+//! The metadata of created objects, and the check for flavors with a single group.
 
 use std::collections::BTreeMap;
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, WorkerGroup};
 use serde_json::{Value, json};
 
-use super::flavor::Plan;
+use super::flavor::DesiredCluster;
 use super::pod::label_safe;
 
-/// For whom a cluster is, as it was said; the label of that name holds it as labels allow it.
+/// The annotation with the user of a cluster; the label of the same name has it in the characters that labels allow.
 pub const USER: &str = "muster.dev/user";
 
-/// What a cluster is for.
+/// The label with the purpose of a cluster, such as `DEV`.
 const ENVIRONMENT: &str = "muster.dev/environment";
 
-/// The version of its framework.
+/// The label with the version of the framework.
 const VERSION: &str = "muster.dev/version";
 
-/// The metadata of an object of a cluster: what people wrote on the cluster, what is known of it, and what the flavor
-/// adds.
+/// The metadata of an object: the users' labels and annotations, facts about the cluster, and the flavor's additions.
 pub(super) fn metadata(
-    plan: Plan<'_>,
+    plan: DesiredCluster<'_>,
     name: &str,
     labels: &[(&str, &str)],
     annotations: &[(&str, &str)],
 ) -> Value {
-    let Plan { cluster, recipe } = plan;
+    let DesiredCluster { cluster, recipe } = plan;
     let user = label_safe(&cluster.user);
     let version = label_safe(recipe.version.as_deref().unwrap_or_default());
     let environment = recipe.environment.as_deref().unwrap_or_default();
@@ -50,7 +49,7 @@ fn with(given: &BTreeMap<String, String>, own: &[&(&str, &str)]) -> BTreeMap<Str
     given.clone().into_iter().chain(own).collect()
 }
 
-/// The group of a cluster that can have only one, whose name is given.
+/// The only group of a cluster, for flavors whose operator supports one group of a fixed name.
 pub(super) fn only_group<'c>(cluster: &'c Cluster, flavor: &str) -> Result<&'c WorkerGroup, String> {
     match cluster.groups.as_slice() {
         [group] if group.name == DEFAULT_GROUP => Ok(group),

@@ -1,12 +1,11 @@
-//! Spark without an operator: a Deployment for the master and one for the workers, with two Services, and a third for
-//! metrics.
+//! The flavor `native`: Spark without an operator, as a Deployment for the master, one for the workers, and Services.
 //!
-//! Names, labels and variables are those of Oshinko, so that whatever knows its clusters knows these.
+//! Names, labels and variables are those of Oshinko, so that its existing clients work with these clusters.
 
-mod make;
-mod read;
+mod manifests;
+mod project;
 mod settings;
-mod write;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -14,41 +13,49 @@ use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_core::node::NodeRole;
 use serde_json::Value;
 
-use super::flavor::{Abilities, Flavor, Member, Plan, Resize, Step};
-use super::object::{DEPLOYMENT, Kind, Manifest, Part, SERVICE, Watched};
-use super::words::Words;
+use super::flavor::{Abilities, DesiredCluster, Flavor, GroupResize, ObjectWrite, PodMembership};
+use super::object::{DEPLOYMENT, Manifest, ObjectRole, ResourceKind, SERVICE, WatchedKind};
+use super::projection::ObjectProjection;
 use crate::endpoints::Endpoints;
 
-/// Spark by objects of our own.
+/// The flavor `native`.
 pub(super) struct Native;
 
-/// Whose an object or a pod is.
+/// The label with the cluster's name, on all of its objects and pods.
 const CLUSTER: &str = "oshinko-cluster";
-/// What it is there: `master`, `worker`, `webui`.
+/// The label with the type of an object: `master`, `worker` or `webui`.
 const TYPE: &str = "oshinko-type";
 const MASTER: &str = "master";
 const WORKER: &str = "worker";
 
 const WEB_UI: &str = "webui";
 
-/// Parts of a cluster beside its master's Deployment, and what each is there for.
+/// The parts of a cluster beside its master's Deployment, as messages name them.
 const WORKERS: &str = "its workers";
 const ADDRESS: &str = "its address";
 const PAGE: &str = "its page";
 const METRICS: &str = "its metrics";
 
-/// The annotation of the master that says how the cluster was made.
+/// The annotation of the master with the configuration that the cluster was created with.
 const CONFIG: &str = "oshinko-config";
 
-/// The Service of a cluster's metrics, whose labels are those of its address.
+/// The name of the Service for metrics; only its name differs from the labels of the master's Service.
 fn metrics_service(cluster: &str) -> String {
     format!("{cluster}-metrics")
 }
 
-const WATCHED: &[Watched] = &[
-    Watched { kind: &DEPLOYMENT, selector: "oshinko-cluster,oshinko-type=master", part: Part::Root },
-    Watched { kind: &DEPLOYMENT, selector: "oshinko-cluster,oshinko-type=worker", part: Part::More },
-    Watched { kind: &SERVICE, selector: "oshinko-cluster,oshinko-type", part: Part::More },
+const WATCHED: &[WatchedKind] = &[
+    WatchedKind {
+        kind: &DEPLOYMENT,
+        selector: "oshinko-cluster,oshinko-type=master",
+        role: ObjectRole::Root,
+    },
+    WatchedKind {
+        kind: &DEPLOYMENT,
+        selector: "oshinko-cluster,oshinko-type=worker",
+        role: ObjectRole::Detail,
+    },
+    WatchedKind { kind: &SERVICE, selector: "oshinko-cluster,oshinko-type", role: ObjectRole::Detail },
 ];
 
 impl Flavor for Native {
@@ -69,69 +76,80 @@ impl Flavor for Native {
             create: true,
             choose_victims: true,
             rolls: true,
+            replaces_workers: true,
             several_groups: false,
-            // They know the master by its Service, and tell the next one of themselves.
+            // Workers find the master by its Service, and register with the next one.
             workers_outlive_head: true,
         }
     }
 
-    fn longest_name(&self) -> usize {
-        // The name of Service `NAME-ui` has 63 characters at most.
+    fn max_name_length(&self) -> usize {
+        // `NAME-ui` must be a DNS label of at most 63 characters.
         60
     }
 
-    fn watched(&self) -> &'static [Watched] {
+    fn watched_kinds(&self) -> &'static [WatchedKind] {
         WATCHED
     }
 
-    fn pods(&self) -> &'static str {
+    fn pod_selector(&self) -> &'static str {
         "oshinko-cluster,oshinko-type"
     }
 
-    fn member(&self, labels: &BTreeMap<String, String>) -> Option<Member> {
+    fn read_member(&self, labels: &BTreeMap<String, String>) -> Option<PodMembership> {
         let (role, group) = match labels.get(TYPE)?.as_str() {
             MASTER => (NodeRole::Head, None),
             WORKER => (NodeRole::Worker, Some(DEFAULT_GROUP.to_owned())),
             _ => return None,
         };
-        Some(Member { cluster: labels.get(CLUSTER)?.clone(), role, group, keeps_name: false })
+        Some(PodMembership { cluster: labels.get(CLUSTER)?.clone(), role, group, keeps_name: false })
     }
 
-    fn manifests(&self, plan: Plan<'_>) -> Result<Vec<Manifest>, String> {
-        make::manifests(plan, self.name())
+    fn manifests(&self, plan: DesiredCluster<'_>) -> Result<Vec<Manifest>, String> {
+        manifests::manifests(plan, self.name())
     }
 
-    fn is_whole(&self, words: &[&Words]) -> bool {
-        // The workers are made last.
-        words.iter().any(|words| !words.groups.is_empty())
+    fn is_complete(&self, objects: &[&ObjectProjection]) -> bool {
+        // The workers' Deployment is created last.
+        objects.iter().any(|object| !object.groups.is_empty())
     }
 
-    fn missing(&self, cluster: &str, words: &[&Words]) -> Vec<String> {
+    fn missing_objects(&self, cluster: &str, objects: &[&ObjectProjection]) -> Vec<String> {
         let parts = [
             (WORKERS, format!("Deployment '{cluster}-w'")),
             (ADDRESS, format!("Service '{cluster}'")),
             (PAGE, format!("Service '{cluster}-ui'")),
         ];
-        let config = words.iter().find_map(|said| said.config.as_deref());
+        let config = objects.iter().find_map(|object| object.config.as_deref());
         let metrics = config.filter(|config| settings::serves_metrics(config));
         let metrics = metrics.map(|_| (METRICS, format!("Service '{}'", metrics_service(cluster))));
         let missing = parts
             .into_iter()
             .chain(metrics)
-            .filter(|(part, _)| words.iter().all(|said| said.part != Some(part)));
+            .filter(|(part, _)| objects.iter().all(|object| object.part != Some(part)));
         missing.map(|(part, object)| format!("{object} ({part})")).collect()
     }
 
-    fn read(&self, kind: &Kind, object: &Value) -> Option<Words> {
-        if *kind == SERVICE { read::words_of_service(object) } else { read::words(object) }
+    fn read_object(&self, kind: &ResourceKind, object: &Value) -> Option<ObjectProjection> {
+        if *kind == SERVICE { project::project_service(object) } else { project::project_object(object) }
     }
 
-    fn resize(&self, _: &str, words: &[&Words], changes: &[Resize<'_>]) -> Result<Vec<Step>, String> {
-        write::resize(words, changes)
+    fn resize_groups(
+        &self,
+        _: &str,
+        objects: &[&ObjectProjection],
+        changes: &[GroupResize<'_>],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::resize(objects, changes)
     }
 
-    fn remake(&self, before: Plan<'_>, after: Plan<'_>, words: &[&Words]) -> Result<Vec<Step>, String> {
-        write::remake(before, after, words, self.name())
+    fn change_recipe(
+        &self,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Vec<ObjectWrite>, String> {
+        writes::remake(before, after, objects, self.name())
     }
 
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints {
@@ -140,7 +158,7 @@ impl Flavor for Native {
             .with(Endpoints::DASHBOARD, format!("http://{cluster}-ui.{namespace}.svc:8080/"))
     }
 
-    fn environment(&self, endpoints: &Endpoints, _: Option<&str>) -> BTreeMap<String, String> {
+    fn client_environment(&self, endpoints: &Endpoints, _: Option<&str>) -> BTreeMap<String, String> {
         crate::spark::environment(endpoints)
     }
 }

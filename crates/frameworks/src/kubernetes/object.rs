@@ -1,22 +1,22 @@
-//! Kinds of objects, and what they are to a cluster.
+//! Kinds of Kubernetes objects, and their roles in a cluster.
 
 use serde_json::Value;
 
-/// A kind of objects, as the API server knows it.
+/// A kind of Kubernetes objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kind {
-    /// Its group; empty for the core one.
+pub struct ResourceKind {
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The version that is spoken.
+    /// The version that Muster uses.
     pub version: &'static str,
-    /// `RayCluster`.
+    /// The kind, such as `RayCluster`.
     pub kind: &'static str,
-    /// `rayclusters`.
+    /// The plural, such as `rayclusters`.
     pub plural: &'static str,
 }
 
-impl Kind {
-    /// `ray.io/v1`.
+impl ResourceKind {
+    /// The API version, such as `ray.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -25,45 +25,47 @@ impl Kind {
         }
     }
 
-    /// `rayclusters.ray.io`, as rights and messages name it.
+    /// The qualified plural, such as `rayclusters.ray.io`, for permissions and messages.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 }
 
-/// Pods.
-pub const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods" };
+/// The kind of pods.
+pub const POD: ResourceKind = ResourceKind { group: "", version: "v1", kind: "Pod", plural: "pods" };
 
-pub(super) const SERVICE: Kind = Kind { group: "", version: "v1", kind: "Service", plural: "services" };
+pub(super) const SERVICE: ResourceKind =
+    ResourceKind { group: "", version: "v1", kind: "Service", plural: "services" };
 
-/// Deployments.
-pub const DEPLOYMENT: Kind = Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
+/// The kind of Deployments.
+pub const DEPLOYMENT: ResourceKind =
+    ResourceKind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
 
-/// What objects of a kind are to a cluster.
+/// The role of objects of a kind in their cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// While it is there the cluster is, and when it goes so does the cluster.
+pub enum ObjectRole {
+    /// The object that represents the cluster: both exist equally long.
     Root,
-    /// It says more of how the cluster should be.
-    More,
-    /// It makes pods, and may say why it cannot.
-    Maker,
+    /// An object with more of the cluster's intent.
+    Detail,
+    /// A controller of pods, whose status may explain missing ones.
+    PodController,
 }
 
-/// Objects that are followed for a flavor.
+/// A kind of objects that is watched for a flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watched {
-    /// Their kind.
-    pub kind: &'static Kind,
-    /// Which of them, by label; empty for all.
+pub struct WatchedKind {
+    /// The kind.
+    pub kind: &'static ResourceKind,
+    /// The label selector; empty for all objects.
     pub selector: &'static str,
-    /// What they are to a cluster.
-    pub part: Part,
+    /// The role of these objects.
+    pub role: ObjectRole,
 }
 
-impl Watched {
-    /// Whether an object is among those that are followed, by its kind and its labels.
-    pub fn is_about(&self, kind: &Kind, object: &Value) -> bool {
+impl WatchedKind {
+    /// Whether an object is watched, by its kind and labels.
+    pub fn matches(&self, kind: &ResourceKind, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         let fits = |term: &str| match term.split_once('=') {
             Some((key, value)) => labels[key].as_str() == Some(value),
@@ -73,14 +75,14 @@ impl Watched {
     }
 }
 
-/// An object to be made.
+/// An object to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// Its kind.
-    pub kind: &'static Kind,
-    /// All of it.
+    /// The kind of the object.
+    pub kind: &'static ResourceKind,
+    /// The whole object.
     pub body: Value,
-    /// It goes with the root, which whoever makes it writes down in it as its owner.
+    /// The object is deleted with the root: its creator adds the root as its owner reference.
     pub owned: bool,
 }
 
@@ -98,14 +100,14 @@ mod tests {
     #[case("a,b=2", json!({"a": "1", "b": "2"}), true)]
     #[case("a,b=2", json!({"a": "1", "b": "3"}), false)]
     #[case("a", json!(null), false)]
-    fn objects_are_told_apart_by_their_labels(
+    fn objects_are_watched_by_kind_and_labels(
         #[case] selector: &'static str,
         #[case] labels: Value,
-        #[case] is_about: bool,
+        #[case] matches: bool,
     ) {
-        let watched = Watched { kind: &DEPLOYMENT, selector, part: Part::More };
+        let watched = WatchedKind { kind: &DEPLOYMENT, selector, role: ObjectRole::Detail };
         let object = json!({"metadata": {"labels": labels}});
-        assert_eq!(watched.is_about(&DEPLOYMENT, &object), is_about);
-        assert!(!watched.is_about(&POD, &object));
+        assert_eq!(watched.matches(&DEPLOYMENT, &object), matches);
+        assert!(!watched.matches(&POD, &object));
     }
 }

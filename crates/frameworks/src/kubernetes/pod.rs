@@ -1,4 +1,4 @@
-//! The main container of a node's pod.
+//! The pod of a node, and its main container.
 
 mod volume;
 
@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 pub(super) use volume::mount;
 
-/// What a node is given that nobody gave anything: enough for each framework to start.
+/// The default resources of a node: enough for each framework to start.
 const CPU: Cpu = Cpu::from_millis(1000);
 const MEMORY: Memory = Memory::from_bytes(2 << 30);
 
-/// A container, with what flavors add to it.
+/// The main container of a node, with the additions of a flavor.
 pub(super) struct Container<'a> {
     pub(super) name: &'a str,
     pub(super) image: &'a str,
@@ -34,7 +34,7 @@ impl Container<'_> {
         });
         let own = node.env.iter().map(|(name, value)| variable(name, value));
         let from = node.pod.env_from.iter().map(|(name, source)| variable_from(name, source));
-        // What users give counts more, and a name stands there once.
+        // A user's variable replaces that of the flavor with the same name.
         let is_given = |variable: &Value| {
             let name = variable["name"].as_str().unwrap_or_default();
             node.env.contains_key(name) || node.pod.env_from.contains_key(name)
@@ -62,8 +62,7 @@ impl Container<'_> {
     }
 }
 
-/// What a container requests and may use: the same unless its shape has other limits, so that nothing is taken from it
-/// later.
+/// The requests and limits of a container. They are equal unless its shape has other limits: such a pod is evicted last.
 pub fn resources(shape: &Shape) -> Value {
     let cpu = shape.cpu.unwrap_or(CPU);
     let memory = memory(shape);
@@ -86,12 +85,12 @@ pub fn resources(shape: &Shape) -> Value {
     })
 }
 
-/// The memory that a node is given.
+/// The memory of a node, with the default.
 pub(super) fn memory(shape: &Shape) -> Memory {
     shape.memory.unwrap_or(MEMORY)
 }
 
-/// The cores that a node may use: parts of one count as one.
+/// The cores of a node, rounded up.
 pub(super) fn cores(shape: &Shape) -> u64 {
     shape.cpu.unwrap_or(CPU).millis().div_ceil(1000).max(1)
 }
@@ -100,7 +99,7 @@ pub(super) fn variable(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }
 
-/// A variable with the value of another object.
+/// A variable whose value is in another object.
 fn variable_from(name: &str, EnvSource { kind, name: object, key }: &EnvSource) -> Value {
     match kind {
         EnvSourceKind::ConfigMap => {
@@ -114,7 +113,7 @@ fn variable_from(name: &str, EnvSource { kind, name: object, key }: &EnvSource) 
     }
 }
 
-/// All keys of a ConfigMap or Secret as variables; none for other sources, which have no keys.
+/// All keys of a ConfigMap or Secret as variables; none for other sources.
 pub(super) fn whole_source(EnvSource { kind, name, .. }: &EnvSource) -> Option<Value> {
     match kind {
         EnvSourceKind::ConfigMap => Some(json!({"configMapRef": {"name": name}})),
@@ -123,12 +122,12 @@ pub(super) fn whole_source(EnvSource { kind, name, .. }: &EnvSource) -> Option<V
     }
 }
 
-/// A variable with a field of the pod.
+/// A variable with the value of a field of the pod.
 pub(super) fn field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 }
 
-/// A variable with an amount that a container has.
+/// A variable with a resource amount of a container.
 pub(super) fn amount(name: &str, container: &str, resource: &str) -> Value {
     json!({"name": name, "valueFrom": {"resourceFieldRef": {"containerName": container, "resource": resource}}})
 }
@@ -137,9 +136,8 @@ pub(super) fn port(name: &str, number: u16) -> Value {
     json!({"name": name, "containerPort": number})
 }
 
-/// A pod as its node's recipe has it: where it may run, its account, what is mounted into its only container, how its
-/// image is pulled.
-pub(super) fn furnished(mut spec: Value, node: &NodeRecipe) -> Value {
+/// Adds the settings of a node's recipe to a pod spec: placement, service account, volumes, and image pull secret.
+pub(super) fn with_pod_settings(mut spec: Value, node: &NodeRecipe) -> Value {
     let pod = &node.pod;
     if !node.selectors.is_empty() {
         spec["nodeSelector"] = json!(node.selectors);
@@ -166,7 +164,7 @@ pub(super) fn pinned(pins: &'static str, package: &str) -> &'static str {
     pins.lines().find_map(version).unwrap_or("latest")
 }
 
-/// A text as labels allow it: what they do not allow is replaced, what is too long is cut.
+/// A text as a label value: forbidden characters are replaced, and long texts are cut.
 pub(super) fn label_safe(text: &str) -> String {
     let plain =
         |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };

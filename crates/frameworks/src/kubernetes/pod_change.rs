@@ -1,29 +1,27 @@
-//! A changed recipe in an object that others write, too: only what the change is about is written.
+//! The patch of a changed recipe. Other programs write to the same object, so that only the differences are patched.
 
 use serde_json::{Map, Value, json};
 
 use super::patch::add;
 
-/// What of a container is written as a whole: a list of arguments has no names to tell others' entries by.
+/// Fields that are replaced as a whole: entries of other programs cannot be recognized in a list of arguments.
 const WHOLE: [&str; 3] = ["image", "command", "args"];
 
-/// Where a pod may run.
+/// The fields of a pod spec that decide where the pod runs.
 const SELECTOR: &str = "nodeSelector";
 const TOLERATIONS: &str = "tolerations";
 
-/// A pod's spec in an object, as a recipe made it before and as it makes it now: its first container, and where it may
-/// run.
+/// A pod spec in an object before and after a change of its recipe: the first container and the placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodChange {
-    /// The path of the pod's spec in the object.
+    /// The JSON pointer of the pod spec in the object.
     spec: String,
     before: Value,
     after: Value,
 }
 
 impl PodChange {
-    /// A change of image, command, arguments, amounts, variables, selectors or tolerations; none if the recipes make the
-    /// same of these.
+    /// A change of image, command, arguments, resources, variables, selectors or tolerations; none if all are equal.
     pub(super) fn new(spec: impl Into<String>, before: Value, after: Value) -> Option<Self> {
         let differs = {
             let (one, other) = (container(&before), container(&after));
@@ -34,7 +32,7 @@ impl PodChange {
         differs.then(|| Self { spec: spec.into(), before, after })
     }
 
-    /// The operations of a JSON patch for an object as it is at present: whatever its pod has beside stays.
+    /// The JSON patch for the present object; fields and entries of other programs stay.
     pub fn operations(&self, object: &Value) -> Vec<Value> {
         let Self { spec, before, after } = self;
         let present = object.pointer(spec).unwrap_or(&Value::Null);
@@ -55,7 +53,7 @@ impl PodChange {
         let (before, after) = (container(&self.before), container(&self.after));
         let path = format!("{}/containers/0", self.spec);
         let whole = WHOLE.map(|key| {
-            // What is empty is not made at all, but may be there.
+            // An empty list is not rendered, but the object may have a list that must be emptied.
             let value = if after[key].is_null() { json!([]) } else { after[key].clone() };
             (key, (before[key] != after[key]).then_some(value))
         });
@@ -71,12 +69,12 @@ impl PodChange {
     }
 }
 
-/// The container that the recipe is about.
+/// The main container.
 fn container(spec: &Value) -> &Value {
     &spec["containers"][0]
 }
 
-/// A map with the entries that differ; none if none does.
+/// The present map with the changed entries; none if no entry changes.
 fn changed_entries(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -88,7 +86,7 @@ fn changed_entries(present: &Value, before: &Value, after: &Value) -> Option<Val
     Some(Value::Object(entries))
 }
 
-/// The tolerations with those that differ; none if none does.
+/// The present tolerations with the changed ones; none if none changes.
 fn changed_tolerations(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -105,12 +103,16 @@ fn changed_tolerations(present: &Value, before: &Value, after: &Value) -> Option
     Some(json!(all))
 }
 
-/// Requests and limits with the amounts that differ; none if no amount does.
+/// The present requests and limits with the changed amounts; none if no amount changes.
 fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
     }
-    let mut resources = present.as_object().cloned().unwrap_or_default();
+    let mut resources = object(present);
+    // An object without resources also lacks the amounts that the recipe does not change.
+    if resources.is_empty() {
+        return Some(after.clone());
+    }
     for section in ["requests", "limits"] {
         let amounts = resources.get(section).unwrap_or(&Value::Null);
         match changed_entries(amounts, &before[section], &after[section]) {
@@ -122,7 +124,7 @@ fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<V
     Some(Value::Object(resources))
 }
 
-/// The variables with those that differ, each at its place; none if none does.
+/// The present variables with the changed ones in their positions; none if none changes.
 fn changed_variables(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -210,7 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_that_is_so_already() {
+    fn a_container_without_amounts_gets_all_of_them() {
+        let made = |memory: &str| {
+            let amounts = json!({"cpu": "1", "memory": memory});
+            json!({"resources": {"requests": amounts, "limits": amounts}})
+        };
+        let changed = patched(&json!({}), &made("1Gi"), &made("4Gi"));
+        assert_eq!(changed["resources"], made("4Gi")["resources"]);
+    }
+
+    #[test]
+    fn an_object_that_already_matches_is_not_patched() {
         let spec = |image: &str| json!({"containers": [{"image": image}]});
         let (before, after) = (spec("a"), spec("b"));
         let change = PodChange::new(SPEC, before.clone(), after.clone()).expect("a change");

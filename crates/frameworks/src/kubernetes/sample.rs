@@ -1,11 +1,11 @@
-//! What tests of all flavors share.
+//! Fixtures for the tests of all flavors.
 
 use muster_core::cluster::Cluster;
 use muster_core::recipe::ClusterRecipe;
 use muster_core::sample;
 use serde_json::Value;
 
-/// The recipe with these properties.
+/// A recipe with these properties.
 pub(super) fn recipe(properties: &Value) -> ClusterRecipe {
     ClusterRecipe::from_stored(properties.as_object().expect("a map")).expect("a recipe")
 }

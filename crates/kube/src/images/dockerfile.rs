@@ -7,37 +7,39 @@ use serde_json::json;
 pub(super) fn render(spec: &ImageSpec) -> String {
     let mut lines = vec![format!("FROM {}", spec.base_image)];
     if !spec.system_packages.is_empty() {
-        let packages = quoted(&spec.system_packages);
-        // Images of frameworks often run as a user who may use sudo.
-        lines.push(run(&format!(
+        let packages = shell_quoted(&spec.system_packages);
+        // Images of frameworks often run as a user who may only become root by sudo.
+        lines.push(run_instruction(&format!(
             "as_root=; [ \"$(id -u)\" = 0 ] || as_root=sudo; $as_root apt-get update && $as_root apt-get install -y \
              --no-install-recommends -- {packages} && $as_root rm -rf /var/lib/apt/lists/*"
         )));
     }
     if !spec.conda_packages.is_empty() {
-        let packages = quoted(&spec.conda_packages);
-        lines.push(run(&format!("conda install --yes --quiet {packages} && conda clean --all --yes")));
+        let packages = shell_quoted(&spec.conda_packages);
+        lines.push(run_instruction(&format!(
+            "conda install --yes --quiet {packages} && conda clean --all --yes"
+        )));
     }
     if !spec.pip_packages.is_empty() {
-        let packages = quoted(&spec.pip_packages);
-        lines.push(run(&format!("pip install --no-cache-dir --no-input -- {packages}")));
+        let packages = shell_quoted(&spec.pip_packages);
+        lines.push(run_instruction(&format!("pip install --no-cache-dir --no-input -- {packages}")));
     }
     for (name, value) in &spec.environment_variables {
         lines.push(format!("ENV {name}={}", env_value(value)));
     }
     if !spec.custom_commands.trim().is_empty() {
-        lines.push(run(&spec.custom_commands));
+        lines.push(run_instruction(&spec.custom_commands));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn run(command: &str) -> String {
+fn run_instruction(command: &str) -> String {
     format!("RUN {}", json!(["sh", "-e", "-c", command]))
 }
 
-/// Words of the shell.
-fn quoted(words: &[String]) -> String {
+/// The words as arguments of a shell command.
+fn shell_quoted(words: &[String]) -> String {
     let quote = |word: &String| format!("'{}'", word.trim().replace('\'', r"'\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
@@ -82,7 +84,7 @@ RUN ["sh","-e","-c","echo one\necho \"two\""]
     }
 
     #[test]
-    fn a_template_of_nothing_is_its_base() {
+    fn an_empty_template_is_its_base_image() {
         let spec = ImageSpec { base_image: "a:1".to_owned(), ..ImageSpec::default() };
         assert_eq!(render(&spec), "FROM a:1\n");
     }

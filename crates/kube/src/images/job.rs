@@ -1,4 +1,4 @@
-//! The Job that builds an image, and what its pod says. Pure.
+//! The Job that builds an image, and the state of the build by its pod. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
 use muster_core::ids::TaskId;
@@ -7,20 +7,21 @@ use muster_frameworks::kubernetes::resources;
 use serde_json::{Value, json};
 
 use super::{ImageOptions, dockerfile};
+use crate::containers::{self, ContainerProgress};
 
 /// The label of Jobs and pods that build images, with the task.
 pub(super) const TASK: &str = "muster.dev/image-build";
 
-/// The container that builds.
+/// The name of the container that builds.
 pub(super) const CONTAINER: &str = "build";
 
-/// How long a Job that ended is kept, for those who want to see it.
+/// The time for which a Job that ended is kept for inspection.
 const KEPT_SECONDS: u32 = 3600;
 
-/// The most characters of a termination message.
-const LONGEST_MESSAGE: u32 = 2000;
+/// The length limit of a termination message.
+const MAX_MESSAGE_LENGTH: u32 = 2000;
 
-/// Builds and pushes, and leaves the digest or the failing line as the termination message.
+/// The script of the builder. Its termination message is the digest of the image, or the line that failed.
 fn script() -> String {
     format!(
         "mkdir /tmp/build && printf %s \"$DOCKERFILE\" > /tmp/build/Dockerfile\n\
@@ -30,18 +31,18 @@ fn script() -> String {
          sed -n 's/.*\"containerimage.digest\": *\"\\([^\"]*\\)\".*/\\1/p' /tmp/metadata.json > /dev/termination-log\n\
          else\n\
          cat /tmp/log\n\
-         (grep -i error /tmp/log || cat /tmp/log) | tail -n 1 | cut -c 1-{LONGEST_MESSAGE} > /dev/termination-log\n\
+         (grep -i error /tmp/log || cat /tmp/log) | tail -n 1 | cut -c 1-{MAX_MESSAGE_LENGTH} > /dev/termination-log\n\
          exit 1\n\
          fi\n"
     )
 }
 
-/// The name of a task's Job.
-pub(super) fn name(task: TaskId) -> String {
+/// The name of the Job of a task.
+pub(super) fn job_name(task: TaskId) -> String {
     format!("muster-image-{task}")
 }
 
-/// The Job of a build. Its name is the task's, so that there is one whatever happens.
+/// The Job of a build. It has the name of the task, so that a repeated creation finds it.
 pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions) -> Value {
     let labels = json!({TASK: task.to_string(), "app.kubernetes.io/managed-by": "muster"});
     let mut container = json!({
@@ -50,7 +51,7 @@ pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions)
         "command": ["sh", "-c", script()],
         "env": [
             {"name": "IMAGE", "value": build.image},
-            // Kubernetes replaces variables in values.
+            // Kubernetes expands $(NAME) in values; "$$" prevents that.
             {"name": "DOCKERFILE", "value": dockerfile::render(&build.spec).replace('$', "$$")},
             {"name": "BUILDKITD_FLAGS", "value": "--oci-worker-no-process-sandbox"},
         ],
@@ -76,7 +77,7 @@ pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions)
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": name(task),
+            "name": job_name(task),
             "namespace": build.namespace,
             "labels": labels,
             "annotations": {"muster.dev/image-template": build.name},
@@ -90,51 +91,35 @@ pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions)
     })
 }
 
-/// What the pod of a build says of it.
+/// The state of a build, by its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PodState {
-    /// It has not begun, and why.
+pub(super) enum BuildState {
+    /// The build has not begun, for this reason.
     Waiting(String),
-    /// It builds.
+    /// The builder runs.
     Running,
     /// The image was pushed, and has this digest.
     Succeeded(String),
-    /// It failed, for this reason.
+    /// The build failed, for this reason.
     Failed(String),
 }
 
-/// Reads the state of a build's pod.
-pub(super) fn state(pod: &Pod) -> PodState {
-    let status = pod.status.as_ref();
-    let containers = status.and_then(|status| status.container_statuses.as_ref());
-    let container = containers.into_iter().flatten().find(|container| container.name == CONTAINER);
-    let state = container.and_then(|container| container.state.as_ref());
-    if let Some(ended) = state.and_then(|state| state.terminated.as_ref()) {
-        let said = ended.message.as_deref().unwrap_or_default().trim().to_owned();
-        return match (ended.exit_code, said.starts_with("sha256:")) {
-            (0, true) => PodState::Succeeded(said),
-            (0, false) => PodState::Failed("the builder ended without a digest".to_owned()),
-            (code, _) if said.is_empty() => {
-                PodState::Failed(format!("the builder ended with exit code {code}"))
+/// Reads the state of a build from its pod.
+pub(super) fn build_state(pod: &Pod) -> BuildState {
+    match containers::container_progress(pod, CONTAINER) {
+        ContainerProgress::Waiting(why) => BuildState::Waiting(why),
+        ContainerProgress::Running(_) => BuildState::Running,
+        ContainerProgress::PodFailed(why) => BuildState::Failed(why),
+        ContainerProgress::Ended(ended) => {
+            let message = ended.message.as_deref().unwrap_or_default().trim().to_owned();
+            match (ended.exit_code, message.starts_with("sha256:")) {
+                (0, true) => BuildState::Succeeded(message),
+                (0, false) => BuildState::Failed("the builder ended without a digest".to_owned()),
+                (code, _) if message.is_empty() => {
+                    BuildState::Failed(format!("the builder ended with exit code {code}"))
+                }
+                _ => BuildState::Failed(message),
             }
-            _ => PodState::Failed(said),
-        };
-    }
-    match status.and_then(|status| status.phase.as_deref()) {
-        Some("Failed") => {
-            let why = status.and_then(|status| status.message.clone().or_else(|| status.reason.clone()));
-            PodState::Failed(why.unwrap_or_else(|| "its pod failed".to_owned()))
-        }
-        Some("Running") => PodState::Running,
-        _ => {
-            let waiting = state.and_then(|state| state.waiting.as_ref());
-            let waiting =
-                waiting.and_then(|waiting| waiting.message.clone().or_else(|| waiting.reason.clone()));
-            let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-            let unscheduled = conditions.filter(|condition| condition.status == "False");
-            let unscheduled = unscheduled.map(|condition| condition.message.clone()).find(Option::is_some);
-            let unscheduled = unscheduled.flatten();
-            PodState::Waiting(waiting.or(unscheduled).unwrap_or_default())
         }
     }
 }
@@ -152,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_is_one_job_with_its_dockerfile_and_where_to_push() {
+    fn a_build_is_one_job_with_its_dockerfile_and_image() {
         let build = ImageBuild {
             namespace: "demo".to_owned(),
             name: "mine".to_owned(),
@@ -195,19 +180,19 @@ mod tests {
     }
 
     #[rstest]
-    #[case::new(json!({}), PodState::Waiting(String::new()))]
+    #[case::new(json!({}), BuildState::Waiting(String::new()))]
     #[case::unscheduled(
         json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "no gpu"}]}),
-        PodState::Waiting("no gpu".to_owned()),
+        BuildState::Waiting("no gpu".to_owned()),
     )]
-    #[case::runs(json!({"phase": "Running"}), PodState::Running)]
-    #[case::pushed(ended(0, "sha256:ab\n"), PodState::Succeeded("sha256:ab".to_owned()))]
-    #[case::silent(ended(0, ""), PodState::Failed("the builder ended without a digest".to_owned()))]
-    #[case::failed(ended(1, "ERROR: no such package"), PodState::Failed("ERROR: no such package".to_owned()))]
-    #[case::killed(ended(137, ""), PodState::Failed("the builder ended with exit code 137".to_owned()))]
-    #[case::evicted(json!({"phase": "Failed", "message": "no disk"}), PodState::Failed("no disk".to_owned()))]
-    fn the_state_of_a_build_is_that_of_its_pod(#[case] status: Value, #[case] expected: PodState) {
+    #[case::runs(json!({"phase": "Running"}), BuildState::Running)]
+    #[case::pushed(ended(0, "sha256:ab\n"), BuildState::Succeeded("sha256:ab".to_owned()))]
+    #[case::silent(ended(0, ""), BuildState::Failed("the builder ended without a digest".to_owned()))]
+    #[case::failed(ended(1, "ERROR: no such package"), BuildState::Failed("ERROR: no such package".to_owned()))]
+    #[case::killed(ended(137, ""), BuildState::Failed("the builder ended with exit code 137".to_owned()))]
+    #[case::evicted(json!({"phase": "Failed", "message": "no disk"}), BuildState::Failed("no disk".to_owned()))]
+    fn the_state_of_a_build_is_that_of_its_pod(#[case] status: Value, #[case] expected: BuildState) {
         let pod = serde_json::from_value(json!({"metadata": {}, "status": status})).expect("a pod");
-        assert_eq!(state(&pod), expected);
+        assert_eq!(build_state(&pod), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! From a recipe and a place to a pod.
+//! The recipes of nodes that are pods, and the pods that are created from them.
 
 use muster_core::node::Node;
 use muster_core::profile::Profile;
@@ -6,25 +6,25 @@ use muster_frameworks::kubernetes::{Manifest, POD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::marks;
+use crate::ownership;
 
-/// The label by which pods of a group keep away from each other, or together.
+/// The label that affinity rules of a server group select pods by.
 const SERVER_GROUP: &str = "muster.dev/servergroup";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const MACHINE: &str = "kubernetes.io/hostname";
 
-/// The longest beginning of a pod's name: a hyphen and eight characters of its node's id follow.
-const LONGEST_STEM: usize = 54;
+/// The limit of a pod's name before the hyphen and the eight characters of its node's id.
+const MAX_STEM_LENGTH: usize = 54;
 
-/// What a profile of such nodes says.
+/// The properties of a profile of such nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PodRecipe {
+pub(super) struct NodePodRecipe {
     /// A pod template: `metadata` with labels and annotations, and `spec`.
     template: Template,
-    /// Where they are made; otherwise where their cluster is.
+    /// The namespace of the pods; without it, that of their cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
 }
@@ -37,25 +37,25 @@ struct Template {
     spec: Map<String, Value>,
 }
 
-/// The namespace of a profile's pods, without reading the rest of it: every observation asks.
+/// The namespace of a profile's pods. Every observation needs it, so the rest of the profile is not read.
 pub(super) fn namespace<'a>(profile: &'a Profile, otherwise: &'a str) -> &'a str {
     profile.properties.get("namespace").and_then(Value::as_str).unwrap_or(otherwise)
 }
 
-impl PodRecipe {
-    /// Reads the properties of a profile; the sentence says what is wrong.
-    pub(super) fn of(profile: &Profile) -> Result<Self, String> {
+impl NodePodRecipe {
+    /// Reads the properties of a profile.
+    pub(super) fn read(profile: &Profile) -> Result<Self, String> {
         let recipe: Self = serde_json::from_value(Value::Object(profile.properties.clone()))
             .map_err(|error| format!("properties of {}: {error}", profile.kind))?;
         let containers = recipe.template.spec.get("containers").and_then(Value::as_array);
         if containers.is_none_or(Vec::is_empty) {
-            return Err("template.spec.containers is empty: a pod has one container at least".to_owned());
+            return Err("template.spec.containers is empty: a pod needs at least one container".to_owned());
         }
         Ok(recipe)
     }
 
-    /// The recipe that a pod was made from, as far as that was not added by Kubernetes.
-    pub(super) fn of_pod(namespace: &str, pod: &Value) -> Self {
+    /// The recipe of an existing pod, without the fields that Kubernetes adds.
+    pub(super) fn from_pod(namespace: &str, pod: &Value) -> Self {
         const ADDED: [&str; 6] = [
             "nodeName",
             "tolerations",
@@ -67,15 +67,14 @@ impl PodRecipe {
         let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
         let mut spec = map(&pod["spec"]);
         spec.retain(|key, _| !ADDED.contains(&key.as_str()));
-        let metadata = ["labels", "annotations"].into_iter().filter_map(|key| {
-            let said = pod["metadata"].get(key)?.clone();
-            Some((key.to_owned(), said))
-        });
+        let metadata = ["labels", "annotations"]
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), pod["metadata"].get(key)?.clone())));
         let template = Template { metadata: metadata.collect(), spec };
         Self { template, namespace: Some(namespace.to_owned()) }
     }
 
-    /// As a profile holds it.
+    /// The properties of a profile with this recipe.
     pub(super) fn properties(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(properties)) => properties,
@@ -88,51 +87,51 @@ impl PodRecipe {
         let Template { metadata, spec } = &self.template;
         let part = |key: &str| metadata.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
         let mut labels = part("labels");
-        labels.insert(marks::NODE.to_owned(), node.id.to_string().into());
+        labels.insert(ownership::NODE.to_owned(), node.id.to_string().into());
         let mut spec = spec.clone();
-        place(&mut spec, &mut labels, node.data.get("placement").unwrap_or(&Value::Null));
+        add_placement(&mut spec, &mut labels, node.data.get("placement").unwrap_or(&Value::Null));
         let metadata = json!({
-            "name": name(node), "namespace": namespace, "labels": labels, "annotations": part("annotations"),
+            "name": pod_name(node), "namespace": namespace, "labels": labels, "annotations": part("annotations"),
         });
         let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
         Manifest { kind: &POD, body, owned: false }
     }
 }
 
-/// What the pod of a node is called: like the node, as far as pods can be called so, and no two alike.
-fn name(node: &Node) -> String {
+/// The name of a node's pod: the name of the node in allowed characters, and a part of its id, which makes it unique.
+fn pod_name(node: &Node) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
-    let stem: String = node.name.chars().map(plain).take(LONGEST_STEM).collect();
+    let stem: String = node.name.chars().map(plain).take(MAX_STEM_LENGTH).collect();
     let stem = stem.trim_matches('-');
     let stem = if stem.is_empty() { "node" } else { stem };
     format!("{stem}-{}", node.id.short())
 }
 
-/// Where it was decided that a node runs, and beside whom.
-fn place(spec: &mut Map<String, Value>, labels: &mut Map<String, Value>, placement: &Value) {
+/// Adds the placement that policies decided on: zone, region and server group.
+fn add_placement(spec: &mut Map<String, Value>, labels: &mut Map<String, Value>, placement: &Value) {
     let machines = [(ZONE, &placement["zone"]), (REGION, &placement["region_name"])];
     for (label, wanted) in machines.into_iter().filter(|(_, wanted)| wanted.is_string()) {
-        child(spec, "nodeSelector").insert(label.to_owned(), wanted.clone());
+        child_map(spec, "nodeSelector").insert(label.to_owned(), wanted.clone());
     }
     let group = &placement["servergroup"];
     let (Some(id), Some(policy)) = (group["id"].as_str(), group["policy"].as_str()) else { return };
     labels.insert(SERVER_GROUP.to_owned(), id.into());
     let key = if policy == "affinity" { "podAffinity" } else { "podAntiAffinity" };
     let term = json!({"labelSelector": {"matchLabels": {SERVER_GROUP: id}}, "topologyKey": MACHINE});
-    let rules = child(child(spec, "affinity"), key);
+    let rules = child_map(child_map(spec, "affinity"), key);
     match rules.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert_with(|| json!([])) {
         Value::Array(terms) => terms.push(term),
         other => *other = json!([term]),
     }
 }
 
-/// The map under a key, made if it is not there.
-fn child<'m>(map: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
+/// The map under a key, which is created if it is missing.
+fn child_map<'m>(map: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
     let value = map.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {
         *value = json!({});
     }
-    value.as_object_mut().expect("it was just made one")
+    value.as_object_mut().expect("it is a map by now")
 }
 
 #[cfg(test)]
@@ -141,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn recipe(properties: &Value) -> Result<PodRecipe, String> {
+    fn recipe(properties: &Value) -> Result<NodePodRecipe, String> {
         let properties = properties.as_object().expect("a map").clone();
-        PodRecipe::of(&Profile { properties, ..sample::profile() })
+        NodePodRecipe::read(&Profile { properties, ..sample::profile() })
     }
 
     fn node(placement: Value) -> Node {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_its_template_with_the_nodes_mark() {
+    fn a_pod_is_its_template_with_the_nodes_label() {
         let node = node(json!({}));
         let Manifest { body, .. } = recipe(&template()).expect("a recipe").manifest(&node, "demo");
         let id = node.id.to_string();
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_decided_is_asked_for() {
+    fn a_placement_becomes_selectors_and_affinity() {
         let group = json!({"id": "g1", "policy": "anti-affinity"});
         let node = node(json!({"zone": "z1", "region_name": "r1", "servergroup": group}));
         let Manifest { body, .. } = recipe(&template()).expect("a recipe").manifest(&node, "demo");
@@ -186,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_pod_is_refused() {
+    fn properties_that_make_no_pod_are_refused() {
         let why = recipe(&json!({"template": {"spec": {}}})).expect_err("no containers");
-        assert_eq!(why, "template.spec.containers is empty: a pod has one container at least");
+        assert_eq!(why, "template.spec.containers is empty: a pod needs at least one container");
         let why = recipe(&json!({"tmplate": {}})).expect_err("a slip");
         assert!(why.contains("unknown field `tmplate`"), "{why}");
     }

@@ -1,7 +1,7 @@
 //! Pods that lost their label: the watch, which selects by that label, no longer lists them, but they are still nodes.
 //!
-//! Observing them only reads: one request for a pod that the watch stopped listing, with the answer cached. The label is
-//! written back by the next action that starts or stops the node, under its fence.
+//! An observation reads such a pod, and caches the answer. The next action that starts or stops the node writes the
+//! label again, under its fence.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use muster_core::ids::NodeId;
@@ -10,18 +10,18 @@ use muster_engine::ports::provider::{ClusterTarget, FencedCall, ProviderError};
 use muster_frameworks::kubernetes::POD;
 use serde_json::Value;
 
-use super::table::{Lookup, OwnPod, PodRef};
-use super::{AT_ONCE, Pods, manifest};
-use crate::facts::LeanPod;
-use crate::marks;
+use super::pod_cache::{CachedPod, Lookup, PodRef};
+use super::{MAX_CONCURRENT_NODES, PodProvider, manifest};
+use crate::ownership;
+use crate::projection::LeanPod;
 
-impl Pods {
+impl PodProvider {
     /// The pod of a node, if it has one. Writes nothing.
     pub(super) async fn find(
         &self,
         target: ClusterTarget<'_>,
         node: &Node,
-    ) -> Result<Option<OwnPod>, ProviderError> {
+    ) -> Result<Option<CachedPod>, ProviderError> {
         Ok(self.find_all(target, std::slice::from_ref(node)).await?.pop().flatten())
     }
 
@@ -30,16 +30,16 @@ impl Pods {
         &self,
         target: ClusterTarget<'_>,
         nodes: &[Node],
-    ) -> Result<Vec<Option<OwnPod>>, ProviderError> {
+    ) -> Result<Vec<Option<CachedPod>>, ProviderError> {
         let home = manifest::namespace(target.profile, &target.cluster.namespace);
         let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
-        let mut lookups = self.table.look_up(nodes, home)?;
-        if lookups.iter().any(Lookup::is_nothing) {
-            // What is missing may be on its way, sent by an action that was cancelled.
-            for (node, _) in ids.iter().zip(&lookups).filter(|(_, lookup)| lookup.is_nothing()) {
+        let mut lookups = self.cache.look_up(nodes, home)?;
+        if lookups.iter().any(Lookup::is_absent) {
+            // A cancelled action may have sent a creation that has not ended.
+            for (node, _) in ids.iter().zip(&lookups).filter(|(_, lookup)| lookup.is_absent()) {
                 drop(self.creations.lock(*node).await);
             }
-            lookups = self.table.look_up(nodes, home)?;
+            lookups = self.cache.look_up(nodes, home)?;
         }
         let lookups: Vec<(NodeId, Lookup)> = ids.into_iter().zip(lookups).collect();
         let found = stream::iter(lookups).map(|(node, lookup)| async move {
@@ -48,47 +48,46 @@ impl Pods {
                 Lookup::Unlisted(pod) => self.confirm(node, pod).await,
             }
         });
-        found.buffered(AT_ONCE).try_collect().await
+        found.buffered(MAX_CONCURRENT_NODES).try_collect().await
     }
 
-    /// The pod of a node, listed by the watch: a lost label is written back first, so that the watch reports what
-    /// becomes of the pod.
+    /// The pod of a node, with its label: a lost one is written again first, so that the watch reports the pod.
     pub(super) async fn find_listed(
         &self,
         call: FencedCall<'_>,
         node: &Node,
-    ) -> Result<Option<OwnPod>, ProviderError> {
+    ) -> Result<Option<CachedPod>, ProviderError> {
         let found = self.find(call.target(), node).await?;
         let Some(pod) = found.as_ref().filter(|pod| !pod.listed) else { return Ok(found) };
-        let (namespace, name, uid) = (&pod.namespace, &pod.facts.name, &pod.facts.uid);
-        tracing::warn!(node = %node.id, namespace, pod = name, "writing the pod's lost label back");
+        let (namespace, name, uid) = (&pod.namespace, &pod.node_pod.name, &pod.node_pod.uid);
+        tracing::warn!(node = %node.id, namespace, pod = name, "restoring the lost label of a pod");
         match self.writer.label_node(namespace, name, uid, node.id, call.fence).await? {
-            Some(body) => self.table.take(lean(body)?, false),
-            None => self.table.confirm_gone(node.id, uid),
+            Some(body) => self.cache.apply_written(parse_pod(body)?, false),
+            None => self.cache.confirm_gone(node.id, uid),
         }
         self.find(call.target(), node).await
     }
 
     /// Reads a pod that the watch does not list.
-    async fn confirm(&self, node: NodeId, pod: PodRef) -> Result<Option<OwnPod>, ProviderError> {
-        let read = self.writer.read(&POD, &pod.namespace, &pod.name).await?;
+    async fn confirm(&self, node: NodeId, pod: PodRef) -> Result<Option<CachedPod>, ProviderError> {
+        let read = self.writer.read_object(&POD, &pod.namespace, &pod.name).await?;
         let Some(mut body) = read.filter(|read| read["metadata"]["uid"] == *pod.uid) else {
-            self.table.confirm_gone(node, &pod.uid);
+            self.cache.confirm_gone(node, &pod.uid);
             return Ok(None);
         };
         let label = node.to_string();
-        if body["metadata"]["labels"][marks::NODE] == *label {
-            // Listed by now: this read is ahead of the watch.
-            self.table.take(lean(body)?, false);
-            return Ok(self.table.listed(&pod));
+        if body["metadata"]["labels"][ownership::NODE] == *label {
+            // The label is back: this read is newer than the last report of the watch.
+            self.cache.apply_written(parse_pod(body)?, false);
+            return Ok(self.cache.listed(&pod));
         }
-        // A node's pod without its label has the identity that it had with it.
-        body["metadata"]["labels"][marks::NODE] = label.into();
-        Ok(Some(self.table.confirm_unlisted(node, lean(body)?)))
+        // The identity of the pod stays what it was with the label.
+        body["metadata"]["labels"][ownership::NODE] = label.into();
+        Ok(Some(self.cache.confirm_unlisted(node, parse_pod(body)?)))
     }
 }
 
-pub(super) fn lean(body: Value) -> Result<LeanPod, ProviderError> {
+pub(super) fn parse_pod(body: Value) -> Result<LeanPod, ProviderError> {
     serde_json::from_value(body)
         .map_err(|error| ProviderError::transient("Unknown", format!("unreadable pod: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Compute templates as `ConfigMap`s, in the form of the KubeRay API server.
+//! The `ConfigMap`s of compute templates, in the format of the KubeRay API server.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use muster_core::time::Timestamp;
 use muster_core::unknown_fields::UnknownFields;
 use serde_json::{Value, json};
 
-/// The label of every template's `ConfigMap`; others are none of ours.
+/// The label that tells the `ConfigMap` of a template from others.
 const TYPE_LABEL: (&str, &str) = ("ray.io/config-type", "compute-template");
 
 /// The label with a template's name.
 const NAME_LABEL: &str = "ray.io/compute-template";
 
-/// What finds the `ConfigMap`s of templates.
+/// The label selector of the `ConfigMap`s of templates.
 pub(super) const SELECTOR: &str = "ray.io/config-type=compute-template";
 
-/// Whether it is a template's.
+/// Returns whether a `ConfigMap` has the label of templates.
 pub(super) fn is_template(map: &ConfigMap) -> bool {
     let labels = map.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(TYPE_LABEL.0)).is_some_and(|kind| kind == TYPE_LABEL.1)
 }
 
 /// The `ConfigMap` of a template.
-pub(super) fn write(template: &ComputeTemplate) -> ConfigMap {
+pub(super) fn write_template(template: &ComputeTemplate) -> ConfigMap {
     let ComputeTemplate { namespace, name, spec, .. } = template;
     let text = |value: &Value| value.to_string();
     let mut data = BTreeMap::from([
@@ -61,8 +61,8 @@ fn toleration(Toleration { key, operator, value, effect, .. }: &Toleration) -> V
     json!({"key": key, "operator": operator, "value": value, "effect": effect})
 }
 
-/// The template that a `ConfigMap` is the record of. What cannot be read counts as absent, as in the KubeRay API server.
-pub(super) fn read(map: ConfigMap, instance: &InstanceId) -> ComputeTemplate {
+/// Reads the template of a `ConfigMap`. A field that cannot be read counts as absent, as in the KubeRay API server.
+pub(super) fn read_template(map: ConfigMap, instance: &InstanceId) -> ComputeTemplate {
     let data = map.data.unwrap_or_default();
     let text = |key: &str| data.get(key).cloned().unwrap_or_default();
     let number = |key: &str| data.get(key).and_then(|given| given.trim().parse().ok()).unwrap_or(0);
@@ -79,7 +79,7 @@ pub(super) fn read(map: ConfigMap, instance: &InstanceId) -> ComputeTemplate {
         spec: TemplateSpec {
             cpu: number("cpu"),
             memory: number("memory"),
-            // Older ones do not have it.
+            // Templates of older KubeRay API servers have no unit.
             memory_unit: if unit.is_empty() { DEFAULT_MEMORY_UNIT.to_owned() } else { unit },
             gpu: number("gpu"),
             gpu_accelerator: text("gpu_accelerator"),
@@ -129,13 +129,13 @@ mod tests {
             spec,
             created_at: Timestamp::from_micros(0),
         };
-        let map = write(&template);
+        let map = write_template(&template);
         assert!(is_template(&map));
-        assert_eq!(read(map, &instance()), template);
+        assert_eq!(read_template(map, &instance()), template);
     }
 
     #[test]
-    fn what_another_server_wrote_or_broke_is_read_as_far_as_it_goes() {
+    fn unreadable_fields_of_a_template_count_as_absent() {
         let map = json!({
             "metadata": {"name": "old", "namespace": "n", "uid": "u", "creationTimestamp": "1970-01-01T00:00:01Z",
                          "labels": {"ray.io/config-type": "compute-template"}},
@@ -143,7 +143,7 @@ mod tests {
         });
         let map: ConfigMap = serde_json::from_value(map).unwrap();
         assert!(is_template(&map));
-        let ComputeTemplate { name, uid, spec, created_at, .. } = read(map, &instance());
+        let ComputeTemplate { name, uid, spec, created_at, .. } = read_template(map, &instance());
         assert_eq!((name.as_str(), uid.as_str(), created_at.micros()), ("old", "u", 1_000_000));
         let expected = TemplateSpec { cpu: 2, memory_unit: "Gi".to_owned(), ..TemplateSpec::default() };
         assert_eq!(spec, expected);

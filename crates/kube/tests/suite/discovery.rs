@@ -1,4 +1,4 @@
-//! Clusters that others make, change and delete.
+//! Clusters that users create, change and delete with other tools than Muster.
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use muster_core::action::{ActionKind, ActionStatus};
@@ -26,7 +26,7 @@ pub(crate) fn plain_ray(name: &str, workers: u32) -> DynamicObject {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
+async fn an_external_cluster_has_a_row_that_follows_its_object() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     let made = objects.create(&PostParams::default(), &plain_ray("theirs", 1)).await.unwrap();
@@ -43,85 +43,92 @@ async fn a_cluster_that_others_made_has_a_row_and_follows_what_they_do_to_it() {
     let row = harness.until("active", active).await;
     assert_eq!(harness.nodes(row.id).await.len(), 2);
 
-    // They scale it.
+    // Another tool scales it.
     let patch: Value = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
     objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(patch)).await.unwrap();
     let grown = async || Some(harness.workers(found.id).await).filter(|workers| workers.len() == 3);
     harness.until("three workers", grown).await;
     assert_eq!(harness.cluster(found.id).await.desired(), 3);
-    let told = harness.told(found.id, "ChangedElsewhere").await;
-    assert_eq!(told[0].message, "group 'g' shall have 3 workers, not 1");
+    let changes = harness.events(found.id, "ChangedElsewhere").await;
+    assert_eq!(changes[0].message, "group 'g' shall have 3 workers, not 1");
 
-    // They have its workers made from another image.
+    // Another tool gives its workers another image.
     let image = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/template/spec/containers/0/image", "value": "mine:2"}]);
     let image: json_patch::Patch = serde_json::from_value(image).unwrap();
     objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(image)).await.unwrap();
     let words = "group 'g' is made from image mine:2, not rayproject/ray:2.46.0";
-    let told = async || {
-        let told = harness.told(found.id, "ChangedElsewhere").await;
-        told.into_iter().find(|event| event.message == words)
+    let changed = async || {
+        let changes = harness.events(found.id, "ChangedElsewhere").await;
+        changes.into_iter().find(|event| event.message == words)
     };
-    harness.until("told of the image", told).await;
+    harness.until("an event about the image", changed).await;
     let row = harness.cluster(found.id).await;
     assert_eq!(NodeRecipe::stored_in(&row.groups[0]).image.as_deref(), Some("mine:2"));
 
-    // They give it to another user, which is shown with the object.
+    // It gets the label of another user, which the shown object has too.
     let labels = json!({"metadata": {"labels": {"ray.io/user": "eve", "team": "red"}}});
     objects.patch("theirs", &PatchParams::default(), &Patch::Merge(&labels)).await.unwrap();
     let given = async || Some(harness.cluster(found.id).await).filter(|row| row.user == "eve");
-    let row = harness.until("eve's", given).await;
+    let row = harness.until("eve is the user", given).await;
     assert_eq!(row.owner, Owner::of_scheme("kuberay", "eve"));
     assert_eq!(row.labels.get("team").map(String::as_str), Some("red"));
+    // KubeRay reports that it is ready once every worker runs, which may be after all of the above.
+    let ready = async || {
+        let row = harness.cluster(found.id).await;
+        Some(row).filter(|row| row.observed.reported_state.as_deref() == Some("ready"))
+    };
+    harness.until("reported as ready", ready).await;
     let shown = harness.shown(found.id).await;
     assert_eq!(shown["metadata"]["labels"]["ray.io/user"], "eve");
     assert_eq!(shown["spec"], objects.get("theirs").await.unwrap().data["spec"]);
     assert_eq!((&shown["status"]["state"], shown["metadata"].get("managedFields")), (&json!("ready"), None));
     let reported = objects.get("theirs").await.unwrap().data["status"]["endpoints"].clone();
     assert_eq!(shown["status"].get("endpoints").cloned().unwrap_or_default(), reported);
-    assert_eq!(row.observed.reported_state.as_deref(), Some("ready"));
 
-    // A user of ours scales it.
+    // A user of Muster scales it.
     let action = harness.resized(&found, 2).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     let spec = objects.get("theirs").await.unwrap().data["spec"].clone();
     assert_eq!(spec["workerGroupSpecs"][0]["replicas"], 2);
     let shown = harness.shown(found.id).await;
-    assert_eq!(shown["spec"]["workerGroupSpecs"][0]["replicas"], 2, "as new as the acknowledged write");
+    assert_eq!(
+        shown["spec"]["workerGroupSpecs"][0]["replicas"], 2,
+        "the shown object has the acknowledged write"
+    );
     assert_eq!(
         spec["headGroupSpec"],
         plain_ray("theirs", 1).data["spec"]["headGroupSpec"],
-        "nothing else is touched"
+        "nothing else has changed"
     );
 
-    // They delete it.
+    // Another tool deletes it.
     objects.delete("theirs", &DeleteParams::default()).await.unwrap();
     let gone = async || Some(harness.cluster(found.id).await).filter(|row| row.deleted_at.is_some());
-    let row = harness.until("history", gone).await;
+    let row = harness.until("the row is deleted", gone).await;
     assert_eq!(row.status_reason, "it was deleted elsewhere");
-    assert_eq!(harness.told(found.id, "DeletedElsewhere").await.len(), 1);
+    assert_eq!(harness.events(found.id, "DeletedElsewhere").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_action_on_what_somebody_just_deleted_says_so() {
+async fn a_cluster_that_another_tool_deletes_has_an_event() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     objects.delete("fred", &DeleteParams::default()).await.unwrap();
     let gone = async || Some(harness.cluster(cluster.id).await).filter(|row| row.deleted_at.is_some());
-    harness.until("history", gone).await;
-    let action = harness.told(cluster.id, "DeletedElsewhere").await;
-    assert_eq!(action.len(), 1);
+    harness.until("the row is deleted", gone).await;
+    assert_eq!(harness.events(cluster.id, "DeletedElsewhere").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
+async fn an_object_that_is_created_after_its_clusters_deletion_is_removed() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 0).await;
     let deleted = harness.done(ActionKind::ClusterDelete, &cluster, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
     let history = harness.cluster(cluster.id).await;
-    // As an engine would that slept before it created it.
+    // An engine that was suspended before its request creates such an object.
     let mut late = plain_ray("fred", 0);
     let label = ("muster.dev/cluster".to_owned(), cluster.id.to_string());
     late.metadata.labels = Some([label].into());
@@ -129,9 +136,9 @@ async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
     late.metadata.annotations = Some([("muster.dev/made-as".to_owned(), made_as)].into());
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
     objects.create(&PostParams::default(), &late).await.unwrap();
-    let told =
-        async || Some(harness.told(cluster.id, "LeftoverRemoved").await).filter(|told| !told.is_empty());
-    harness.until("removed", told).await;
+    let removed =
+        async || Some(harness.events(cluster.id, "LeftoverRemoved").await).filter(|all| !all.is_empty());
+    harness.until("an event about the removal", removed).await;
     assert!(objects.get_opt("fred").await.unwrap().is_none());
     let query = ActionQuery {
         cluster: Some(cluster.id),
@@ -142,13 +149,13 @@ async fn what_comes_late_for_a_cluster_that_is_history_is_removed() {
     deletions.retain(|action| action.id != deleted.id);
     let [collection] = deletions.as_slice() else { panic!("one action removes it: {deletions:?}") };
     assert!(collection.collects_garbage() && collection.fence > deleted.fence, "{collection:?}");
-    assert_eq!(harness.cluster(cluster.id).await, history, "the row is history, and stays as it is");
+    assert_eq!(harness.cluster(cluster.id).await, history, "the deleted row does not change");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
+async fn labels_of_users_are_written_to_the_object() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
-    let mut new = harness.ask_for(Framework::Ray, 0);
+    let mut new = harness.cluster_request(Framework::Ray, 0);
     new.0.labels = [("team".to_owned(), "blue".to_owned()), ("old".to_owned(), "yes".to_owned())].into();
     let created = harness.try_create(&new).await.unwrap();
     assert_eq!(harness.ended(created).await.status, ActionStatus::Succeeded);
@@ -160,11 +167,11 @@ async fn labels_of_users_stand_on_the_object_and_follow_their_wishes() {
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
     let now = labels().await;
     assert_eq!((now["team"].as_str(), now.get("old")), ("red", None));
-    assert!(now.contains_key("ray.io/cluster-name"), "what says what it is stays");
+    assert!(now.contains_key("ray.io/cluster-name"), "the flavor's own label stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_stays_what_it_is_whatever_somebody_makes_of_its_marks() {
+async fn a_cluster_keeps_its_identity_when_a_user_removes_its_label() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -178,7 +185,7 @@ async fn a_cluster_stays_what_it_is_whatever_somebody_makes_of_its_marks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_cluster_says_so() {
+async fn a_suspended_cluster_has_that_status() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -195,7 +202,7 @@ async fn a_suspended_cluster_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() {
+async fn an_object_restored_from_a_copy_is_another_cluster() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -204,15 +211,15 @@ async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() 
     copy.metadata.uid = None;
     copy.metadata.resource_version = None;
     let restored = async || objects.create(&PostParams::default(), &copy).await.ok();
-    let restored = harness.until("that its name is free", restored).await;
+    let restored = harness.until("the copy is created", restored).await;
 
     let found = async || {
         let found = restored.metadata.uid.as_ref()?.parse().ok()?;
         harness.fresh.store.cluster(found).await.unwrap()
     };
-    let found = harness.until("found under an id of its own", found).await;
+    let found = harness.until("a row with an id of its own", found).await;
     assert_eq!(found.name, "fred");
-    assert!(harness.cluster(cluster.id).await.deleted_at.is_some(), "the first one is history");
+    assert!(harness.cluster(cluster.id).await.deleted_at.is_some(), "the first cluster is deleted");
     let resized = harness.resized(&found, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
     let deleted = harness.done(ActionKind::ClusterDelete, &found, json!({})).await;
@@ -220,7 +227,7 @@ async fn what_somebody_deletes_and_brings_back_from_a_copy_is_another_cluster() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_with_databases_of_their_own_change_the_same_cluster_in_turn() {
+async fn two_servers_with_separate_databases_change_the_same_cluster_in_turn() {
     let Some(one) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = one.created(Framework::Ray, 1).await;
     assert_eq!(one.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
@@ -228,13 +235,13 @@ async fn servers_with_databases_of_their_own_change_the_same_cluster_in_turn() {
     let served = |_: &str| vec![one.namespace.name().to_owned()];
     let Some(other) = Harness::serving(kubernetes, served).await else { return };
     let found = other.discovered("fred").await;
-    // Its fences have just begun, and say nothing about those of the other database.
+    // Its fences are lower, and are not compared with those of the other database.
     let resized = other.resized(&found, 3).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
-    let seen = async || Some(one.cluster(cluster.id).await).filter(|row| row.desired() == 3);
-    one.until("seen by the one", seen).await;
+    let observed = async || Some(one.cluster(cluster.id).await).filter(|row| row.desired() == 3);
+    one.until("the size in the first server's row", observed).await;
     let resized = one.resized(&cluster, 1).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
-    let seen = async || Some(other.cluster(found.id).await).filter(|row| row.desired() == 1);
-    other.until("seen by the other", seen).await;
+    let observed = async || Some(other.cluster(found.id).await).filter(|row| row.desired() == 1);
+    other.until("the size in the second server's row", observed).await;
 }

@@ -1,4 +1,4 @@
-//! Which flavors are there, and whose word counts.
+//! Flavors: their discovery, and what their operators, autoscalers and recipes do to objects.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use crate::discovery::plain_ray;
 use crate::harness::{Harness, PATIENCE, exactly};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
+async fn an_operator_that_is_installed_later_is_found_and_a_removed_one_is_missing() {
     let Some(own) = muster_testkit::own_kubernetes().await else { return };
     let Some(harness) = Harness::on((*own).clone()).await else { return };
-    let refused = harness.try_create(&harness.ask_for(Framework::Ray, 0)).await;
+    let refused = harness.try_create(&harness.cluster_request(Framework::Ray, 0)).await;
     assert!(matches!(refused, Err(SubmitError::Missing(_))), "{refused:?}");
 
     let Some(_) = own.operator(Operator::KubeRay).await else { return };
     let action = eventually("an operator that was started later", PATIENCE, async || {
-        match harness.try_create(&harness.ask_for(Framework::Ray, 0)).await {
+        match harness.try_create(&harness.cluster_request(Framework::Ray, 0)).await {
             Ok(action) => Ok(action),
             Err(error @ SubmitError::Missing(_)) => Err(error),
             Err(error) => panic!("{error}"),
@@ -35,15 +35,15 @@ async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
     let action = harness.ended(action.await).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
 
-    // With its kind a cluster goes, too.
+    // The deletion of a definition deletes its clusters too.
     let definitions: Api<CustomResourceDefinition> = Api::all(own.client());
     definitions.delete("rayclusters.ray.io", &DeleteParams::default()).await.unwrap();
     let id = action.cluster_id.unwrap();
     let gone = async || Some(harness.cluster(id).await).filter(|row| row.deleted_at.is_some());
-    harness.until("history", gone).await;
-    // The kind goes after its objects.
+    harness.until("the row is deleted", gone).await;
+    // The API server removes the kind after its objects.
     eventually("a refusal because the operator is gone", PATIENCE, async || {
-        match harness.try_create(&harness.ask_for(Framework::Ray, 0)).await {
+        match harness.try_create(&harness.cluster_request(Framework::Ray, 0)).await {
             Err(SubmitError::Missing(_)) => Ok(()),
             other => Err(format!("{other:?}")),
         }
@@ -52,7 +52,7 @@ async fn an_operator_that_comes_later_is_found_and_one_that_goes_is_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_an_autoscaler_decides_only_its_bounds_are_written() {
+async fn only_the_bounds_of_an_autoscaled_group_can_be_changed() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let mut theirs = plain_ray("theirs", 2);
     theirs.data["spec"]["enableInTreeAutoscaling"] = json!(true);
@@ -75,13 +75,12 @@ async fn where_an_autoscaler_decides_only_its_bounds_are_written() {
     assert_eq!(numbers, (&json!(2), &json!(1), &json!(4)));
 }
 
-/// What groups say of their pods, as each framework's flavor can.
 #[rstest]
 #[case::kuberay(Framework::Ray, Some(Operator::KubeRay))]
 #[case::dask_operator(Framework::Dask, Some(Operator::Dask))]
 #[case::native(Framework::Spark, None)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_groups_say_of_their_pods_reaches_them(
+async fn pod_settings_of_groups_reach_their_pods(
     #[case] framework: Framework,
     #[case] operator: Option<Operator>,
 ) {
@@ -97,7 +96,7 @@ async fn what_groups_say_of_their_pods_reaches_them(
     let accounts: Api<ServiceAccount> =
         Api::namespaced(harness.kubernetes.client(), harness.namespace.name());
     accounts.create(&PostParams::default(), &serde_json::from_value(account).unwrap()).await.unwrap();
-    let (cluster, mut profile) = harness.ask_for(framework, 1);
+    let (cluster, mut profile) = harness.cluster_request(framework, 1);
     let mut pod = json!({
         "service_account": "robot",
         "image_pull_secret": "key",
@@ -139,7 +138,7 @@ async fn what_groups_say_of_their_pods_reaches_them(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_somebody_asks() {
+async fn deleted_objects_of_a_spark_cluster_are_missing_and_recreated_on_request() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(harness) = Harness::on(kubernetes).await else { return };
     let cluster = harness.created(Framework::Spark, 1).await;
@@ -153,28 +152,28 @@ async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_
     };
 
     services.delete("fred", &DeleteParams::default()).await.unwrap();
-    let row = is(ClusterStatus::Warning, "Service 'fred' (its address) is not there").await;
+    let row = is(ClusterStatus::Critical, "Service 'fred' (its address) is not there").await;
     assert!(
         row.status_reason.ends_with("recover, restart or scale it to make it again"),
         "{}",
         row.status_reason
     );
-    assert!(services.get_opt("fred").await.unwrap().is_none(), "nobody asked for it");
+    assert!(services.get_opt("fred").await.unwrap().is_none(), "it is not recreated without a request");
     let recovered = harness.done(ActionKind::ClusterRecover, &cluster, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
     let owners = services.get("fred").await.unwrap().metadata.owner_references.unwrap();
-    assert_eq!(owners[0].name, "fred-m", "it goes with its cluster");
+    assert_eq!(owners[0].name, "fred-m", "it is deleted with its cluster");
     is(ClusterStatus::Active, "").await;
 
     let foreground = DeleteParams::foreground();
     deployments.delete("fred-w", &foreground).await.unwrap();
     services.delete("fred-ui", &DeleteParams::default()).await.unwrap();
-    let missed = async || {
+    let missing = async || {
         let row = harness.cluster(cluster.id).await;
         let words = ["Deployment 'fred-w' (its workers)", "Service 'fred-ui' (its page)"];
         words.iter().all(|words| row.status_reason.contains(words)).then_some(row)
     };
-    harness.until("both are missed", missed).await;
+    harness.until("both are reported as missing", missing).await;
     let scaled = harness.resized(&cluster, 3).await;
     assert_eq!(scaled.status, ActionStatus::Succeeded, "{}", scaled.status_reason);
     assert_eq!(harness.workers(cluster.id).await.len(), 3);
@@ -185,7 +184,7 @@ async fn what_others_take_away_of_a_spark_cluster_is_missed_and_made_again_when_
 #[case::image(json!({"image": "example.test/dask:2"}))]
 #[case::variables(json!({"env": {"A": "1"}}))]
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Value) {
+async fn dask_workers_with_their_old_recipe_are_named_in_an_event(#[case] node: Value) {
     let Some(harness) = Harness::with(Operator::Dask).await else { return };
     let cluster = harness.created(Framework::Dask, 2).await;
     let deployments = harness.namespace.api::<Deployment>();
@@ -198,16 +197,41 @@ async fn workers_of_dask_that_keep_their_old_recipe_are_named(#[case] node: Valu
     let group = WorkerGroup { spec, ..cluster.groups[0].clone() };
     let updated = harness.done(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
     assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
-    let told = harness.told(cluster.id, "RestartNeeded").await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    let events = harness.events(cluster.id, "RestartNeeded").await;
+    assert_eq!(events.len(), 1, "{events:?}");
     for worker in harness.workers(cluster.id).await {
-        assert!(told[0].message.contains(&worker.name), "{} in {}", worker.name, told[0].message);
+        assert!(events[0].message.contains(&worker.name), "{} in {}", worker.name, events[0].message);
     }
-    assert_eq!(generations().await, before, "they are as they were");
+    assert_eq!(generations().await, before, "the Deployments have not changed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
+async fn a_requested_restart_replaces_old_workers_of_ray_and_keeps_the_head() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 2).await;
+    let pods = harness.namespace.api::<Pod>();
+    let of_type = async |kind: &str| {
+        let chosen = ListParams::default().labels(&format!("ray.io/node-type={kind}"));
+        let stays = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+        let found = pods.list(&chosen).await.unwrap().items.into_iter().filter(stays);
+        let image = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
+        found.map(|pod| (pod.metadata.uid.clone(), image(&pod))).collect::<BTreeMap<_, _>>()
+    };
+    let (head, workers) = (of_type("head").await, of_type("worker").await);
+    let group = json!({"name": cluster.groups[0].name, "image": "example.test/ray:2"});
+    let inputs = json!({"groups": [group], "restart": "workers"});
+    let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    let (same, new) = (of_type("head").await, of_type("worker").await);
+    assert_eq!(same, head);
+    assert!(new.len() == 2 && workers.keys().all(|uid| !new.contains_key(uid)), "{workers:?}, now {new:?}");
+    assert!(new.values().all(|image| image.as_deref() == Some("example.test/ray:2")), "{new:?}");
+    assert_eq!(harness.events(cluster.id, "RestartNeeded").await, []);
+    assert_eq!(harness.events(cluster.id, "NodeLost").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_applies_the_recipe_of_a_ray_head() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -234,9 +258,9 @@ async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
         (&container(old)["image"], &old["replicas"])
     );
     let head = harness.head(cluster.id).await;
-    let told = harness.told(cluster.id, "RestartNeeded").await;
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].message.contains(&head.name), "{} in {}", head.name, told[0].message);
+    let events = harness.events(cluster.id, "RestartNeeded").await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].message.contains(&head.name), "{} in {}", head.name, events[0].message);
 
     let restarted = harness.submit(ActionKind::NodeRecover, &cluster, Some(head.id), json!({})).await;
     let restarted = harness.ended(restarted).await;
@@ -246,7 +270,7 @@ async fn the_recipe_of_a_ray_head_is_written_and_a_restart_applies_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_added_to_a_container_stays_when_its_recipe_changes() {
+async fn additions_of_other_tools_to_a_container_stay_when_its_recipe_changes() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;
     let objects = harness.objects(["ray.io", "v1", "RayCluster"]);
@@ -290,7 +314,7 @@ async fn a_spark_master_is_replaced_when_its_recipe_changes() {
     assert!(container.env.iter().flatten().any(|variable| variable.name == "A"));
     let same: Vec<_> = harness.workers(cluster.id).await.into_iter().map(|node| node.physical_id).collect();
     assert_eq!(same, workers.into_iter().map(|node| node.physical_id).collect::<Vec<_>>());
-    assert_eq!(harness.told(cluster.id, "RestartNeeded").await, []);
+    assert_eq!(harness.events(cluster.id, "RestartNeeded").await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

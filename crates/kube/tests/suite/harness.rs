@@ -1,4 +1,4 @@
-//! An engine over a fresh database, and a namespace of a real Kubernetes.
+//! The harness of the tests: an engine with a new database, and a namespace of a real Kubernetes.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,13 +23,13 @@ use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
 use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Caller, ChangeRequest, Config, Engine, Metrics, Parts, Recipe, SubmitError};
-use muster_kube::{Kubernetes, Options};
+use muster_kube::{Kubernetes, KubernetesOptions};
 use muster_store::reads::EventQuery;
 use muster_testkit::{DatabaseKind, FreshStore, Gate, Namespace, Operator, eventually, read_change};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// Longer than anything here takes, also on a busy machine; only a hang reaches it.
+/// The limit of every wait: longer than any step takes on a busy machine, so that only a hang reaches it.
 pub(crate) const PATIENCE: TimeSpan = TimeSpan::from_secs(120);
 
 pub(crate) struct Harness {
@@ -41,20 +41,20 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// With an operator that runs; none if the test is skipped.
+    /// A harness with a running operator; none if the test is skipped.
     pub(crate) async fn with(operator: Operator) -> Option<Self> {
         let kubernetes = muster_testkit::kubernetes().await?;
         kubernetes.operator(operator).await?;
         Self::on(kubernetes).await
     }
 
-    /// On a Kubernetes as it is.
+    /// A harness on this Kubernetes.
     pub(crate) async fn on(kubernetes: muster_testkit::Kubernetes) -> Option<Self> {
-        Self::knowing(kubernetes, |_| HashMap::new()).await
+        Self::with_addresses(kubernetes, |_| HashMap::new()).await
     }
 
-    /// The same, where names within its namespace lead somewhere.
-    pub(crate) async fn knowing(
+    /// A harness whose provider resolves host names of its namespace to these addresses.
+    pub(crate) async fn with_addresses(
         kubernetes: muster_testkit::Kubernetes,
         names: impl FnOnce(&str) -> HashMap<String, IpAddr>,
     ) -> Option<Self> {
@@ -62,12 +62,12 @@ impl Harness {
         Self::open(kubernetes, &own, names, |own| vec![own.to_owned()]).await
     }
 
-    /// The same, where all requests pass a gate.
+    /// A harness whose requests to the API server all pass a gate.
     pub(crate) async fn through(kubernetes: muster_testkit::Kubernetes, gate: &Gate) -> Option<Self> {
         Self::open(kubernetes, &gate.kubeconfig(), |_| HashMap::new(), |own| vec![own.to_owned()]).await
     }
 
-    /// The same, serving these namespaces beside or instead of the one that is there for the test.
+    /// A harness that serves these namespaces, which are given the one of the test.
     pub(crate) async fn serving(
         kubernetes: muster_testkit::Kubernetes,
         served: impl FnOnce(&str) -> Vec<String>,
@@ -84,7 +84,7 @@ impl Harness {
     ) -> Option<Self> {
         let fresh = FreshStore::open(DatabaseKind::Sqlite).await?;
         let namespace = kubernetes.namespace().await;
-        let options = Options {
+        let options = KubernetesOptions {
             namespaces: served(namespace.name()),
             names: names(namespace.name()),
             ..options(kubeconfig, &fresh).await
@@ -104,15 +104,15 @@ impl Harness {
         Some(Self { engine, fresh, kubernetes, namespace, instance })
     }
 
-    /// How another replica, with the same database, comes to the same namespace by another way.
+    /// The provider of another replica, with the same database and namespace, and with this kubeconfig.
     pub(crate) async fn replica(&self, kubeconfig: &Path) -> Kubernetes {
         let namespaces = vec![self.namespace.name().to_owned()];
-        let options = Options { namespaces, ..options(kubeconfig, &self.fresh).await };
+        let options = KubernetesOptions { namespaces, ..options(kubeconfig, &self.fresh).await };
         Kubernetes::connect(options).await.unwrap()
     }
 
-    /// A cluster of this framework that is not stored yet.
-    pub(crate) fn ask_for(&self, framework: Framework, workers: u32) -> (Cluster, Profile) {
+    /// The cluster and profile of a creation; nothing is stored yet.
+    pub(crate) fn cluster_request(&self, framework: Framework, workers: u32) -> (Cluster, Profile) {
         let now = SystemClock.now();
         let project = self.namespace.name();
         let profile = Profile {
@@ -138,9 +138,9 @@ impl Harness {
         Ok(accepted.action.id)
     }
 
-    /// A cluster that has come up.
+    /// Creates a cluster and waits until it is active.
     pub(crate) async fn created(&self, framework: Framework, workers: u32) -> Cluster {
-        let new = self.ask_for(framework, workers);
+        let new = self.cluster_request(framework, workers);
         let action = self.try_create(&new).await.unwrap();
         let action = self.ended(action).await;
         assert_eq!(action.status_reason, "Cluster creation succeeded.");
@@ -160,7 +160,7 @@ impl Harness {
         Box::pin(self.engine.submit(change, caller())).await.unwrap().action.id
     }
 
-    /// Submits the deletion of a cluster, which cancels what runs.
+    /// Submits a deletion that cancels the action that holds the cluster.
     pub(crate) async fn submit_preempting_delete(&self, id: ClusterId) -> ActionId {
         let change = ChangeRequest {
             change: Change::DeleteCluster(Delete::default()),
@@ -169,7 +169,7 @@ impl Harness {
             on_conflict: OnConflict::Preempt,
             timeout: None,
         };
-        Box::pin(self.engine.submit(change, caller())).await.expect("it is accepted").action.id
+        Box::pin(self.engine.submit(change, caller())).await.expect("the deletion is accepted").action.id
     }
 
     pub(crate) async fn try_submit(
@@ -201,7 +201,7 @@ impl Harness {
     pub(crate) async fn ended(&self, id: ActionId) -> Action {
         let action = self.engine.wait(id, Milestone::Reached, PATIENCE).await.unwrap();
         if !action.status.is_final() {
-            let row = self.cluster(action.cluster_id.expect("of a cluster")).await;
+            let row = self.cluster(action.cluster_id.expect("an action of a cluster")).await;
             panic!("{} did not end: {}, {}: {:?}", action.kind, row.status, row.status_reason, row.observed);
         }
         action
@@ -213,7 +213,8 @@ impl Harness {
 
     /// The stored object of a cluster, as APIs show it.
     pub(crate) async fn shown(&self, id: ClusterId) -> Value {
-        self.fresh.store.cluster_objects(&[id]).await.unwrap().remove(&id).expect("an object")
+        let json = self.fresh.store.cluster_objects(&[id]).await.unwrap().remove(&id).expect("an object");
+        serde_json::from_str(&json).expect("JSON")
     }
 
     pub(crate) async fn nodes(&self, id: ClusterId) -> Vec<Node> {
@@ -229,30 +230,30 @@ impl Harness {
         head.expect("there is a head")
     }
 
-    /// What was told of a cluster, for this reason.
-    pub(crate) async fn told(&self, id: ClusterId, reason: &str) -> Vec<Event> {
+    /// The events of a cluster with this reason.
+    pub(crate) async fn events(&self, id: ClusterId, reason: &str) -> Vec<Event> {
         let query = EventQuery { cluster: Some(id), ..EventQuery::default() };
         let events = self.fresh.store.events(&query).await.unwrap().items;
         events.into_iter().filter(|event| event.reason == reason).collect()
     }
 
-    /// Returns when this holds of the rows.
-    pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        eventually(what, PATIENCE, async || match look().await {
-            Some(seen) => Ok(seen),
+    /// Waits until `find` finds something, and shows all clusters if it does not.
+    pub(crate) async fn until<T>(&self, what: &str, find: impl AsyncFn() -> Option<T>) -> T {
+        eventually(what, PATIENCE, async || match find().await {
+            Some(found) => Ok(found),
             None => Err(self.rows().await),
         })
         .await
     }
 
-    /// All clusters, for people.
+    /// The states and reasons of all clusters, for a failure.
     async fn rows(&self) -> String {
         let all = self.fresh.store.clusters(&muster_store::reads::ClusterQuery::default()).await.unwrap();
         let row = |row: Cluster| format!("\n  {}: {}, {}", row.name, row.status, row.status_reason);
         all.items.into_iter().map(row).collect()
     }
 
-    /// The row of what others made under this name.
+    /// Waits for the row of an external cluster with this name.
     pub(crate) async fn discovered(&self, name: &str) -> Cluster {
         let named = async || {
             let all = self.fresh.store.clusters(&muster_store::reads::ClusterQuery::default()).await.unwrap();
@@ -261,22 +262,22 @@ impl Harness {
         self.until(&format!("a row for {name}"), named).await
     }
 
-    /// Objects of a kind in the namespace.
+    /// The API of a kind in the namespace.
     pub(crate) fn objects(&self, kind: [&str; 3]) -> Api<DynamicObject> {
         Api::namespaced_with(self.kubernetes.client(), self.namespace.name(), &resource(kind))
     }
 }
 
-async fn options(kubeconfig: &Path, fresh: &FreshStore) -> Options {
+async fn options(kubeconfig: &Path, fresh: &FreshStore) -> KubernetesOptions {
     let database = fresh.store.database_id().await.unwrap();
-    Options { kubeconfig: Some(kubeconfig.to_owned()), database, ..Options::default() }
+    KubernetesOptions { kubeconfig: Some(kubeconfig.to_owned()), database, ..KubernetesOptions::default() }
 }
 
 fn resource([group, version, kind]: [&str; 3]) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// An object that is not made yet.
+/// The body of an object with this specification.
 pub(crate) fn object(kind: [&str; 3], name: &str, spec: &Value) -> DynamicObject {
     DynamicObject::new(name, &resource(kind)).data(json!({"spec": spec}))
 }

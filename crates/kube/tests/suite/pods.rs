@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::{Harness, exactly};
 
 pub(crate) fn of_pods(harness: &Harness, workers: u32) -> (Cluster, Profile) {
-    let (cluster, profile) = harness.ask_for(muster_core::cluster::Framework::Ray, workers);
+    let (cluster, profile) = harness.cluster_request(muster_core::cluster::Framework::Ray, workers);
     let kind = ProfileType::new("kubernetes.pod", "1.0");
     let container = json!({"name": "main", "image": "example.test/it:1"});
     let properties = json!({"template": {"spec": {"containers": [container]}}});
@@ -30,7 +30,7 @@ pub(crate) async fn pods(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
+async fn pods_are_created_lost_recovered_and_deleted_one_by_one() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let new = of_pods(&harness, 2);
     let action = harness.try_create(&new).await.unwrap();
@@ -42,7 +42,7 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     assert_eq!(pods(&harness).await.len(), 3);
 
-    // Somebody deletes one: it is lost, and comes back when somebody asks for it.
+    // Another tool deletes a pod: its node is lost until a user recovers the cluster.
     let nodes = harness.workers(cluster.id).await;
     let lost = nodes[0].clone();
     let name = lost.physical_id.as_deref().unwrap().split('/').nth(1).unwrap();
@@ -58,7 +58,7 @@ async fn pods_are_made_lost_recovered_and_removed_one_by_one() {
     assert!(nodes.iter().all(|node| node.status == NodeStatus::Active), "{nodes:?}");
     assert!(nodes.iter().any(|node| node.id == lost.id), "the same node");
 
-    // The chosen one goes.
+    // The chosen node is removed.
     let mut inputs = exactly(2);
     inputs["candidates"] = json!([lost.id]);
     let action = harness.done(ActionKind::ClusterResize, &cluster, inputs).await;
@@ -83,7 +83,7 @@ async fn a_pod_without_its_label_stays_its_node_and_is_labelled_by_actions_only(
     let unlabel = Patch::Merge(json!({"metadata": {"labels": {"muster.dev/node": null}}}));
     api.patch(&name, &PatchParams::default(), &unlabel).await.unwrap();
 
-    // The new node's pod comes after the lost label in the watch: from here on that is known.
+    // The watch reports the lost label before the new node's pod, so it is known from here on.
     let resized = harness.resized(&new.0, 2).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
     let checked = harness.done(ActionKind::ClusterCheck, &new.0, json!({})).await;
@@ -94,7 +94,7 @@ async fn a_pod_without_its_label_stays_its_node_and_is_labelled_by_actions_only(
     assert_eq!((after.len(), pods(&harness).await.len()), (2, 2));
     let labels = api.get(&name).await.unwrap().metadata.labels.unwrap_or_default();
     assert_eq!(labels.get("muster.dev/node"), None, "observing writes nothing");
-    assert_eq!(harness.told(new.0.id, "NodeLost").await, []);
+    assert_eq!(harness.events(new.0.id, "NodeLost").await, []);
 
     let deleted = harness.done(ActionKind::ClusterDelete, &new.0, json!({})).await;
     assert_eq!(deleted.status, ActionStatus::Succeeded, "{}", deleted.status_reason);
@@ -102,7 +102,7 @@ async fn a_pod_without_its_label_stays_its_node_and_is_labelled_by_actions_only(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
+async fn a_misspelt_field_of_a_template_is_named_and_creates_no_pod() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(harness) = Harness::on(kubernetes).await else { return };
     let (cluster, mut profile) = of_pods(&harness, 1);
@@ -116,7 +116,7 @@ async fn what_is_misspelt_in_a_template_is_named_and_makes_no_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_fits_nowhere_says_so_until_there_is_room() {
+async fn an_unschedulable_pod_has_that_reason_until_a_machine_fits() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let mut new = of_pods(&harness, 1);
     let label = format!("muster.dev/{}", harness.namespace.name());

@@ -1,13 +1,13 @@
-//! Whether it is known what there is to work with.
+//! Readiness: the server is not ready before it knows the installed operators.
 
 use muster_engine::ports::provider::Provider as _;
-use muster_kube::{Kubernetes, Options};
+use muster_kube::{Kubernetes, KubernetesOptions};
 use muster_testkit::{ClosedPort, Operator, eventually};
 
 use crate::harness::{Harness, PATIENCE};
 
-/// A kubeconfig of a server that does not answer.
-fn of_nobody(closed: &ClosedPort) -> tempfile::NamedTempFile {
+/// A kubeconfig of an API server that does not answer.
+fn unreachable_kubeconfig(closed: &ClosedPort) -> tempfile::NamedTempFile {
     let free = closed.address();
     let file = tempfile::NamedTempFile::new().expect("a file");
     let config = format!(
@@ -19,20 +19,20 @@ fn of_nobody(closed: &ClosedPort) -> tempfile::NamedTempFile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_not_ready_before_it_knows_which_operators_there_are() {
+async fn a_server_is_not_ready_before_it_knows_the_installed_operators() {
     let closed = ClosedPort::reserve();
-    let kubeconfig = of_nobody(&closed);
-    let options = Options {
+    let kubeconfig = unreachable_kubeconfig(&closed);
+    let options = KubernetesOptions {
         kubeconfig: Some(kubeconfig.path().to_owned()),
         instance_id: Some("one".to_owned()),
-        ..Options::default()
+        ..KubernetesOptions::default()
     };
-    let nobody = Kubernetes::connect(options).await.unwrap();
-    let words = "it is not known yet which operators this Kubernetes has";
-    eventually("the reason why it is not known", PATIENCE, async || {
-        let why = nobody.readiness().unwrap_err();
+    let unreachable = Kubernetes::connect(options).await.unwrap();
+    let words = "the installed operators are not known yet";
+    eventually("the reason why they are not known", PATIENCE, async || {
+        let why = unreachable.readiness().unwrap_err();
         assert!(why.starts_with(words), "{why}");
-        if why.contains("Kubernetes does not answer") { Ok(()) } else { Err(why) }
+        if why.contains("Kubernetes API unreachable") { Ok(()) } else { Err(why) }
     })
     .await;
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };

@@ -1,4 +1,4 @@
-//! A replica whose watches are late does not take what it sees for how things are.
+//! A replica whose watches lag does not report old state.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use muster_core::action::ActionStatus;
@@ -13,45 +13,49 @@ use serde_json::json;
 
 use crate::harness::Harness;
 
-/// What a replica sees of a cluster, by the cluster's row as it is now.
-async fn seen(harness: &Harness, replica: &Kubernetes, cluster: &Cluster) -> Result<Observed, ProviderError> {
+/// Observes a cluster through a replica, with the cluster's present row.
+async fn observe(
+    harness: &Harness,
+    replica: &Kubernetes,
+    cluster: &Cluster,
+) -> Result<Observed, ProviderError> {
     let cluster = harness.cluster(cluster.id).await;
     let profile = harness.fresh.store.profiles_of(&[cluster.profile_id]).await.unwrap().remove(0);
     let nodes = harness.fresh.store.members(cluster.id).await.unwrap();
     replica.observe(ClusterTarget { cluster: &cluster, profile: &profile }, &nodes).await
 }
 
-/// How many workers the object asks for, and how many pods there are for them; none if there is no object.
+/// The desired workers of the object and the number of their pods; none if there is no object.
 fn workers(observed: &Observed) -> Option<(u32, usize)> {
     let ObjectState::Present(spec) = &observed.object else { return None };
     let pods = observed.members.iter().filter(|member| member.role == NodeRole::Worker).count();
     Some((spec.groups[0].desired, pods))
 }
 
-/// A cluster with one worker, and a replica that has observed it and whose watches are silent from now on.
+/// Creates a cluster with one worker, and a replica that has observed it and whose watches report nothing from then on.
 async fn silent_replica(harness: &Harness) -> (Cluster, Gate, Kubernetes) {
     let cluster = harness.created(Framework::Ray, 1).await;
     let gate = harness.kubernetes.gate().await;
     let replica = harness.replica(&gate.kubeconfig()).await;
-    let sees_one =
-        async || seen(harness, &replica, &cluster).await.ok().filter(|seen| workers(seen) == Some((1, 1)));
-    harness.until("the replica sees one worker", sees_one).await;
+    let observes_one =
+        async || observe(harness, &replica, &cluster).await.ok().filter(|all| workers(all) == Some((1, 1)));
+    harness.until("the replica observes one worker", observes_one).await;
     gate.hold_watches();
     (cluster, gate, replica)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_replica_wrote_is_seen_although_the_watches_are_silent() {
+async fn a_write_of_another_replica_is_observed_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let (cluster, _gate, replica) = silent_replica(&harness).await;
     let resized = harness.resized(&cluster, 3).await;
     assert_eq!(resized.status, ActionStatus::Succeeded, "{}", resized.status_reason);
-    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    let observed = observe(&harness, &replica, &cluster).await.unwrap();
     assert_eq!(workers(&observed), Some((3, 3)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_size_that_others_wrote_and_another_replica_observed_counts_although_the_watches_are_silent() {
+async fn an_external_resize_that_another_replica_recorded_is_observed_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let (cluster, _gate, replica) = silent_replica(&harness).await;
     let size = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 2}]);
@@ -60,12 +64,12 @@ async fn a_size_that_others_wrote_and_another_replica_observed_counts_although_t
     objects.patch("fred", &PatchParams::default(), &patch).await.unwrap();
     let is_recorded = async || (harness.cluster(cluster.id).await.groups[0].desired == 2).then_some(());
     harness.until("the size is recorded", is_recorded).await;
-    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    let observed = observe(&harness, &replica, &cluster).await.unwrap();
     assert_eq!(workers(&observed).map(|(desired, _)| desired), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_another_replica_observed_is_there_although_the_watches_are_silent() {
+async fn a_pod_that_another_replica_recorded_is_observed_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let (cluster, _gate, replica) = silent_replica(&harness).await;
     let worker = async || {
@@ -76,31 +80,31 @@ async fn a_pod_that_another_replica_observed_is_there_although_the_watches_are_s
     harness.objects(["", "v1", "Pod"]).delete(&old.name, &DeleteParams::default()).await.unwrap();
     let replaced = async || worker().await.filter(|node| MemberId::of(node) != MemberId::of(&old));
     let new = harness.until("another pod is recorded", replaced).await;
-    let observed = seen(&harness, &replica, &cluster).await.unwrap();
+    let observed = observe(&harness, &replica, &cluster).await.unwrap();
     let is_new = |member: &ObservedMember| Some(&member.id) == MemberId::of(&new).as_ref();
     assert!(observed.members.iter().any(is_new), "{:?}", observed.members);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_replica_made_is_there_although_the_watches_are_silent() {
+async fn a_cluster_that_another_replica_created_is_observed_although_the_watches_are_silent() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let first = harness.created(Framework::Ray, 0).await;
     let gate = harness.kubernetes.gate().await;
     let replica = harness.replica(&gate.kubeconfig()).await;
-    harness.until("the replica sees", async || seen(&harness, &replica, &first).await.ok()).await;
+    harness.until("the replica observes", async || observe(&harness, &replica, &first).await.ok()).await;
 
     gate.hold_watches();
-    let (cluster, profile) = harness.ask_for(Framework::Ray, 1);
+    let (cluster, profile) = harness.cluster_request(Framework::Ray, 1);
     let second =
         (Cluster { object_name: "second".to_owned(), name: "second".to_owned(), ..cluster }, profile);
     let action = harness.try_create(&second).await.unwrap();
     assert_eq!(harness.ended(action).await.status, ActionStatus::Succeeded);
-    let observed = seen(&harness, &replica, &second.0).await.unwrap();
+    let observed = observe(&harness, &replica, &second.0).await.unwrap();
     assert_eq!(workers(&observed), Some((1, 1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_really_gone_is_gone() {
+async fn a_deleted_object_is_observed_as_absent_after_a_start() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 0).await;
     let row = harness.cluster(cluster.id).await;
@@ -109,9 +113,10 @@ async fn what_is_really_gone_is_gone() {
     objects.delete("fred", &DeleteParams::default()).await.unwrap();
     let gone = async || objects.get_opt("fred").await.unwrap().is_none().then_some(());
     harness.until("the object is gone", gone).await;
-    // A replica that has just started saw no deletion.
+    // The watches of a replica that has just started never reported the deletion.
     let replica = harness.replica(harness.kubernetes.kubeconfig()).await;
     let target = ClusterTarget { cluster: &row, profile: &profile };
-    let observed = harness.until("the replica sees", async || replica.observe(target, &[]).await.ok()).await;
+    let observed =
+        harness.until("the replica observes", async || replica.observe(target, &[]).await.ok()).await;
     assert_eq!(workers(&observed), None);
 }

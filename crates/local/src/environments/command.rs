@@ -1,4 +1,5 @@
-//! Commands that make environments: run to their end, with their lines sent on, under a lock that lives as long as they do.
+//! Runs commands that install or build environments, streams their output, and holds a lock until all of their
+//! processes have ended.
 
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -15,71 +16,74 @@ use tokio::process::Command;
 
 use crate::sys::{Pidfd, own_processes};
 
-/// Lines of a command that tell what failed.
+/// Last lines of a failed command that an error contains.
 const LAST_LINES: usize = 8;
 
-/// Settings of pip that would put packages elsewhere. Those that say where packages come from stay.
-const ELSEWHERE: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
+/// Variables that would make pip install into another folder. Variables for package indexes are kept.
+const PIP_TARGET_VARIABLES: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"];
 
-/// How often a lock is tried that another process may hold: nothing reports when it is free.
-const TRY_AGAIN: Duration = Duration::from_millis(50);
+/// Interval of attempts to lock a file: the release of a lock is not notified.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How a command failed.
-pub(super) enum Failed {
-    /// It could not be started.
+pub(super) enum CommandFailure {
+    /// The command could not be started.
     NotStarted(String),
-    /// It ended with an error.
+    /// The command ended with an error.
     Ended {
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// Its last lines.
-        said: String,
+        /// The last lines of its output.
+        output: String,
     },
 }
 
-/// Where the lines of a command go.
+/// Sends the output lines of a command as messages.
 #[derive(Clone)]
-pub(super) struct Lines<T> {
+pub(super) struct LineSender<T> {
     sender: Sender<T>,
     message: fn(String) -> T,
 }
 
-impl<T> Lines<T> {
-    /// Lines that are sent as these messages.
+impl<T> LineSender<T> {
+    /// Sends lines to a channel, converted by `message`.
     pub(super) fn new(sender: Sender<T>, message: fn(String) -> T) -> Self {
         Self { sender, message }
     }
 
     pub(super) async fn send(&mut self, line: impl Into<String>) {
-        // The receiver may have gone.
+        // Fails if the receiver was dropped, which ends the command elsewhere.
         drop(self.sender.send((self.message)(line.into())).await);
     }
 }
 
-/// Kills every process whose standard input is this file, and returns how many there were: commands of a server that is
-/// dead, which hold the lock in it.
-pub(super) fn kill_holders(path: &Path) -> usize {
+/// Kills every process whose standard input is this lock file, and returns their number. These are commands of a dead
+/// server, which still hold the lock.
+pub(super) fn kill_lock_holders(path: &Path) -> usize {
     let Ok(path) = path.canonicalize() else { return 0 };
     let is_input =
         |pid: &i32| std::fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|input| input == path);
-    let holders = own_processes().filter(is_input).filter_map(|pid| Pidfd::of_number(pid).ok().flatten());
+    let holders = own_processes().filter(is_input).filter_map(|pid| Pidfd::open_pid(pid).ok().flatten());
     holders.filter(|holder| holder.signal(Signal::KILL).is_ok()).count()
 }
 
-/// The process group of a command, which ends with this value.
-struct Group(Option<Pid>);
+/// The process group of a command, which is killed when this value is dropped.
+struct ProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may have ended, which is as good.
+            // Fails if the group has ended already.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Takes the lock in a file; says so in a line if another process holds it.
-pub(super) async fn lock<T>(path: &Path, mut waiting: Option<(&mut Lines<T>, String)>) -> io::Result<File> {
+/// Locks a file. Sends the line of `waiting` if another process holds the lock.
+pub(super) async fn lock_file<T>(
+    path: &Path,
+    mut waiting: Option<(&mut LineSender<T>, String)>,
+) -> io::Result<File> {
     let lock = File::create(path)?;
     loop {
         match lock.try_lock() {
@@ -91,24 +95,28 @@ pub(super) async fn lock<T>(path: &Path, mut waiting: Option<(&mut Lines<T>, Str
                 }
             }
         }
-        tokio::time::sleep(TRY_AGAIN).await;
+        tokio::time::sleep(LOCK_INTERVAL).await;
     }
 }
 
-/// Runs a command to its end. Whatever it started holds the lock too, so that nothing else begins while something still
-/// writes there whose server is dead.
-pub(super) async fn run<T>(mut command: Command, lock: &File, lines_to: &mut Lines<T>) -> Result<(), Failed> {
-    let not_started = |error: io::Error| Failed::NotStarted(error.to_string());
+/// Runs a command to its end. Its processes inherit the lock, so that no other command starts while a command of a dead
+/// server is still writing.
+pub(super) async fn run_command<T>(
+    mut command: Command,
+    lock: &File,
+    sender: &mut LineSender<T>,
+) -> Result<(), CommandFailure> {
+    let not_started = |error: io::Error| CommandFailure::NotStarted(error.to_string());
     let lock = lock.try_clone().map_err(not_started)?;
-    // One pipe for both, so that what it says stays in order.
+    // One pipe for output and errors keeps their order.
     let (reader, writer) = io::pipe().map_err(not_started)?;
     command.stdin(lock).stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
-    for name in ELSEWHERE {
+    for name in PIP_TARGET_VARIABLES {
         command.env_remove(name);
     }
     let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(not_started)?;
-    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-    // It has our ends of the pipe, too: without them the pipe ends with what was started.
+    let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    // Closes our write ends of the pipe, so that it ends with the command's processes.
     drop(command);
     let reader = Receiver::from_owned_fd(reader.into()).map_err(not_started)?;
     let mut lines = BufReader::new(reader).split(b'\n');
@@ -120,7 +128,7 @@ pub(super) async fn run<T>(mut command: Command, lock: &File, lines_to: &mut Lin
             line = lines.next_segment() => line,
             status = child.wait(), if ended.is_none() => {
                 ended = Some(status);
-                // What it started and left behind would keep the pipe open.
+                // Kills remaining processes of the group, which would keep the pipe open.
                 group.take();
                 continue;
             }
@@ -135,16 +143,16 @@ pub(super) async fn run<T>(mut command: Command, lock: &File, lines_to: &mut Lin
             last.pop_front();
         }
         last.push_back(line.to_owned());
-        lines_to.send(line).await;
+        sender.send(line).await;
     }
-    let mut said = || last.make_contiguous().join("\n");
+    let mut output = || last.make_contiguous().join("\n");
     let ended = match ended {
         Some(status) => status,
         None => child.wait().await,
     };
     match ended {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failed::Ended { status: status.to_string(), said: said() }),
-        Err(error) => Err(Failed::Ended { status: error.to_string(), said: said() }),
+        Ok(status) => Err(CommandFailure::Ended { status: status.to_string(), output: output() }),
+        Err(error) => Err(CommandFailure::Ended { status: error.to_string(), output: output() }),
     }
 }

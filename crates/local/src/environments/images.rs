@@ -1,8 +1,8 @@
-//! Images of local processes: Python environments named by their content.
+//! Images of local nodes: Python environments that are named by a hash of their content.
 //!
-//! An image has its own packages above those of the frameworks: of the server's own environment if it has one, otherwise
-//! of what Muster installs, now or later. It is made in a folder of its own; its name is a link to that folder, put there
-//! when everything else is done.
+//! An image has its own packages, and imports those of the frameworks from lower layers: the server's preferred
+//! environment, and the environments that Muster installs, even later. It is built in a folder of its own; a link with
+//! the name of the image is created last, which publishes it atomically.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,23 +23,23 @@ use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 use tokio::sync::OwnedMutexGuard;
 
-use super::command::{self, Failed, Lines};
+use super::command::{self, CommandFailure, LineSender};
 use super::{Environments, INTERPRETER, install};
 
-/// The folder of images, below that of environments.
+/// Name of the folder of images.
 const IMAGES: &str = "images";
 
 /// The program that installs packages of conda.
 const MICROMAMBA: &str = "micromamba";
 
-/// Lines that wait for a slow reader.
-const LINES: usize = 64;
+/// Capacity of the progress channel.
+const PROGRESS_CAPACITY: usize = 64;
 
-/// The folders of packages that an interpreter imports from, one a line.
+/// A program that prints the package folders from which an interpreter imports, one per line.
 const PACKAGE_FOLDERS: &str = "import sys; print('\\n'.join(p for p in sys.path if p.endswith(('site-packages', \
                                'dist-packages'))))";
 
-/// Where an interpreter's own packages are, from its folder.
+/// A program that prints the folder of an interpreter's own packages, relative to the environment.
 const OWN_PACKAGES: &str =
     "import sysconfig, sys; print(sysconfig.get_path('purelib')[len(sys.prefix) + 1:])";
 
@@ -49,7 +49,7 @@ impl Environments {
         self.inner.folder.join(IMAGES)
     }
 
-    /// The name of an image: it differs with its content, and with what is below.
+    /// Returns the name of an image: a hash of its content and of its lower layers.
     fn image_name(&self, spec: &ImageSpec) -> String {
         let mut hash = Sha256::new();
         hash.update(spec.content());
@@ -60,98 +60,100 @@ impl Environments {
         format!("{:.24}", format!("{:x}", hash.finalize()))
     }
 
-    /// The interpreter that images are made with: of the server's own environment, if it has one.
+    /// Returns the interpreter that creates images: the server's preferred one, if any.
     fn base(&self) -> &Path {
-        self.inner.around.first().map_or(&self.inner.base, |(python, _)| python)
+        self.inner.preferred.first().map_or(&self.inner.base, |(python, _)| python)
     }
 
-    /// The environments of all frameworks that Muster installs, whether or not they are there.
+    /// Lists the folders of all environments that Muster installs, whether or not they exist.
     fn framework_folders(&self) -> Vec<PathBuf> {
         let all = Framework::ALL.iter().copied().filter_map(muster_frameworks::local);
-        all.map(|framework| install::place(&self.inner.folder, framework)).collect()
+        all.map(|framework| install::environment_folder(&self.inner.folder, framework)).collect()
     }
 }
 
-/// One image that is being made.
-struct Making<'a> {
+/// The build of one image.
+struct ImageAssembly<'a> {
     environments: &'a Environments,
     spec: &'a ImageSpec,
-    /// Where it is made.
-    place: PathBuf,
+    /// The folder of the build.
+    folder: PathBuf,
     lock: &'a File,
-    lines: Lines<BuildProgress>,
+    lines: LineSender<BuildProgress>,
 }
 
-impl Making<'_> {
-    async fn run(&mut self, what: &str, command: Command) -> Result<(), ProviderError> {
-        command::run(command, self.lock, &mut self.lines).await.map_err(|failed| failure(what, &failed))
+impl ImageAssembly<'_> {
+    async fn run_command(&mut self, what: &str, command: Command) -> Result<(), ProviderError> {
+        command::run_command(command, self.lock, &mut self.lines)
+            .await
+            .map_err(|failed| build_error(what, &failed))
     }
 
-    /// Makes the environment, and installs everything into it.
-    async fn make(&mut self) -> Result<(), ProviderError> {
-        if self.place.exists() {
-            fs::remove_dir_all(&self.place).map_err(|error| on_disk(&error))?;
+    /// Creates the environment and installs all packages.
+    async fn assemble(&mut self) -> Result<(), ProviderError> {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).map_err(|error| on_disk(&error))?;
         }
-        self.make_interpreter().await?;
+        self.create_interpreter().await?;
         self.add_layers().await?;
         if !self.spec.pip_packages.is_empty() {
             self.lines.send(format!("installing {}", self.spec.pip_packages.join(", "))).await;
-            let mut pip = Command::new(self.place.join(INTERPRETER));
-            pip.current_dir(&self.place).args(["-I", "-m", "pip", "install", "--no-input"]);
+            let mut pip = Command::new(self.folder.join(INTERPRETER));
+            pip.current_dir(&self.folder).args(["-I", "-m", "pip", "install", "--no-input"]);
             pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--"])
                 .args(&self.spec.pip_packages);
-            self.run("pip", pip).await?;
+            self.run_command("pip", pip).await?;
         }
         if !self.spec.custom_commands.trim().is_empty() {
             self.lines.send("running custom_commands").await;
             let mut shell = Command::new("sh");
-            shell.current_dir(&self.place).args(["-e", "-c", &self.spec.custom_commands]);
-            shell.env("PATH", self.search_path()).env("VIRTUAL_ENV", &self.place);
+            shell.current_dir(&self.folder).args(["-e", "-c", &self.spec.custom_commands]);
+            shell.env("PATH", self.search_path()).env("VIRTUAL_ENV", &self.folder);
             shell.envs(&self.spec.environment_variables);
-            self.run("custom_commands", shell).await?;
+            self.run_command("custom_commands", shell).await?;
         }
         Ok(())
     }
 
-    async fn make_interpreter(&mut self) -> Result<(), ProviderError> {
+    async fn create_interpreter(&mut self) -> Result<(), ProviderError> {
         let base = self.environments.base().to_owned();
-        self.lines.send(format!("making a Python environment in {}", self.place.display())).await;
+        self.lines.send(format!("creating a Python environment in {}", self.folder.display())).await;
         if self.spec.conda_packages.is_empty() {
             let mut venv = Command::new(base);
-            venv.args(["-I", "-m", "venv"]).arg(&self.place);
-            return self.run("venv", venv).await;
+            venv.args(["-I", "-m", "venv"]).arg(&self.folder);
+            return self.run_command("venv", venv).await;
         }
-        // The same version, or packages of the layers below could not be imported.
-        let version = ask(&base, "import sys; print('%d.%d' % sys.version_info[:2])").await?;
+        // The same version as the base, since packages of the lower layers depend on it.
+        let version = run_python(&base, "import sys; print('%d.%d' % sys.version_info[:2])").await?;
         let mut conda = Command::new(MICROMAMBA);
-        conda.args(["create", "--yes", "--quiet", "--prefix"]).arg(&self.place);
+        conda.args(["create", "--yes", "--quiet", "--prefix"]).arg(&self.folder);
         conda.args([&format!("python={version}"), "pip"]).args(&self.spec.conda_packages);
-        self.run(MICROMAMBA, conda).await
+        self.run_command(MICROMAMBA, conda).await
     }
 
-    /// Makes packages of the layers below importable, behind its own, and sets variables.
+    /// Writes a `.pth` file that sets the variables and makes packages of the lower layers importable, after its own.
     async fn add_layers(&mut self) -> Result<(), ProviderError> {
-        let own = ask(&self.place.join(INTERPRETER), OWN_PACKAGES).await?;
+        let own = run_python(&self.folder.join(INTERPRETER), OWN_PACKAGES).await?;
         let mut layers = Vec::new();
-        if let Some((python, _)) = self.environments.inner.around.first() {
-            layers.extend(ask(python, PACKAGE_FOLDERS).await?.lines().map(PathBuf::from));
+        if let Some((python, _)) = self.environments.inner.preferred.first() {
+            layers.extend(run_python(python, PACKAGE_FOLDERS).await?.lines().map(PathBuf::from));
         }
-        // What is not there yet is passed over until it is.
+        // Python skips folders that do not exist, so later installations are found.
         layers.extend(self.environments.framework_folders().into_iter().map(|folder| folder.join(&own)));
         let mut text = String::new();
         for (name, value) in &self.spec.environment_variables {
-            // JSON is how Python writes such texts, too.
+            // JSON strings are valid Python strings.
             let (name, value) = (serde_json::json!(name), serde_json::json!(value));
             let _ = writeln!(text, "import os; os.environ.setdefault({name}, {value})");
         }
         for layer in layers {
             let _ = writeln!(text, "{}", layer.display());
         }
-        fs::write(self.place.join(own).join("muster-layers.pth"), text).map_err(|error| on_disk(&error))
+        fs::write(self.folder.join(own).join("muster-layers.pth"), text).map_err(|error| on_disk(&error))
     }
 
     fn search_path(&self) -> OsString {
-        let mut path = self.place.join("bin").into_os_string();
+        let mut path = self.folder.join("bin").into_os_string();
         if let Some(outer) = std::env::var_os("PATH") {
             path.push(":");
             path.push(outer);
@@ -160,16 +162,16 @@ impl Making<'_> {
     }
 }
 
-/// What an interpreter prints.
-async fn ask(python: &Path, program: &str) -> Result<String, ProviderError> {
+/// Runs a program in an interpreter and returns its output.
+async fn run_python(python: &Path, program: &str) -> Result<String, ProviderError> {
     let answered = Command::new(python).args(["-I", "-c", program]).output().await;
     match answered {
         Ok(output) if output.status.success() => {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(ProviderError::permanent("BuildFailed", format!("{} failed: {said}", python.display())))
+            let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(ProviderError::permanent("BuildFailed", format!("{} failed: {output}", python.display())))
         }
         Err(error) => {
             let message = format!("{} cannot be run: {error}", python.display());
@@ -178,13 +180,13 @@ async fn ask(python: &Path, program: &str) -> Result<String, ProviderError> {
     }
 }
 
-/// The line that says what went wrong: an error of pip, otherwise the last one.
-fn failure(what: &str, failed: &Failed) -> ProviderError {
+/// Returns the error of a failed command, with the error line of pip or else the last line.
+fn build_error(what: &str, failed: &CommandFailure) -> ProviderError {
     let message = match failed {
-        Failed::NotStarted(error) => format!("{what} cannot be run: {error}"),
-        Failed::Ended { status, said } => {
+        CommandFailure::NotStarted(error) => format!("{what} cannot be run: {error}"),
+        CommandFailure::Ended { status, output } => {
             let is_error = |line: &&str| line.to_ascii_lowercase().starts_with("error");
-            let line = said.lines().rfind(is_error).or_else(|| said.lines().next_back());
+            let line = output.lines().rfind(is_error).or_else(|| output.lines().next_back());
             format!("{what} failed: {}", line.unwrap_or(status))
         }
     };
@@ -195,8 +197,8 @@ fn on_disk(error: &io::Error) -> ProviderError {
     ProviderError::permanent("BuildFailed", format!("the folder of images cannot be used: {error}"))
 }
 
-/// The folders in which an image was or is being made.
-fn folders_of(images: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
+/// Lists the folders of the builds of an image.
+fn build_folders(images: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let prefix = format!("{name}-");
     let of_image = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok()?;
@@ -206,70 +208,75 @@ fn folders_of(images: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Environments {
-    /// The lock of an image. This server alone uses the folder: what holds the lock without its turn is what a server left
-    /// behind that is dead.
-    async fn image_lock(
+    /// Locks an image. Only this server uses the folder, so other holders of the file lock are commands of a dead
+    /// server, which are killed.
+    async fn lock_image(
         &self,
         images: &Path,
         name: &str,
-        lines: Option<&mut Lines<BuildProgress>>,
+        lines: Option<&mut LineSender<BuildProgress>>,
     ) -> Result<(OwnedMutexGuard<()>, File), ProviderError> {
-        let turn = self.inner.image_turns.lock(name.to_owned()).await;
+        let guard = self.inner.image_locks.lock(name.to_owned()).await;
         let path = images.join(format!("{name}.lock"));
-        let killed = command::kill_holders(&path);
+        let killed = command::kill_lock_holders(&path);
         if let Some(lines) = lines.filter(|_| killed > 0) {
-            lines.send(format!("ended {killed} processes of a build whose server is gone")).await;
+            lines.send(format!("killed {killed} processes of an interrupted build")).await;
         }
-        let lock = command::lock::<BuildProgress>(&path, None).await.map_err(|error| on_disk(&error))?;
-        Ok((turn, lock))
+        let lock = command::lock_file::<BuildProgress>(&path, None).await.map_err(|error| on_disk(&error))?;
+        Ok((guard, lock))
     }
 
-    /// Makes an image, unless it is there.
-    async fn make_image(
+    /// Builds an image unless it exists.
+    async fn build_image(
         &self,
         task: TaskId,
         build: &ImageBuild,
-        mut lines: Lines<BuildProgress>,
+        mut lines: LineSender<BuildProgress>,
     ) -> Result<String, ProviderError> {
-        let (images, name, spec) = (self.images(), name_of(build)?, &build.spec);
+        let (images, name, spec) = (self.images(), image_name_of(build)?, &build.spec);
         fs::create_dir_all(&images).map_err(|error| on_disk(&error))?;
-        let (_turn, lock) = self.image_lock(&images, &name, Some(&mut lines)).await?;
+        let (_guard, lock) = self.lock_image(&images, &name, Some(&mut lines)).await?;
         let link = images.join(&name);
         if !link.join(INTERPRETER).exists() {
-            // What a build left behind that did not end.
-            for left in folders_of(&images, &name).map_err(|error| on_disk(&error))? {
+            // Removes the folders of interrupted builds.
+            for left in build_folders(&images, &name).map_err(|error| on_disk(&error))? {
                 fs::remove_dir_all(&left).map_err(|error| on_disk(&error))?;
             }
-            let place = images.join(format!("{name}-{}", task.short()));
-            let mut making = Making { environments: self, spec, place: place.clone(), lock: &lock, lines };
-            if let Err(error) = making.make().await {
-                drop(fs::remove_dir_all(&place));
+            let folder = images.join(format!("{name}-{}", task.short()));
+            let mut assembly =
+                ImageAssembly { environments: self, spec, folder: folder.clone(), lock: &lock, lines };
+            if let Err(error) = assembly.assemble().await {
+                drop(fs::remove_dir_all(&folder));
                 return Err(error);
             }
-            publish(&place, &link).map_err(|error| on_disk(&error))?;
+            publish(&folder, &link).map_err(|error| on_disk(&error))?;
         }
         Ok(format!("sha256:{name}"))
     }
 }
 
-/// The name of the image of a build, as it was given when the template was created: what is below may have changed since.
-fn name_of(build: &ImageBuild) -> Result<String, ProviderError> {
+/// Returns the name of the image of a build. It is the one from the creation of the template, since lower layers may
+/// have changed since.
+fn image_name_of(build: &ImageBuild) -> Result<String, ProviderError> {
     let folder = Path::new(&build.image).parent().and_then(Path::parent);
     let name = folder.and_then(Path::file_name).and_then(|name| name.to_str());
     let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.filter(is_name).map(str::to_owned).ok_or_else(|| {
-        ProviderError::permanent(INVALID, format!("'{}' is no image of local processes", build.image))
+        ProviderError::permanent(
+            INVALID,
+            format!("'{}' is not an image of the provider 'local'", build.image),
+        )
     })
 }
 
-/// Gives a folder its name, in one step.
-fn publish(place: &Path, link: &Path) -> io::Result<()> {
+/// Creates or replaces the link of an image atomically.
+fn publish(folder: &Path, link: &Path) -> io::Result<()> {
     let new = link.with_extension("new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    std::os::unix::fs::symlink(place, &new)?;
+    std::os::unix::fs::symlink(folder, &new)?;
     fs::rename(&new, link)
 }
 
@@ -282,22 +289,22 @@ impl ImageBuilder for Environments {
 
     async fn admit(&self, spec: &ImageSpec) -> Result<Vec<String>, ProviderError> {
         let invalid = |message: String| ProviderError::permanent(INVALID, message);
-        if !spec.conda_packages.is_empty() && !is_there(MICROMAMBA).await {
+        if !spec.conda_packages.is_empty() && !is_runnable(MICROMAMBA).await {
             return Err(invalid(format!(
-                "conda_packages need the program {MICROMAMBA}, which is not on this machine: install it, or give \
+                "conda_packages require the program {MICROMAMBA}, which is not installed on this machine: install it, or use \
                  pip_packages"
             )));
         }
         for package in &spec.system_packages {
             if !is_installed(package).await {
                 return Err(invalid(format!(
-                    "system_packages has '{package}', which is not installed on this machine: install it, or leave it out"
+                    "system_packages has '{package}', which is not installed on this machine: install it, or remove it from the list"
                 )));
             }
         }
         let base = (!spec.base_image.is_empty()).then(|| {
             format!(
-                "base_image '{}' is recorded and has no effect: images of local processes are Python environments",
+                "base_image '{}' has no effect: images of the provider 'local' are Python environments",
                 spec.base_image
             )
         });
@@ -306,18 +313,18 @@ impl ImageBuilder for Environments {
 
     fn build(&self, task: TaskId, build: ImageBuild) -> BoxStream<'static, BuildProgress> {
         let environments = self.clone();
-        let (mut sender, lines) = futures::channel::mpsc::channel(LINES);
-        let making = async move {
-            let lines = Lines::new(sender.clone(), BuildProgress::Line);
-            let made = environments.make_image(task, &build, lines).await;
-            let end = match made {
+        let (mut sender, lines) = futures::channel::mpsc::channel(PROGRESS_CAPACITY);
+        let build = async move {
+            let lines = LineSender::new(sender.clone(), BuildProgress::Line);
+            let result = environments.build_image(task, &build, lines).await;
+            let end = match result {
                 Ok(digest) => BuildProgress::Done { digest },
                 Err(error) => BuildProgress::Failed(error),
             };
             drop(sender.send(end).await);
         };
-        let making = futures::stream::once(making).filter_map(|()| std::future::ready(None));
-        futures::stream::select(lines, making).boxed()
+        let build = futures::stream::once(build).filter_map(|()| std::future::ready(None));
+        futures::stream::select(lines, build).boxed()
     }
 
     async fn remove(
@@ -326,28 +333,28 @@ impl ImageBuilder for Environments {
         build: &ImageBuild,
         is_used: BoxFuture<'_, bool>,
     ) -> Result<(), ProviderError> {
-        let (images, name) = (self.images(), name_of(build)?);
+        let (images, name) = (self.images(), image_name_of(build)?);
         if !images.exists() {
             return Ok(());
         }
-        let (_turn, _lock) = self.image_lock(&images, &name, None).await?;
-        // A template of the same content that is created from now on is built after this.
+        let (_guard, _lock) = self.lock_image(&images, &name, None).await?;
+        // A template with the same content that is created later waits for the lock and builds the image again.
         if is_used.await {
             return Ok(());
         }
         drop(fs::remove_file(images.join(&name)));
-        for folder in folders_of(&images, &name).map_err(|error| on_disk(&error))? {
+        for folder in build_folders(&images, &name).map_err(|error| on_disk(&error))? {
             fs::remove_dir_all(&folder).map_err(|error| on_disk(&error))?;
         }
         Ok(())
     }
 }
 
-async fn is_there(program: &str) -> bool {
+async fn is_runnable(program: &str) -> bool {
     Command::new(program).arg("--version").output().await.is_ok_and(|output| output.status.success())
 }
 
-/// Whether the machine's package manager has a package installed.
+/// Returns true if the machine's package manager has installed a package.
 async fn is_installed(package: &str) -> bool {
     let debian = Command::new("dpkg-query").args(["-W", "-f=${Status}", "--", package]).output().await;
     if let Ok(output) = debian {

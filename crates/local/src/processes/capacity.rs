@@ -1,4 +1,4 @@
-//! What this machine has for local processes: what the server itself may use of it.
+//! The capacity of this machine for local processes, within the limits of the server's control groups.
 
 use std::fs;
 use std::path::Path;
@@ -7,34 +7,34 @@ use std::thread::available_parallelism;
 use muster_core::capacity::Capacity;
 use muster_core::quantity::{Cpu, Memory};
 
-/// What this machine has; as many accelerators as are said, else as there are devices.
+/// Returns the capacity of this machine. Accelerators are counted by their devices unless `gpus` is given.
 pub(super) fn of_machine(gpus: Option<u32>) -> Capacity {
     let cores = available_parallelism().map_or(1, std::num::NonZero::get);
     Capacity {
         cpu: Cpu::from_millis(u64::try_from(cores).unwrap_or(1) * 1000),
         memory: Memory::from_bytes(memory()),
-        gpu: gpus.unwrap_or_else(devices),
+        gpu: gpus.unwrap_or_else(count_accelerators),
     }
 }
 
-/// The machine's memory, or what the groups of processes that we are in leave of it.
+/// Returns the memory of the machine, or the lowest limit of the control groups of this process.
 fn memory() -> u64 {
     let read = |path: &Path| fs::read_to_string(path).ok();
-    let total = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
+    let total = read(Path::new("/proc/meminfo")).and_then(|text| parse_total(&text));
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let limits =
         limit_files(&groups).into_iter().filter_map(|file| read(Path::new(&file))?.trim().parse().ok());
     limits.chain(total).min().unwrap_or(u64::MAX)
 }
 
-/// `MemTotal` of `/proc/meminfo`, in bytes.
-fn total(meminfo: &str) -> Option<u64> {
+/// Parses `MemTotal` of `/proc/meminfo`, in bytes.
+fn parse_total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// The files with the limits of our groups, inner to outer, by `/proc/self/cgroup`. Those that are not there, or say
-/// `max`, limit nothing.
+/// Lists the files with memory limits of the control groups in `/proc/self/cgroup`, inner to outer. Missing files, and
+/// files that contain `max`, are no limit.
 fn limit_files(groups: &str) -> Vec<String> {
     let group = |line: &str| -> Option<(&str, &str, String)> {
         let (_, rest) = line.split_once(':')?;
@@ -53,8 +53,8 @@ fn limit_files(groups: &str) -> Vec<String> {
     groups.lines().filter_map(group).flat_map(files).collect()
 }
 
-/// Accelerators of the kind that has a numbered device each.
-fn devices() -> u32 {
+/// Counts NVIDIA accelerators, which have a numbered device each.
+fn count_accelerators() -> u32 {
     let Ok(entries) = fs::read_dir("/dev") else { return 0 };
     let names = entries.flatten().map(|entry| entry.file_name());
     u32::try_from(names.filter(|name| name.to_str().is_some_and(is_accelerator)).count()).unwrap_or(0)
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_something() {
+    fn a_machine_has_cores_and_memory() {
         let capacity = of_machine(Some(3));
         assert!(capacity.cpu >= Cpu::from_millis(1000), "{capacity:?}");
         assert!(capacity.memory > Memory::from_bytes(1 << 20), "{capacity:?}");
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn the_total_is_read_in_bytes() {
-        assert_eq!(total("MemTotal:       24629016 kB\nMemFree: 1 kB\n"), Some(25_220_112_384));
-        assert_eq!(total("MemFree: 1 kB\n"), None);
+        assert_eq!(parse_total("MemTotal:       24629016 kB\nMemFree: 1 kB\n"), Some(25_220_112_384));
+        assert_eq!(parse_total("MemFree: 1 kB\n"), None);
     }
 
     #[rstest]
@@ -97,7 +97,7 @@ mod tests {
         &["/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
     )]
     #[case::none("", &[])]
-    fn limits_of_all_groups_around_us_count(#[case] groups: &str, #[case] files: &[&str]) {
+    fn limits_of_all_enclosing_groups_count(#[case] groups: &str, #[case] files: &[&str]) {
         assert_eq!(limit_files(groups), files);
     }
 

@@ -1,45 +1,54 @@
-//! Which accelerators a node is given.
+//! Assignment of accelerators to nodes.
 
 use std::collections::HashMap;
 
 use muster_core::node::Node;
 use muster_engine::ports::provider::{FencedCall, ProviderError};
 
-use super::kind::Kind;
-use super::launch::recipe;
-use super::seat::Seat;
-use super::{Inner, capacity, on_disk};
-use crate::shim::{Found, NodeFolder};
+use super::launch::node_recipe;
+use super::node_kind::NodeKind;
+use super::node_record::NodeRecord;
+use super::{ProcessHost, capacity, on_disk};
+use crate::shim::{NodeFolder, NodeProcessState};
 
-/// The variable that says to programs which accelerators are theirs.
+/// The variable with the accelerators that a program may use.
 pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-impl Inner {
-    /// Gives a node that is about to start as many accelerators as its shape says: those that the fewest nodes of this
-    /// machine have. Called while no other node chooses.
-    pub(super) fn devices(&self, call: FencedCall<'_>, node: &Node) -> Result<Vec<u32>, ProviderError> {
-        if Kind::of(&call.profile.kind).and_then(Kind::framework).is_none() {
+impl ProcessHost {
+    /// Chooses the accelerators of a node that is about to start: as many as its shape has, those that the fewest nodes
+    /// use. The caller holds the lock `choosing_devices`.
+    pub(super) fn choose_devices(
+        &self,
+        call: FencedCall<'_>,
+        node: &Node,
+    ) -> Result<Vec<u32>, ProviderError> {
+        if NodeKind::from_profile_type(&call.profile.kind).and_then(NodeKind::framework).is_none() {
             return Ok(Vec::new());
         }
-        let wanted = recipe(call, node)?.shape().gpu.unwrap_or(0);
+        let wanted = node_recipe(call, node)?.shape().gpu.unwrap_or(0);
         if wanted == 0 {
             return Ok(Vec::new());
         }
         let total = capacity::of_machine(self.settings.gpus).gpu;
-        let used = self.devices_in_use(node).map_err(|error| on_disk("the folder of clusters", &error))?;
-        Ok(choose(wanted, total, &used))
+        let used = self
+            .devices_in_use(node)
+            .map_err(|error| on_disk("the folder of clusters cannot be read", &error))?;
+        Ok(choose_least_used(wanted, total, &used))
     }
 
-    /// The accelerators of all other nodes that run, once for each.
+    /// Lists the accelerators of all other running nodes, once for each node.
     fn devices_in_use(&self, node: &Node) -> std::io::Result<Vec<u32>> {
         let mut used = Vec::new();
-        for cluster in self.places.clusters()? {
-            for folder in NodeFolder::all(&cluster)? {
-                let seat = Seat::of(&folder).filter(|seat| !seat.gpus.is_empty() && folder.node() != node.id);
-                let Some(seat) = seat else { continue };
-                // One that is about to start does not run yet, and has chosen already.
-                if matches!(self.shims.find(&folder), Ok(Found::Running(_))) || !seat.works {
-                    used.extend(seat.gpus);
+        for cluster in self.paths.clusters()? {
+            for folder in NodeFolder::list(&cluster)? {
+                let record = NodeRecord::read(&folder)
+                    .filter(|record| !record.gpus.is_empty() && folder.node() != node.id);
+                let Some(record) = record else { continue };
+                // A node that is not ready counts too: it may be about to start with its chosen devices.
+                if matches!(self.shims.inspect(&folder), Ok(NodeProcessState::Running(_)))
+                    || !record.was_ready
+                {
+                    used.extend(record.gpus);
                 }
             }
         }
@@ -47,8 +56,8 @@ impl Inner {
     }
 }
 
-/// The accelerators that are used least, the first of them first.
-fn choose(wanted: u32, total: u32, used: &[u32]) -> Vec<u32> {
+/// Chooses the accelerators that are used least; of equals, the lowest numbers.
+fn choose_least_used(wanted: u32, total: u32, used: &[u32]) -> Vec<u32> {
     let mut uses: HashMap<u32, usize> = HashMap::new();
     for device in used {
         *uses.entry(*device).or_default() += 1;
@@ -72,12 +81,12 @@ mod tests {
     #[case::several(2, 4, &[0, 2], &[1, 3])]
     #[case::shared_where_there_are_too_few(1, 2, &[0, 1, 0], &[1])]
     #[case::no_more_than_there_are(3, 2, &[], &[0, 1])]
-    fn a_node_gets_what_the_fewest_others_have(
+    fn a_node_gets_the_accelerators_that_the_fewest_others_use(
         #[case] wanted: u32,
         #[case] total: u32,
         #[case] used: &[u32],
         #[case] expected: &[u32],
     ) {
-        assert_eq!(choose(wanted, total, used), expected);
+        assert_eq!(choose_least_used(wanted, total, used), expected);
     }
 }

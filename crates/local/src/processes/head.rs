@@ -1,4 +1,4 @@
-//! Where the head of a cluster answers, and the workers that it counts.
+//! The recorded head of a cluster: its endpoints, ports and secret.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,36 +8,36 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeRole};
 use muster_engine::ports::provider::{FencedCall, ProviderError};
-use muster_frameworks::{Contact, Endpoints, LocalFramework, Ports, Secret};
+use muster_frameworks::{Endpoints, HeadAccess, HeadPorts, LocalFramework, Secret};
 use serde::{Deserialize, Serialize};
 
-use super::place::{self, Places};
-use super::{Inner, on_disk, secret};
+use super::paths::{self, LocalPaths};
+use super::{ProcessHost, on_disk, secret};
 use crate::files;
-use crate::shim::Found;
+use crate::shim::NodeProcessState;
 
-/// What is kept of a head: its next start uses the same ports, so that clients find it again.
+/// The content of `head.json`. The next start of a head uses the same ports, so that clients find it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct HeadRecord {
     node: NodeId,
     endpoints: BTreeMap<String, String>,
-    ports: Ports,
+    ports: HeadPorts,
 }
 
-impl Head {
+impl HeadRecord {
     pub(super) fn new(node: NodeId, framework: &dyn LocalFramework, endpoints: &Endpoints) -> Self {
-        Self { node, ports: framework.ports(endpoints), endpoints: endpoints.clone().into() }
+        Self { node, ports: framework.reusable_ports(endpoints), endpoints: endpoints.clone().into() }
     }
 
-    pub(super) fn of(places: &Places, cluster: ClusterId) -> Option<Self> {
-        place::read(&file(places, cluster))
+    pub(super) fn read(paths: &LocalPaths, cluster: ClusterId) -> Option<Self> {
+        paths::read_json(&file(paths, cluster))
     }
 
-    pub(super) fn keep(&self, places: &Places, cluster: ClusterId) -> io::Result<()> {
-        files::write(&file(places, cluster), self)
+    pub(super) fn write(&self, paths: &LocalPaths, cluster: ClusterId) -> io::Result<()> {
+        files::write(&file(paths, cluster), self)
     }
 
-    pub(super) fn is(&self, node: NodeId) -> bool {
+    pub(super) fn is_node(&self, node: NodeId) -> bool {
         self.node == node
     }
 
@@ -45,66 +45,75 @@ impl Head {
         self.endpoints.clone().into()
     }
 
-    pub(super) fn into_ports(self) -> Ports {
+    pub(super) fn into_ports(self) -> HeadPorts {
         self.ports
     }
 }
 
-fn file(places: &Places, cluster: ClusterId) -> PathBuf {
-    places.cluster(cluster).join("head.json")
+fn file(paths: &LocalPaths, cluster: ClusterId) -> PathBuf {
+    paths.cluster(cluster).join("head.json")
 }
 
-impl Inner {
-    /// How the head is reached.
-    pub(super) fn head(&self, cluster: ClusterId) -> Result<Contact, ProviderError> {
+impl ProcessHost {
+    /// Returns the endpoints and secret of the head.
+    pub(super) fn known_head(&self, cluster: ClusterId) -> Result<HeadAccess, ProviderError> {
         let unknown = || ProviderError::transient("NoHead", "its head does not answer yet");
-        let head = Head::of(&self.places, cluster).ok_or_else(unknown)?;
-        self.contact(cluster, head.endpoints())
+        let head = HeadRecord::read(&self.paths, cluster).ok_or_else(unknown)?;
+        self.head_access(cluster, head.endpoints())
     }
 
-    /// How the head is reached, if its process lives: asking one that does not would only take time.
-    pub(super) fn living_head(&self, cluster: ClusterId) -> Option<Contact> {
-        let head = Head::of(&self.places, cluster)?;
-        let found = self.shims.find(&self.places.node(cluster, head.node)).ok()?;
-        if matches!(found, Found::Running(_)) { self.contact(cluster, head.endpoints()).ok() } else { None }
+    /// Returns the endpoints and secret of the head if its process is running: requests to a dead one would only time
+    /// out.
+    pub(super) fn running_head(&self, cluster: ClusterId) -> Option<HeadAccess> {
+        let head = HeadRecord::read(&self.paths, cluster)?;
+        let found = self.shims.inspect(&self.paths.node(cluster, head.node)).ok()?;
+        if matches!(found, NodeProcessState::Running(_)) {
+            self.head_access(cluster, head.endpoints()).ok()
+        } else {
+            None
+        }
     }
 
-    /// Returns once the head that a worker is started for has ended, be it before: the worker would wait for it in
-    /// vain.
-    pub(super) async fn head_lost(&self, call: FencedCall<'_>, node: &Node) -> ProviderError {
-        let head = Head::of(&self.places, call.cluster.id).filter(|_| node.role == NodeRole::Worker);
-        match head.map(|head| self.shims.find(&self.places.node(call.cluster.id, head.node))) {
-            Some(Ok(Found::Running(running))) => drop(running.exited().await),
+    /// Waits until the head of a worker has ended, which includes before the call. Without its head the worker would
+    /// never become ready.
+    pub(super) async fn wait_for_head_loss(&self, call: FencedCall<'_>, node: &Node) -> ProviderError {
+        let head = HeadRecord::read(&self.paths, call.cluster.id).filter(|_| node.role == NodeRole::Worker);
+        match head.map(|head| self.shims.inspect(&self.paths.node(call.cluster.id, head.node))) {
+            Some(Ok(NodeProcessState::Running(running))) => drop(running.wait_for_exit().await),
             Some(Ok(_)) => {}
-            // There is none, or nobody can tell.
+            // There is no head, or its state is unknown.
             Some(Err(_)) | None => std::future::pending().await,
         }
-        ProviderError::transient("HeadLost", "its head ended while it started")
+        ProviderError::transient("HeadLost", "the head ended during the start of this worker")
     }
 
-    /// The same as far as the head that runs can know: what ran before its start, it may have forgotten.
-    pub(super) fn since_start(&self, cluster: ClusterId, said: Activity) -> Activity {
+    /// Limits an idle time to the uptime of the head, which may not know of work before its start.
+    pub(super) fn limit_to_head_uptime(&self, cluster: ClusterId, reported: Activity) -> Activity {
         let started = || {
-            let head = Head::of(&self.places, cluster)?;
-            match self.shims.find(&self.places.node(cluster, head.node)).ok()? {
-                Found::Running(running) => Some(running.state().started_at),
+            let head = HeadRecord::read(&self.paths, cluster)?;
+            match self.shims.inspect(&self.paths.node(cluster, head.node)).ok()? {
+                NodeProcessState::Running(running) => Some(running.state().started_at),
                 _ => None,
             }
         };
-        match said {
-            Activity::IdleSince(idle) => started().map_or(said, |at| Activity::IdleSince(idle.max(at))),
-            Activity::Busy | Activity::Unknown => said,
+        match reported {
+            Activity::IdleSince(idle) => started().map_or(reported, |at| Activity::IdleSince(idle.max(at))),
+            Activity::Busy | Activity::Unknown => reported,
         }
     }
 
-    /// What it takes to be answered there.
-    pub(super) fn contact(&self, cluster: ClusterId, endpoints: Endpoints) -> Result<Contact, ProviderError> {
-        Ok(Contact { endpoints, secret: self.secret(cluster)? })
+    /// Combines endpoints with the secret of the cluster.
+    pub(super) fn head_access(
+        &self,
+        cluster: ClusterId,
+        endpoints: Endpoints,
+    ) -> Result<HeadAccess, ProviderError> {
+        Ok(HeadAccess { endpoints, secret: self.secret(cluster)? })
     }
 
-    /// What nodes and clients of the cluster know.
+    /// Returns the secret of the cluster.
     pub(super) fn secret(&self, cluster: ClusterId) -> Result<Secret, ProviderError> {
-        secret::of(&self.places, cluster)
+        secret::read_or_create(&self.paths, cluster)
             .map_err(|error| on_disk("the cluster's folder cannot be used", &error))
     }
 }

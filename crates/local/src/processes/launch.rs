@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! Builds the launch of a node: command, environment and working directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,48 +8,55 @@ use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::profile::Profile;
 use muster_core::recipe::{ClusterRecipe, NodeRecipe};
+use muster_core::software::SoftwareVersions;
+use muster_core::unknown_fields::UnknownFields;
 use muster_engine::ports::provider::{ClusterTarget, FencedCall, ProviderError};
-use muster_frameworks::{LocalFramework, Seat as Place};
+use muster_frameworks::{LaunchContext, LocalFramework};
 use tokio::sync::Mutex;
 
 use super::capacity;
 use super::devices;
-use super::kind::{Kind, ProcessRecipe};
-use super::place;
-use super::seat::Seat;
-use super::{Inner, on_disk};
-use crate::environments::{Environment, Missing, Unmet};
+use super::node_kind::{NodeKind, ProcessRecipe};
+use super::node_record::NodeRecord;
+use super::paths;
+use super::{ProcessHost, on_disk};
+use crate::environments::{Environment, FrameworkNotFound, MODULE_PATH_VARIABLE, UnmetRequirement};
 use crate::files;
-use crate::shim::{Launch, NodeFolder};
+use crate::shim::{LaunchSpec, NodeFolder};
 
-/// What a node inherits of the server's environment; everything else stays with the server.
+/// Variables that a node inherits from the server; it inherits no others.
 const INHERITED: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// What a node inherits if its name begins so.
+/// Prefix of further inherited variables, for locales.
 const INHERITED_PREFIX: &str = "LC_";
 
-/// The variable that names the cluster to whatever runs in it.
+/// The variable with the name of the cluster, for programs that run in it.
 const CLUSTER: &str = "MUSTER_CLUSTER";
 
-/// Has Python write its log as it goes.
+/// Makes Python write its output at once instead of buffering it.
 const PYTHON_UNBUFFERED: &str = "PYTHONUNBUFFERED";
 
-fn inherited() -> BTreeMap<String, String> {
+pub(super) fn inherited() -> BTreeMap<String, String> {
     let wanted = |(name, _): &(String, String)| {
         INHERITED.contains(&name.as_str()) || name.starts_with(INHERITED_PREFIX)
     };
-    // A variable that is no text would fail every start.
+    // Skips variables that are not UTF-8, which would fail every start.
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(wanted).collect()
+}
+
+/// Returns the message for a profile type without local nodes.
+pub(super) fn unsupported_type(profile: &Profile) -> String {
+    format!("profile type '{}' is not supported by the provider 'local'", profile.kind)
 }
 
 fn invalid(why: String) -> ProviderError {
     ProviderError::permanent("InvalidProfile", why)
 }
 
-/// How the nodes of a role are made.
-pub(super) fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
+/// Returns the recipe of a node, by its role and group.
+pub(super) fn node_recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, ProviderError> {
     let recipe = ClusterRecipe::of_cluster(call.cluster, call.profile).map_err(invalid)?;
     Ok(match node.role {
         NodeRole::Head => recipe.head(),
@@ -58,38 +65,41 @@ pub(super) fn recipe(call: FencedCall<'_>, node: &Node) -> Result<NodeRecipe, Pr
     })
 }
 
-/// A newer version stored the node, and only that knows how it is started.
+/// Returns the error for a role that only a newer version supports, which stored the node.
 pub(super) fn unknown_role(node: &Node) -> ProviderError {
-    let why = format!("node '{}' has the role '{}', which this version does not know", node.name, node.role);
+    let why =
+        format!("node '{}' has the role '{}', which this version does not support", node.name, node.role);
     ProviderError::permanent("UnknownRole", why)
 }
 
-/// Whether a node was started with something else than its recipe says now.
+/// Returns true if a node was started from a recipe that differs from the current one.
 pub(super) fn is_outdated(
     call: FencedCall<'_>,
     node: &Node,
     before: &Profile,
 ) -> Result<bool, ProviderError> {
-    if let Some(Kind::Process) = Kind::of(&call.profile.kind) {
-        let started_with = |profile| ProcessRecipe::of(profile).map(ProcessRecipe::start).map_err(invalid);
+    if let Some(NodeKind::Process) = NodeKind::from_profile_type(&call.profile.kind) {
+        let started_with = |profile| {
+            ProcessRecipe::from_profile(profile).map(ProcessRecipe::into_launch_parts).map_err(invalid)
+        };
         return Ok(started_with(before)? != started_with(call.profile)?);
     }
-    Ok(recipe(FencedCall { profile: before, ..call }, node)? != recipe(call, node)?)
+    Ok(node_recipe(FencedCall { profile: before, ..call }, node)? != node_recipe(call, node)?)
 }
 
-/// The interpreters that were found for what was asked for: looking takes a process each time it is in vain.
+/// Caches the framework environments of one batch of starts: an unsuccessful search starts a process each time.
 #[derive(Default)]
-pub(super) struct Pythons {
-    found: Mutex<HashMap<Option<String>, Installed>>,
+pub(super) struct FrameworkCache {
+    found: Mutex<HashMap<Option<String>, InstalledFramework>>,
 }
 
-impl Pythons {
+impl FrameworkCache {
     async fn get(
         &self,
         recipe: &NodeRecipe,
-        find: impl AsyncFnOnce() -> Result<Installed, ProviderError>,
-    ) -> Result<Installed, ProviderError> {
-        // Whoever comes while one looks waits here for what that finds.
+        find: impl AsyncFnOnce() -> Result<InstalledFramework, ProviderError>,
+    ) -> Result<InstalledFramework, ProviderError> {
+        // Holding the lock during the search makes concurrent callers wait for its result.
         let mut found = self.found.lock().await;
         if let Some(installed) = found.get(&recipe.image) {
             return Ok(installed.clone());
@@ -100,32 +110,39 @@ impl Pythons {
     }
 }
 
-/// A framework on this machine, with everything that it needs.
+/// An environment that has the framework, with the variables that it needs.
 #[derive(Debug, Clone)]
-pub(super) struct Installed {
-    /// The interpreter that has it.
+pub(super) struct InstalledFramework {
+    /// The interpreter of the environment.
     pub(super) python: PathBuf,
-    /// The folder of its package.
+    /// The folder of the framework's package.
     package: PathBuf,
-    /// What its nodes and clients need in their environment beside what the framework says.
+    /// The versions of Python and of the framework.
+    versions: SoftwareVersions,
+    /// Variables for programs that the framework requires, such as `JAVA_HOME`.
     pub(super) variables: BTreeMap<String, String>,
 }
 
-impl Inner {
-    /// Says so if the framework of a profile is not installed.
-    pub(super) async fn has_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
-        let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
+impl ProcessHost {
+    /// Checks that the framework of a profile is installed and that its working directory exists.
+    pub(super) async fn check_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
+        let Some(framework) = NodeKind::from_profile_type(&profile.kind).and_then(NodeKind::framework) else {
+            return Ok(());
+        };
         let recipe = ClusterRecipe::from_stored(&profile.properties).map_err(invalid)?;
-        self.installed(framework, &recipe.head()).await.map(drop)
+        working_dir(&recipe)?;
+        self.find_framework(framework, &recipe.head()).await.map(drop)
     }
 
-    /// Says so if the framework is not installed where an update of a cluster wants its nodes to run.
-    pub(super) async fn has_framework_after(
+    /// Checks that the framework is installed in the environments that an update of a cluster adds.
+    pub(super) async fn check_framework_after_update(
         &self,
         ClusterTarget { cluster, profile }: ClusterTarget<'_>,
         before: &Cluster,
     ) -> Result<(), ProviderError> {
-        let Some(framework) = Kind::of(&profile.kind).and_then(Kind::framework) else { return Ok(()) };
+        let Some(framework) = NodeKind::from_profile_type(&profile.kind).and_then(NodeKind::framework) else {
+            return Ok(());
+        };
         let recipes = |cluster: &Cluster| {
             let recipe = ClusterRecipe::of_cluster(cluster, profile).map_err(invalid)?;
             let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
@@ -133,74 +150,94 @@ impl Inner {
         };
         let present: Vec<_> = recipes(before)?.into_iter().map(|recipe| recipe.image).collect();
         for recipe in recipes(cluster)?.into_iter().filter(|recipe| !present.contains(&recipe.image)) {
-            self.installed(framework, &recipe).await?;
+            self.find_framework(framework, &recipe).await?;
         }
         Ok(())
     }
 
-    /// Makes the folder for sockets of a cluster's own programs, empty but for what workers have there that outlive
-    /// their head. It is a link: what else they write there may be large, and the runtime folder is often in memory.
-    pub(super) fn make_short(&self, cluster: ClusterId) -> Result<(), ProviderError> {
-        let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be made", &error);
-        let (short, behind) = (self.short(cluster)?, self.places.behind_short(cluster));
-        files::write(&self.places.short_file(cluster), &short).map_err(failed)?;
-        files::make_folder(&behind).map_err(failed)?;
-        files::remove_all_but(&behind, place::TEMPORARY).map_err(failed)?;
-        files::make_link(&short, &behind).map_err(failed)
+    /// Creates the cluster's folder for sockets. Removes old content, except temporary files of workers, which may
+    /// outlive their head. The short path is a link, since the runtime folder is often in memory and the content may be
+    /// large.
+    pub(super) fn make_short_folder(&self, cluster: ClusterId) -> Result<(), ProviderError> {
+        let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be created", &error);
+        let (short, target) = (self.short_folder(cluster)?, self.paths.short_target(cluster));
+        files::write(&self.paths.short_file(cluster), &short).map_err(failed)?;
+        files::make_folder(&target).map_err(failed)?;
+        files::remove_all_but(&target, paths::TEMPORARY).map_err(failed)?;
+        files::make_link(&short, &target).map_err(failed)
     }
 
-    /// Makes the folder, empty, in which a node has what it needs for a while.
-    pub(super) fn make_temporary(&self, cluster: ClusterId, node: &Node) -> Result<(), ProviderError> {
-        files::make_empty_folder(&self.places.temporary(cluster, node))
-            .map_err(|error| on_disk("the node's temporary folder cannot be made", &error))
+    /// Creates the empty folder for temporary files of a node.
+    pub(super) fn make_temporary_folder(&self, cluster: ClusterId, node: &Node) -> Result<(), ProviderError> {
+        files::make_empty_folder(&self.paths.temporary(cluster, node))
+            .map_err(|error| on_disk("the node's temporary folder cannot be created", &error))
     }
 
-    /// The folder for sockets of a cluster's own programs: where it was made, also if the runtime folder is another
-    /// by now.
-    pub(super) fn short(&self, cluster: ClusterId) -> Result<PathBuf, ProviderError> {
+    /// Returns the short path of the cluster's folder for sockets. The recorded path wins, since the runtime folder of
+    /// the server may have changed.
+    pub(super) fn short_folder(&self, cluster: ClusterId) -> Result<PathBuf, ProviderError> {
         let failed = |error: std::io::Error| on_disk("the folder for sockets cannot be used", &error);
-        let made = place::read(&self.places.short_file(cluster));
-        made.map_or_else(|| self.shims.runtime().short(cluster).map_err(failed), Ok)
+        let recorded = paths::read_json(&self.paths.short_file(cluster));
+        recorded.map_or_else(|| self.shims.runtime().short(cluster).map_err(failed), Ok)
     }
 
-    /// Where the framework is: in the environment that is asked for, or in ours.
-    pub(super) async fn installed(
+    /// Finds the framework in the requested environment, or else in the first one that has it.
+    pub(super) async fn find_framework(
         &self,
         framework: &dyn LocalFramework,
         recipe: &NodeRecipe,
-    ) -> Result<Installed, ProviderError> {
+    ) -> Result<InstalledFramework, ProviderError> {
         if let (Some(template), Some(image)) = (&recipe.image_template, &recipe.image)
             && !Path::new(image).exists()
         {
-            // Another environment would not have what is in it.
-            let message = format!("the image of template '{template}' is not there: {image}");
+            // No fallback: another environment would lack the packages of the image.
+            let message =
+                format!("the image of template '{template}' is missing ({image}): rebuild the template");
             return Err(ProviderError::permanent("ImageMissing", message));
         }
-        let unmet = |unmet: Unmet| ProviderError::permanent("RequirementMissing", unmet.to_string());
-        let needed = self.environments.require(framework).await.map_err(unmet)?;
+        let unmet =
+            |unmet: UnmetRequirement| ProviderError::permanent("RequirementMissing", unmet.to_string());
+        let required = self.environments.find_requirement(framework).await.map_err(unmet)?;
         let text = |(name, home): (&str, PathBuf)| (name.to_owned(), home.to_string_lossy().into_owned());
-        let variables = needed.into_iter().map(text).collect();
+        let variables = required.into_iter().map(text).collect();
         let found = self.environments.find(framework, recipe.image.as_deref().map(Path::new)).await;
-        let missing = |missing: Missing| ProviderError::permanent("FrameworkMissing", missing.to_string());
-        let Environment { python, package, .. } = found.map_err(missing)?;
-        Ok(Installed { python, package, variables })
+        let missing =
+            |missing: FrameworkNotFound| ProviderError::permanent("FrameworkMissing", missing.to_string());
+        let Environment { python, package, version, python_version, .. } = found.map_err(missing)?;
+        let unknown = UnknownFields::default();
+        let versions = SoftwareVersions { python: python_version, framework: version, unknown };
+        Ok(InstalledFramework { python, package, versions, variables })
     }
 
-    /// The command, environment and folder of a node of any kind.
+    /// Records the versions of what the head is about to run.
+    pub(super) async fn record_versions(
+        &self,
+        framework: &'static dyn LocalFramework,
+        call: FencedCall<'_>,
+        head: &Node,
+        cache: &FrameworkCache,
+    ) -> Result<(), ProviderError> {
+        let recipe = node_recipe(call, head)?;
+        let installed = cache.get(&recipe, || self.find_framework(framework, &recipe)).await?;
+        files::write(&self.paths.versions_file(call.cluster.id), &installed.versions)
+            .map_err(|error| on_disk("the versions cannot be recorded", &error))
+    }
+
+    /// Builds the launch of a node of any kind.
     pub(super) async fn launch(
         &self,
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
-        seat: &Seat,
-        pythons: &Pythons,
-    ) -> Result<Launch, ProviderError> {
-        match Kind::of(&call.profile.kind) {
-            Some(Kind::Framework(framework)) => {
-                self.framework_launch(framework, call, node, folder, seat, pythons).await
+        record: &NodeRecord,
+        cache: &FrameworkCache,
+    ) -> Result<LaunchSpec, ProviderError> {
+        match NodeKind::from_profile_type(&call.profile.kind) {
+            Some(NodeKind::Framework(framework)) => {
+                self.framework_launch(framework, call, node, folder, record, cache).await
             }
-            Some(Kind::Process) => self.process_launch(call, folder),
-            None => Err(invalid(format!("no local process is a {}", call.profile.kind))),
+            Some(NodeKind::Process) => self.process_launch(call, folder),
+            None => Err(invalid(unsupported_type(call.profile))),
         }
     }
 
@@ -210,81 +247,105 @@ impl Inner {
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
-        seat: &Seat,
-        pythons: &Pythons,
-    ) -> Result<Launch, ProviderError> {
-        let recipe = recipe(call, node)?;
-        let installed = pythons.get(&recipe, || self.installed(framework, &recipe)).await?;
-        let Installed { python, package, variables } = installed;
-        let work = place::work(folder);
+        record: &NodeRecord,
+        cache: &FrameworkCache,
+    ) -> Result<LaunchSpec, ProviderError> {
+        let cluster_recipe = ClusterRecipe::of_cluster(call.cluster, call.profile).map_err(invalid)?;
+        let working_dir = working_dir(&cluster_recipe)?;
+        let recipe = node_recipe(call, node)?;
+        let installed = cache.get(&recipe, || self.find_framework(framework, &recipe)).await?;
+        let InstalledFramework { python, package, variables, versions: _ } = installed;
+        let work = paths::working_folder(folder);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let cluster = call.cluster.id;
-        let (kept, short) = (self.places.kept(cluster), self.short(cluster)?);
+        let (kept, short) = (self.paths.preserved(cluster), self.short_folder(cluster)?);
         let (secret, shape) = (self.secret(cluster)?, recipe.shape());
         let machine = capacity::of_machine(self.settings.gpus);
-        let at = Place {
-            name: &seat.name,
+        let context = LaunchContext {
+            name: &record.name,
             python: &text(&python),
             package: &text(&package),
-            folder: &text(&work),
-            kept: &text(&kept),
-            short: &text(&short),
+            node_folder: &text(&work),
+            cluster_folder: &text(&kept),
+            socket_folder: &text(&short),
             shape: &shape,
             machine: &machine,
             secret: &secret,
         };
         let mut launch = match node.role {
-            NodeRole::Head => framework.head(at, &self.ports(cluster)),
-            NodeRole::Worker => framework.worker(at, &self.head(cluster)?),
+            NodeRole::Head => framework.head_process(context, &self.head_ports(cluster)),
+            NodeRole::Worker => framework.worker_process(context, &self.known_head(cluster)?),
             NodeRole::Unknown(_) => return Err(unknown_role(node)),
         };
         launch.command.extend(recipe.args);
-        // By its short name: programs put sockets there, too.
-        let temporary = place::temporary(&short, node);
+        // The short path, since programs create sockets in their temporary folder.
+        let temporary = paths::temporary(&short, node);
         let environment = in_venv(&python)
             .chain([("TMPDIR".to_owned(), text(&temporary))])
             .chain(variables)
             .chain(launch.environment)
-            .chain(visible_devices(seat))
+            .chain(visible_devices(record))
             .chain(recipe.env)
-            .chain([(CLUSTER.to_owned(), call.cluster.name.clone())])
-            .collect();
-        Ok(self.with(call, launch.command, environment, work))
+            .chain([(CLUSTER.to_owned(), call.cluster.name.clone())]);
+        let mut environment: BTreeMap<String, String> = environment.collect();
+        if let Some(folder) = &working_dir {
+            add_module_folder(&mut environment, &text(folder));
+        }
+        Ok(self.launch_spec(call, launch.command, environment, working_dir.unwrap_or(work)))
     }
 
-    fn process_launch(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<Launch, ProviderError> {
-        let recipe = ProcessRecipe::of(call.profile).map_err(invalid)?;
+    fn process_launch(&self, call: FencedCall<'_>, folder: &NodeFolder) -> Result<LaunchSpec, ProviderError> {
+        let recipe = ProcessRecipe::from_profile(call.profile).map_err(invalid)?;
         let cluster = (CLUSTER.to_owned(), call.cluster.name.clone());
         let environment = inherited().into_iter().chain(recipe.env).chain([cluster]).collect();
-        let work = recipe.working_dir.map_or_else(|| place::work(folder), PathBuf::from);
-        Ok(self.with(call, recipe.command, environment, work))
+        let work = recipe.working_dir.map_or_else(|| paths::working_folder(folder), PathBuf::from);
+        Ok(self.launch_spec(call, recipe.command, environment, work))
     }
 
-    fn with(
+    fn launch_spec(
         &self,
         call: FencedCall<'_>,
         command: Vec<String>,
         environment: BTreeMap<String, String>,
         working_folder: PathBuf,
-    ) -> Launch {
+    ) -> LaunchSpec {
         let (generation, log) = (call.fence, self.settings.log);
-        Launch { generation, command, environment, working_folder, log, oom_counter: None }
+        LaunchSpec { generation, command, environment, working_folder, log, oom_counter: None }
     }
 }
 
-/// Has a node see its own accelerators only.
-fn visible_devices(seat: &Seat) -> Option<(String, String)> {
-    let devices: Vec<String> = seat.gpus.iter().map(ToString::to_string).collect();
+/// Returns the working directory of a recipe if it has one, and checks that it exists.
+fn working_dir(recipe: &ClusterRecipe) -> Result<Option<PathBuf>, ProviderError> {
+    let Some(folder) = recipe.working_dir.as_ref().map(PathBuf::from) else { return Ok(None) };
+    if folder.is_dir() {
+        return Ok(Some(folder));
+    }
+    let message = format!("the working directory '{}' does not exist: create it", folder.display());
+    Err(ProviderError::permanent("WorkingDirectoryMissing", message))
+}
+
+/// Prepends a folder to the module path of Python.
+fn add_module_folder(environment: &mut BTreeMap<String, String>, folder: &str) {
+    let path = match environment.get(MODULE_PATH_VARIABLE).filter(|path| !path.is_empty()) {
+        Some(others) => format!("{folder}:{others}"),
+        None => folder.to_owned(),
+    };
+    environment.insert(MODULE_PATH_VARIABLE.to_owned(), path);
+}
+
+/// Returns the variable that limits a node to its own accelerators.
+fn visible_devices(record: &NodeRecord) -> Option<(String, String)> {
+    let devices: Vec<String> = record.gpus.iter().map(ToString::to_string).collect();
     (!devices.is_empty()).then(|| (devices::VISIBLE.to_owned(), devices.join(",")))
 }
 
-/// What a program has in its environment that runs in a virtual one.
+/// Returns the base environment of a program of a virtual environment.
 pub(super) fn in_venv(python: &Path) -> impl Iterator<Item = (String, String)> {
-    inherited().into_iter().chain(venv(python))
+    inherited().into_iter().chain(venv_variables(python))
 }
 
-/// What an active virtual environment looks like to programs that are started from it.
-fn venv(python: &Path) -> Vec<(String, String)> {
+/// Returns the variables of an activated virtual environment.
+fn venv_variables(python: &Path) -> Vec<(String, String)> {
     let unbuffered = (PYTHON_UNBUFFERED.to_owned(), "1".to_owned());
     let Some(programs) = python.parent() else { return vec![unbuffered] };
     let path = std::env::var("PATH").unwrap_or_default();

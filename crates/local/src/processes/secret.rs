@@ -1,4 +1,4 @@
-//! What nodes and clients of a cluster know, and nobody else.
+//! The secret that the nodes and clients of a cluster share.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use muster_core::ids::ClusterId;
 use muster_frameworks::Secret;
 use uuid::Uuid;
 
-use super::place::{self, Places};
+use super::paths::{self, LocalPaths};
 use crate::files;
 
-/// The secret of a cluster, drawn when it is first asked for.
-pub(super) fn of(places: &Places, cluster: ClusterId) -> io::Result<Secret> {
-    let file = places.cluster(cluster).join("secret.json");
-    if let Some(known) = place::read(&file) {
+/// Reads the secret of a cluster, and creates it at the first call.
+pub(super) fn read_or_create(paths: &LocalPaths, cluster: ClusterId) -> io::Result<Secret> {
+    let file = paths.cluster(cluster).join("secret.json");
+    if let Some(known) = paths::read_json(&file) {
         return Ok(known);
     }
     let secret = Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()));
@@ -27,18 +27,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cluster_has_its_own_and_keeps_it() {
+    fn every_cluster_has_its_own_lasting_secret() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::new(folder.path().to_owned());
+        let paths = LocalPaths::new(folder.path().to_owned());
         let [one, other] = [1, 2].map(|number| ClusterId::from_uuid(Uuid::from_u128(number)));
         for cluster in [one, other] {
-            files::make_folder(&places.cluster(cluster)).unwrap();
+            files::make_folder(&paths.cluster(cluster)).unwrap();
         }
-        let secret = of(&places, one).unwrap();
+        let secret = read_or_create(&paths, one).unwrap();
         assert!(secret.reveal().len() >= 32);
-        assert_eq!(of(&places, one).unwrap(), secret);
-        assert_ne!(of(&places, other).unwrap(), secret);
-        let mode = places.cluster(one).join("secret.json").metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o077, 0, "others may read it");
+        assert_eq!(read_or_create(&paths, one).unwrap(), secret);
+        assert_ne!(read_or_create(&paths, other).unwrap(), secret);
+        let mode = paths.cluster(one).join("secret.json").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "other users may read it");
     }
 }

@@ -1,4 +1,4 @@
-//! Starting nodes, and waiting until they work.
+//! Start of nodes, until they are ready.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,171 +6,178 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
 use muster_engine::ports::provider::{FencedCall, NodeResult, ProviderError};
-use muster_frameworks::{LocalFramework, Names};
+use muster_frameworks::{LocalFramework, WorkerNaming};
 
-use super::ending::{ended, with_log};
-use super::kind::Kind;
-use super::launch::Pythons;
-use super::ready::Count;
-use super::seat::Seat;
-use super::stop::not_stopped;
-use super::{Inner, on_disk, overtaken, place};
+use super::exit_reason::{exit_error, with_log};
+use super::launch::FrameworkCache;
+use super::node_kind::NodeKind;
+use super::node_record::NodeRecord;
+use super::readiness::LiveWorkersCache;
+use super::stop::stop_error;
+use super::{ProcessHost, on_disk, overtaken, paths};
 use crate::files;
-use crate::shim::{Found, NodeFolder, Running, StartError, Stop};
+use crate::shim::{NodeFolder, NodeProcessState, RunningNode, StartError, StopSpec};
 
-/// Nodes that are started at the same time, a core: they keep the cores busy while they start, so more would only
-/// take longer each.
-const AT_A_TIME: usize = 4;
+/// Concurrent starts per core. Starting nodes keep the cores busy, so more of them would only take longer each.
+const STARTS_PER_CORE: usize = 4;
 
-/// How long a node may take to end that did not come to work.
-const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
+/// Grace period of a node that did not become ready.
+const FAILED_START_GRACE: Duration = Duration::from_secs(2);
 
-/// What nodes that are started together need to find out only once.
+/// Results that nodes of one batch share.
 #[derive(Default)]
-struct Together {
-    count: Count,
-    pythons: Pythons,
+struct StartBatch {
+    live_workers: LiveWorkersCache,
+    frameworks: FrameworkCache,
 }
 
-impl Inner {
-    /// Makes what a cluster needs beside its nodes, and says at once if its framework is missing.
-    pub(super) async fn prepare(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        files::make_folder(&self.places.cluster(call.cluster.id))
-            .and_then(|()| self.note_database(&self.places.cluster(call.cluster.id)))
-            .map_err(|error| on_disk("the cluster's folder cannot be made", &error))?;
-        // It was there when the cluster was asked for, which may be a while ago.
-        self.has_framework(call.profile).await
+impl ProcessHost {
+    /// Creates the folder of a cluster, and checks that its framework is installed.
+    pub(super) async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+        files::make_folder(&self.paths.cluster(call.cluster.id))
+            .and_then(|()| self.record_database(&self.paths.cluster(call.cluster.id)))
+            .map_err(|error| on_disk("the cluster's folder cannot be created", &error))?;
+        // Checked again, since it may have been removed after the request was admitted.
+        self.check_framework(call.profile).await
     }
 
-    /// Starts nodes, a result each as they come.
-    pub(super) fn start<'a>(
+    /// Starts nodes and streams a result for each.
+    pub(super) fn start_nodes<'a>(
         &'a self,
         call: FencedCall<'a>,
         nodes: Vec<Node>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
-        let together = Arc::new(Together::default());
+        let batch = Arc::new(StartBatch::default());
         let one = move |node: Node| {
-            let together = Arc::clone(&together);
+            let batch = Arc::clone(&batch);
             async move {
-                let result = self.start_one(call, &node, &together).await;
+                let result = self.start_one(call, &node, &batch).await;
                 NodeResult { node: node.id, result: result.map(Some) }
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        futures::stream::iter(nodes).map(one).buffer_unordered(AT_A_TIME * cores)
+        futures::stream::iter(nodes).map(one).buffer_unordered(STARTS_PER_CORE * cores)
     }
 
     async fn start_one(
         &self,
         call: FencedCall<'_>,
         node: &Node,
-        together: &Together,
+        batch: &StartBatch,
     ) -> Result<String, ProviderError> {
-        let folder = self.folder(call.target(), node.id);
-        let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
-        if !framework.is_some_and(LocalFramework::starts_alone) {
-            return self.start_now(call, node, &folder, together).await;
+        let folder = self.node_folder(call.target(), node.id);
+        let framework = NodeKind::from_profile_type(&call.profile.kind).and_then(NodeKind::framework);
+        if !framework.is_some_and(LocalFramework::starts_one_by_one) {
+            return self.start_and_wait(call, node, &folder, batch).await;
         }
-        let turn = tokio::select! {
-            // Before the turn: the head may have ended in that of another.
+        let permit = tokio::select! {
+            // First: the head may have ended while another start held the permit.
             biased;
-            lost = self.head_lost(call, node) => return Err(lost),
-            turn = self.turns.take(call.cluster.id) => turn,
+            lost = self.wait_for_head_loss(call, node) => return Err(lost),
+            permit = self.start_limiter.acquire(call.cluster.id) => permit,
         };
-        turn.lasts_for(self.start_now(call, node, &folder, together)).await
+        permit.hold_for(self.start_and_wait(call, node, &folder, batch)).await
     }
 
-    async fn start_now(
+    async fn start_and_wait(
         &self,
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
-        together: &Together,
+        batch: &StartBatch,
     ) -> Result<String, ProviderError> {
-        let (running, seat) = self.run(call, node, folder, together).await?;
-        self.exits.watch(&running);
+        let (running, record) = self.start_process(call, node, folder, batch).await?;
+        self.exit_watcher.watch(&running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
-            works = self.works(call, node, folder, &seat, &together.count) => works?,
-            outcome = running.exited() => return Err(ended(folder, outcome)),
-            lost = self.head_lost(call, node) => return Err(lost),
-            () = tokio::time::sleep(self.settings.start_within) => {
-                return Err(self.too_slow(call, folder).await);
+            ready = self.wait_until_ready(call, node, folder, &record, &batch.live_workers) => ready?,
+            outcome = running.wait_for_exit() => return Err(exit_error(folder, outcome)),
+            lost = self.wait_for_head_loss(call, node) => return Err(lost),
+            () = tokio::time::sleep(self.settings.start_timeout) => {
+                return Err(self.stop_slow_start(call, folder).await);
             }
         }
-        Seat { works: true, ..seat }.keep(folder).map_err(|error| on_disk("the node's folder", &error))?;
+        NodeRecord { was_ready: true, ..record }
+            .write(folder)
+            .map_err(|error| on_disk("the node's folder cannot be used", &error))?;
         Ok(pid)
     }
 
-    /// Starts the process, or finds the one that runs.
-    async fn run(
+    /// Starts the process, or adopts the running one.
+    async fn start_process(
         &self,
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
-        together: &Together,
-    ) -> Result<(Running, Seat), ProviderError> {
+        batch: &StartBatch,
+    ) -> Result<(RunningNode, NodeRecord), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
         self.stop_unusable(call, node, folder).await?;
-        let runs = matches!(self.shims.find(folder).map_err(disk)?, Found::Running(_));
-        let seat = match Seat::of(folder).filter(|_| runs) {
-            Some(seat) => seat,
+        let runs = matches!(self.shims.inspect(folder).map_err(disk)?, NodeProcessState::Running(_));
+        let record = match NodeRecord::read(folder).filter(|_| runs) {
+            Some(record) => record,
             None => {
-                let framework = Kind::of(&call.profile.kind).and_then(Kind::framework);
+                let framework = NodeKind::from_profile_type(&call.profile.kind).and_then(NodeKind::framework);
                 if let Some(framework) = framework.filter(|_| node.role == NodeRole::Head) {
-                    self.ports_to_start(framework, call.cluster.id).await?;
-                    files::make_folder(&self.places.kept(call.cluster.id)).map_err(disk)?;
-                    self.make_short(call.cluster.id)?;
+                    self.reserve_head_ports(framework, call.cluster.id).await?;
+                    files::make_folder(&self.paths.preserved(call.cluster.id)).map_err(disk)?;
+                    self.make_short_folder(call.cluster.id)?;
+                    self.record_versions(framework, call, node, &batch.frameworks).await?;
                 }
                 if framework.is_some() {
-                    self.make_temporary(call.cluster.id, node)?;
+                    self.make_temporary_folder(call.cluster.id, node)?;
                 }
-                let names = framework.map_or(Names::Free, LocalFramework::names);
-                folder.make().map_err(disk)?;
-                if matches!(Kind::of(&call.profile.kind), Some(Kind::Process)) {
-                    self.note_database(&self.places.own(node.id)).map_err(disk)?;
+                let names = framework.map_or(WorkerNaming::Free, LocalFramework::worker_naming);
+                folder.create().map_err(disk)?;
+                files::write(&folder.name_file(), &node.name).map_err(disk)?;
+                if matches!(NodeKind::from_profile_type(&call.profile.kind), Some(NodeKind::Process)) {
+                    self.record_database(&self.paths.standalone_node(node.id)).map_err(disk)?;
                 }
-                files::make_empty_folder(&place::work(folder)).map_err(disk)?;
-                // Nodes that start at the same time choose one after the other.
+                files::make_empty_folder(&paths::working_folder(folder)).map_err(disk)?;
+                // Serializes the choices of nodes that start at the same time.
                 let _choosing = self.choosing_devices.lock();
-                let gpus = self.devices(call, node)?;
-                let seat = Seat { gpus, ..Seat::new(call.cluster.id, node, call.fence, names) };
-                seat.keep(folder).map_err(disk)?;
-                seat
+                let gpus = self.choose_devices(call, node)?;
+                let record = NodeRecord { gpus, ..NodeRecord::new(call.cluster.id, node, call.fence, names) };
+                record.write(folder).map_err(disk)?;
+                record
             }
         };
-        let launch = self.launch(call, node, folder, &seat, &together.pythons).await?;
-        let running = self.shims.start(folder, &launch).await.map_err(|error| not_started(&error))?;
-        Ok((running, seat))
+        let launch = self.launch(call, node, folder, &record, &batch.frameworks).await?;
+        let running = self.shims.start(folder, &launch).await.map_err(|error| start_error(&error))?;
+        Ok((running, record))
     }
 
-    /// Ends a process that its head gives no work any more: the node needs another.
+    /// Stops a running process to which the head gives no more work, so that a new one is started.
     async fn stop_unusable(
         &self,
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
     ) -> Result<(), ProviderError> {
-        if Seat::of(folder).is_some_and(|seat| seat.draining) || self.census.is_missing(node.id) {
-            let stopped = self.shims.stop(folder, call.fence, Stop::within(GIVE_UP_WITHIN)).await;
-            stopped.map_err(|error| not_stopped(&error))?;
-            self.census.forget(node.id);
+        if NodeRecord::read(folder).is_some_and(|record| record.draining)
+            || self.lost_workers.is_missing(node.id)
+        {
+            let stopped = self.shims.stop(folder, call.fence, StopSpec::with_grace(FAILED_START_GRACE)).await;
+            stopped.map_err(|error| stop_error(&error))?;
+            self.lost_workers.forget_worker(node.id);
         }
         Ok(())
     }
 
-    /// One that did not come to work in time is ended: nobody waits for it any more.
-    async fn too_slow(&self, call: FencedCall<'_>, folder: &NodeFolder) -> ProviderError {
-        let sentence = format!("it did not work within {} s", self.settings.start_within.as_secs());
-        let error = ProviderError::permanent("StartTimeout", with_log(folder, &sentence));
-        if let Err(error) = self.shims.stop(folder, call.fence, Stop::within(GIVE_UP_WITHIN)).await {
-            tracing::warn!(node = %folder.node(), %error, "cannot be ended");
+    /// Stops a node that did not become ready in time, and returns the error of its start.
+    async fn stop_slow_start(&self, call: FencedCall<'_>, folder: &NodeFolder) -> ProviderError {
+        let message = format!("it was not ready within {} s", self.settings.start_timeout.as_secs());
+        let error = ProviderError::permanent("StartTimeout", with_log(folder, &message));
+        if let Err(error) =
+            self.shims.stop(folder, call.fence, StopSpec::with_grace(FAILED_START_GRACE)).await
+        {
+            tracing::warn!(node = %folder.node(), %error, "cannot stop a node that was not ready in time");
         }
         error
     }
 }
 
-fn not_started(error: &StartError) -> ProviderError {
+fn start_error(error: &StartError) -> ProviderError {
     match error {
         StartError::CannotRun { message, .. } => ProviderError::permanent("CommandNotFound", message.clone()),
         StartError::Refused(refused) => overtaken(*refused),

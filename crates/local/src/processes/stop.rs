@@ -1,4 +1,4 @@
-//! Letting nodes go, and removing what they leave.
+//! Stop of nodes, and removal of their files.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::ports::provider::{
     ClusterTarget, FencedCall, NodeResult, ProviderError, ProviderResource,
 };
-use muster_frameworks::Leaving;
+use muster_frameworks::AfterRetirement;
 
-use super::kind::Kind;
-use super::{Inner, on_disk, overtaken, place};
+use super::node_kind::NodeKind;
+use super::{ProcessHost, on_disk, overtaken, paths};
 use crate::files;
-use crate::shim::{Found, NodeFolder, RemoveError, Stop, StopError};
+use crate::shim::{NodeFolder, NodeProcessState, RemoveError, StopError, StopSpec};
 
-/// How long whatever is found at the deletion of a cluster may take to end.
-const CLEAR_WITHIN: Duration = Duration::from_secs(5);
+/// Grace period of nodes that still run when their cluster is deleted.
+const CLEAR_GRACE: Duration = Duration::from_secs(5);
 
-/// The name of a cluster whose row is gone.
+/// Name under which logs are retained if the row of the cluster is gone.
 const UNKNOWN: &str = "unknown";
 
-impl Inner {
-    /// Stops nodes, a result each as they come. Workers that leave a head are retired first, unless it goes too; a
-    /// head goes last, since workers would wait for it to hear their good-bye.
-    pub(super) fn stop<'a>(
+impl ProcessHost {
+    /// Stops nodes and streams a result for each. Workers are drained first, unless their head stops too. Heads are
+    /// stopped last, since stopping workers wait for their head to deregister them.
+    pub(super) fn stop_nodes<'a>(
         &'a self,
         call: FencedCall<'a>,
         nodes: Vec<Node>,
@@ -35,7 +35,8 @@ impl Inner {
         let (heads, workers): (Vec<Node>, Vec<Node>) =
             nodes.into_iter().partition(|node| node.role == NodeRole::Head);
         let workers = async move {
-            let leaving = if heads.is_empty() { self.retire(call, &workers).await } else { HashMap::new() };
+            let leaving =
+                if heads.is_empty() { self.drain_workers(call, &workers).await } else { HashMap::new() };
             let stopped = self.stop_all(call, workers, leaving);
             stopped.chain(self.stop_all(call, heads, HashMap::new()))
         };
@@ -46,7 +47,7 @@ impl Inner {
         &'a self,
         call: FencedCall<'a>,
         nodes: Vec<Node>,
-        mut leaving: HashMap<NodeId, Leaving>,
+        mut leaving: HashMap<NodeId, AfterRetirement>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
         let one = move |node: Node| {
             let leaving = leaving.remove(&node.id);
@@ -62,51 +63,54 @@ impl Inner {
         &self,
         call: FencedCall<'_>,
         node: &Node,
-        leaving: Option<Leaving>,
+        leaving: Option<AfterRetirement>,
     ) -> Result<(), ProviderError> {
-        let folder = self.folder(call.target(), node.id);
-        let left = leaving == Some(Leaving::Left);
+        let folder = self.node_folder(call.target(), node.id);
+        let drained = leaving == Some(AfterRetirement::KillNow);
         if let Some(leaving) = leaving
-            && let Ok(Found::Running(running)) = self.shims.find(&folder)
+            && let Ok(NodeProcessState::Running(running)) = self.shims.inspect(&folder)
         {
-            // One that stays all the same is told below.
-            self.leave(call, leaving, &running).await;
+            // A worker that is still running afterwards is stopped below.
+            self.wait_until_drained(call, node, leaving, &running).await;
         }
-        let stop = match Kind::of(&call.profile.kind) {
-            _ if left => Stop::within(Duration::ZERO),
-            Some(kind) => kind.stop(call.profile, node.role),
-            None => Stop::within(CLEAR_WITHIN),
+        let stop = match NodeKind::from_profile_type(&call.profile.kind) {
+            _ if drained => StopSpec::with_grace(Duration::ZERO),
+            Some(kind) => kind.stop_spec(call.profile, node.role),
+            None => StopSpec::with_grace(CLEAR_GRACE),
         };
-        self.shims.stop(&folder, call.fence, stop).await.map_err(|error| not_stopped(&error))?;
-        self.census.forget(node.id);
-        self.remove(&folder, call.fence).await?;
-        let temporary = self.places.temporary(call.cluster.id, node);
+        self.shims.stop(&folder, call.fence, stop).await.map_err(|error| stop_error(&error))?;
+        self.lost_workers.forget_worker(node.id);
+        self.remove_node_folder(&folder, call.fence).await?;
+        let temporary = self.paths.temporary(call.cluster.id, node);
         let removed = tokio::task::spawn_blocking(move || files::remove_folder(&temporary)).await;
         let failed = |error| on_disk("the node's temporary folder cannot be removed", &error);
         removed.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)?;
-        // It does not come back, and no cluster's folder is removed that it would go with.
-        if self.leaves(call.target(), node.id) && node.status == NodeStatus::Deleting {
-            self.put_away(&call.cluster.name, call.cluster.id, &folder)?;
-            let own = self.places.own(node.id);
-            return files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error));
+        // The folder of a deleted plain process is in no cluster's folder, so it is removed here.
+        if self.has_leftover_folder(call.target(), node.id) && node.status == NodeStatus::Deleting {
+            self.retain_logs(&call.cluster.name, call.cluster.id, &folder)?;
+            let own = self.paths.standalone_node(node.id);
+            return files::remove_folder(&own)
+                .map_err(|error| on_disk("the node's folder cannot be used", &error));
         }
         Ok(())
     }
 
-    /// Whether a node that is in no cluster's folder has left something in its own.
-    pub(super) fn leaves(&self, target: ClusterTarget<'_>, node: NodeId) -> bool {
-        matches!(Kind::of(&target.profile.kind), Some(Kind::Process)) && self.places.own(node).exists()
+    /// Returns true if a plain process that does not run still has files in its own folder.
+    pub(super) fn has_leftover_folder(&self, target: ClusterTarget<'_>, node: NodeId) -> bool {
+        matches!(NodeKind::from_profile_type(&target.profile.kind), Some(NodeKind::Process))
+            && self.paths.standalone_node(node).exists()
     }
 
-    /// Puts the logs of a node away where they are kept.
-    fn put_away(&self, name: &str, id: ClusterId, folder: &NodeFolder) -> Result<(), ProviderError> {
-        let Some(kept) = &self.settings.kept_logs else { return Ok(()) };
-        let to = kept.join(place::kept_name(name, &id.short()));
-        place::put_logs_away(folder, &to).map_err(|error| on_disk("logs cannot be put away", &error))
+    /// Moves the logs of a node to the folder of retained logs, if there is one.
+    fn retain_logs(&self, name: &str, id: ClusterId, folder: &NodeFolder) -> Result<(), ProviderError> {
+        let Some(retained) = &self.settings.retained_logs else { return Ok(()) };
+        let to = retained.join(paths::retained_logs_name(name, &id.short()));
+        paths::retain_logs(folder, &to)
+            .map_err(|error| on_disk("logs cannot be moved to the retained logs", &error))
     }
 
-    /// Removes what a node leaves; its logs stay until the cluster goes.
-    async fn remove(&self, folder: &NodeFolder, fence: Fence) -> Result<(), ProviderError> {
+    /// Removes the files of a node except its logs, which stay until the cluster is deleted.
+    async fn remove_node_folder(&self, folder: &NodeFolder, fence: Fence) -> Result<(), ProviderError> {
         match self.shims.remove(folder, fence, true).await {
             Ok(()) => Ok(()),
             Err(RemoveError::Refused(refused)) => Err(overtaken(refused)),
@@ -115,40 +119,41 @@ impl Inner {
         }
     }
 
-    pub(super) async fn clear(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
+    pub(super) async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.clear_folder(call.cluster.id, &call.cluster.name, Some(call.fence)).await
     }
 
-    /// Ends and removes what has no row, with the highest fence that it has seen: an action with a higher one has no row
-    /// either.
+    /// Stops and removes what has no row. Uses the highest fence that it has seen, since no action with a higher one
+    /// can exist without a row.
     pub(super) async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
         match leftover {
             ProviderResource::Cluster(id) => self.clear_folder(id, UNKNOWN, None).await,
             ProviderResource::Node(id) => {
-                let (own, cluster) = (self.places.own(id), ClusterId::from_uuid(*id.as_uuid()));
+                let (own, cluster) = (self.paths.standalone_node(id), ClusterId::from_uuid(*id.as_uuid()));
                 self.clear_node(NodeFolder::new(&own, id), cluster, UNKNOWN, None).await?;
-                files::remove_folder(&own).map_err(|error| on_disk("the node's folder", &error))
+                files::remove_folder(&own)
+                    .map_err(|error| on_disk("the node's folder cannot be used", &error))
             }
         }
     }
 
-    /// Ends whatever is left of a cluster, puts its logs away where they are kept, and removes its folder.
+    /// Stops the remaining nodes of a cluster, retains their logs, and removes its folder.
     async fn clear_folder(
         &self,
         id: ClusterId,
         name: &str,
         fence: Option<Fence>,
     ) -> Result<(), ProviderError> {
-        self.census.exclude(id);
+        self.lost_workers.untrack_cluster(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
-        let folders = self.places.nodes(id).map_err(disk)?;
+        let folders = self.paths.nodes(id).map_err(disk)?;
         let mut cleared: FuturesUnordered<_> =
             folders.into_iter().map(|folder| self.clear_node(folder, id, name, fence)).collect();
         while let Some(result) = cleared.next().await {
             result?;
         }
-        let (cluster, short) = (self.places.cluster(id), self.short(id)?);
-        // Frameworks leave large folders. Where the short one is, the other knows: so that goes last.
+        let (cluster, short) = (self.paths.cluster(id), self.short_folder(id)?);
+        // Removal may take long. The cluster's folder is last, since it records the path of the short one.
         let remove = move || files::remove_folder(&short).and_then(|()| files::remove_folder(&cluster));
         let removed = tokio::task::spawn_blocking(remove).await;
         removed.map_err(|error| disk(std::io::Error::other(error)))?.map_err(disk)
@@ -161,17 +166,19 @@ impl Inner {
         name: &str,
         fence: Option<Fence>,
     ) -> Result<(), ProviderError> {
-        let highest = || folder.highest_generation().map_err(|error| on_disk("the node's folder", &error));
+        let highest = || {
+            folder.highest_generation().map_err(|error| on_disk("the node's folder cannot be used", &error))
+        };
         let fence = fence.map_or_else(highest, Ok)?;
-        let stopped = self.shims.stop(&folder, fence, Stop::within(CLEAR_WITHIN)).await;
-        stopped.map_err(|error| not_stopped(&error))?;
-        // What a shim that was killed left where sockets are is known only as long as there is a folder.
-        self.remove(&folder, fence).await?;
-        self.put_away(name, cluster, &folder)
+        let stopped = self.shims.stop(&folder, fence, StopSpec::with_grace(CLEAR_GRACE)).await;
+        stopped.map_err(|error| stop_error(&error))?;
+        // Before the cluster's folder: only the node's folder records the socket that a killed shim left.
+        self.remove_node_folder(&folder, fence).await?;
+        self.retain_logs(name, cluster, &folder)
     }
 }
 
-pub(super) fn not_stopped(error: &StopError) -> ProviderError {
+pub(super) fn stop_error(error: &StopError) -> ProviderError {
     match error {
         StopError::Refused(refused) => overtaken(*refused),
         error => ProviderError::transient("NotStopped", error.to_string()),

@@ -1,8 +1,8 @@
-//! The server's side: starting nodes under shims, finding them again, stopping and removing them.
+//! The server's side: starts nodes under shims, inspects, stops and removes them.
 
-mod call;
-mod lost;
+mod clean_up;
 mod remove;
+mod request;
 mod running;
 mod start;
 mod stop;
@@ -15,92 +15,92 @@ use muster_core::ids::NodeId;
 use muster_engine::ports::keyed_lock::KeyedLock;
 
 use super::folder::NodeFolder;
-use super::lock::{Lock, NoLock};
+use super::lock::{LockError, NodeLock};
 use super::runtime::RuntimeFolder;
-use super::state::{End, State};
+use super::state::{NodeExit, ShimState};
 use crate::sys;
 
-pub use call::CommandError;
 pub use remove::RemoveError;
-pub use running::{Outcome, Running};
+pub use request::ShimRequestError;
+pub use running::{RunOutcome, RunningNode};
 pub use start::StartError;
 pub use stop::StopError;
 
-/// Starts nodes under shims, and finds them again.
+/// Starts, inspects and stops nodes that run under shims.
 #[derive(Debug, Clone)]
 pub struct Shims {
     program: PathBuf,
     runtime: RuntimeFolder,
-    /// Starts that are on their way, also those that nobody waits for any more.
+    /// Held while a shim starts, even if the caller of the start was dropped.
     starts: Arc<KeyedLock<NodeId>>,
 }
 
-/// How a node is, as far as its folder and the machine tell.
+/// The state of a node's processes, from its folder and the process table.
 #[derive(Debug)]
-pub enum Found {
-    /// Its shim lives.
-    Running(Running),
-    /// It ran, and its shim wrote down how it ended.
-    Ended(End),
-    /// Its shim is gone without a word. What is left of the node has to be cleaned up; how it ended is unknown.
+pub enum NodeProcessState {
+    /// The shim is alive.
+    Running(RunningNode),
+    /// The node ran, and its shim recorded how it ended.
+    Ended(NodeExit),
+    /// The shim died without recording the end. Processes of the node may be left and must be cleaned up.
     Lost,
-    /// It ran in another boot of the machine, and with that it ended.
-    AnotherBoot(State),
-    /// Nothing was started in its folder, or there is no folder.
+    /// The node was started in an earlier boot, and ended with that.
+    AnotherBoot(ShimState),
+    /// Nothing was started in the folder, or the folder does not exist.
     NeverStarted,
 }
 
 impl Shims {
-    /// Shims that are this program, whose `main` begins with [`run_if_asked`](super::run_if_asked).
-    pub fn of_this_program(runtime: RuntimeFolder) -> Self {
-        // As the kernel names it, which holds also when the file was replaced by a newer version.
-        Self::of_program("/proc/self/exe", runtime)
+    /// Uses this program as the shim. Its `main` must call [`run_if_invoked`](super::run_if_invoked) first.
+    pub fn with_this_program(runtime: RuntimeFolder) -> Self {
+        // This path names the running program even if an upgrade has replaced its file.
+        Self::with_program("/proc/self/exe", runtime)
     }
 
-    /// Shims that are another program.
-    pub fn of_program(program: impl Into<PathBuf>, runtime: RuntimeFolder) -> Self {
+    /// Uses another program as the shim.
+    pub fn with_program(program: impl Into<PathBuf>, runtime: RuntimeFolder) -> Self {
         Self { program: program.into(), runtime, starts: Arc::default() }
     }
 
-    /// Where sockets are.
+    /// The folder of the shims' sockets.
     pub(crate) const fn runtime(&self) -> &RuntimeFolder {
         &self.runtime
     }
 
-    /// Looks how a node is. It changes nothing.
-    pub fn find(&self, folder: &NodeFolder) -> io::Result<Found> {
-        find(folder)
+    /// Reads the state of a node without changing anything.
+    pub fn inspect(&self, folder: &NodeFolder) -> io::Result<NodeProcessState> {
+        inspect(folder)
     }
 }
 
-fn find(folder: &NodeFolder) -> io::Result<Found> {
+fn inspect(folder: &NodeFolder) -> io::Result<NodeProcessState> {
     let state = match folder.read_state() {
         Ok(Some(state)) => state,
-        Ok(None) => return Ok(Found::NeverStarted),
-        // Half a file is what a machine leaves that lost its power; its shim would have written a whole one.
-        Err(error) if is_garbled(&error) && !matches!(Lock::take(folder), Err(NoLock::Busy)) => {
-            return Ok(Found::Lost);
+        Ok(None) => return Ok(NodeProcessState::NeverStarted),
+        // A partial file is left by a power failure: shims replace the file atomically.
+        Err(error) if is_corrupt(&error) && !matches!(NodeLock::acquire(folder), Err(LockError::Busy)) => {
+            return Ok(NodeProcessState::Lost);
         }
         Err(error) => return Err(error),
     };
     if let Some(end) = state.end {
-        return Ok(Found::Ended(end));
+        return Ok(NodeProcessState::Ended(end));
     }
     if state.boot_id != sys::boot_id()? {
-        return Ok(Found::AnotherBoot(state));
+        return Ok(NodeProcessState::AnotherBoot(state));
     }
-    let running = Running::new(folder, state)?;
-    if running.lives() {
-        return Ok(Found::Running(running));
+    let running = RunningNode::new(folder, state)?;
+    if running.is_alive() {
+        return Ok(NodeProcessState::Running(running));
     }
-    // It may have ended between the look at its state and the look at its process.
+    // The node may have ended after its state was read and before its process was checked.
     match folder.read_state()? {
-        Some(State { end: Some(end), .. }) => Ok(Found::Ended(end)),
-        Some(_) => Ok(Found::Lost),
-        None => Ok(Found::NeverStarted),
+        Some(ShimState { end: Some(end), .. }) => Ok(NodeProcessState::Ended(end)),
+        Some(_) => Ok(NodeProcessState::Lost),
+        None => Ok(NodeProcessState::NeverStarted),
     }
 }
 
-fn is_garbled(error: &io::Error) -> bool {
+fn is_corrupt(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

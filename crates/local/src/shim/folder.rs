@@ -1,4 +1,4 @@
-//! A node's folder: what is where.
+//! The layout of a node's folder.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 
-use super::launch::Launch;
+use super::launch::LaunchSpec;
 use super::lock;
-use super::state::State;
+use super::state::ShimState;
 use crate::files;
 
-/// The folder of one node, for its owner only.
+/// The folder of one node, readable by its owner only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFolder {
     node: NodeId,
@@ -21,13 +21,14 @@ pub struct NodeFolder {
 }
 
 impl NodeFolder {
-    /// The folder of a node below this one.
+    /// The folder of a node inside `parent`.
     pub fn new(parent: &Path, node: NodeId) -> Self {
         Self { node, path: parent.join(node.to_string()) }
     }
 
-    /// The folders of all nodes below this one; none if it is not there. What is not named by an id is not ours.
-    pub fn all(parent: &Path) -> io::Result<Vec<Self>> {
+    /// Lists the node folders inside `parent`; empty if it does not exist. Entries that are not named by an id are
+    /// skipped.
+    pub fn list(parent: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(parent) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -46,27 +47,27 @@ impl NodeFolder {
         Self { node, path }
     }
 
-    /// The node.
+    /// The id of the node.
     pub const fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes it. Only the server does: a shim that comes late must not bring back what was removed.
-    pub fn make(&self) -> io::Result<()> {
+    /// Creates the folder. Only the server calls this: a late shim must not recreate a removed folder.
+    pub fn create(&self) -> io::Result<()> {
         files::make_folder(&self.path)
     }
 
-    /// The newest log; older ones are beside it.
+    /// The current log file; rotated files are beside it.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    /// All logs that are there, oldest first.
+    /// Lists all log files, oldest first.
     pub fn logs(&self) -> io::Result<Vec<PathBuf>> {
         let entries = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -75,7 +76,7 @@ impl NodeFolder {
         let mut logs = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
-            // A shim that was killed while it moved its logs leaves a gap in their ages.
+            // A shim that is killed during rotation leaves a gap in the numbers.
             let age = match name.to_str() {
                 Some("log") => Some(0),
                 name => name.and_then(|name| name.strip_prefix("log.")?.parse::<u32>().ok()),
@@ -86,6 +87,16 @@ impl NodeFolder {
         Ok(logs.into_iter().map(|(_, file)| file).collect())
     }
 
+    /// The file with the times at which lines were written.
+    pub fn times(&self) -> PathBuf {
+        self.path.join("times")
+    }
+
+    /// The file with the node's name, which labels the logs once the node's row is deleted.
+    pub fn name_file(&self) -> PathBuf {
+        self.path.join("name.json")
+    }
+
     pub(super) fn older_log(&self, age: u32) -> PathBuf {
         self.path.join(format!("log.{age}"))
     }
@@ -94,17 +105,17 @@ impl NodeFolder {
         self.path.join("state.json")
     }
 
-    /// The highest generation that the node has seen.
+    /// Reads the highest generation that the node has seen.
     pub(crate) fn highest_generation(&self) -> io::Result<Fence> {
-        lock::highest(self)
+        lock::read_highest_generation(self)
     }
 
     pub(super) fn lock(&self) -> PathBuf {
         self.path.join("lock")
     }
 
-    /// What the shim wrote down last; nothing if it never did.
-    pub(super) fn read_state(&self) -> io::Result<Option<State>> {
+    /// Reads the state that the shim recorded last; `None` if there is none.
+    pub(super) fn read_state(&self) -> io::Result<Option<ShimState>> {
         match fs::read(self.state()) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::from),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -112,11 +123,11 @@ impl NodeFolder {
         }
     }
 
-    pub(super) fn write_state(&self, state: &State) -> io::Result<()> {
+    pub(super) fn write_state(&self, state: &ShimState) -> io::Result<()> {
         files::write(&self.state(), state)
     }
 
-    pub(super) fn write_launch(&self, launch: &Launch) -> io::Result<()> {
+    pub(super) fn write_launch(&self, launch: &LaunchSpec) -> io::Result<()> {
         files::write(&self.path.join("launch.json"), launch)
     }
 }
@@ -129,10 +140,10 @@ mod tests {
     fn folders_of_nodes_are_found_by_their_names() {
         let parent = tempfile::tempdir().unwrap();
         let below = parent.path().join("nodes");
-        assert_eq!(NodeFolder::all(&below).unwrap(), []);
+        assert_eq!(NodeFolder::list(&below).unwrap(), []);
         let folder = NodeFolder::new(&below, NodeId::from_uuid(uuid::Uuid::from_u128(7)));
-        folder.make().unwrap();
+        folder.create().unwrap();
         fs::create_dir(below.join("something else")).unwrap();
-        assert_eq!(NodeFolder::all(&below).unwrap(), [folder]);
+        assert_eq!(NodeFolder::list(&below).unwrap(), [folder]);
     }
 }

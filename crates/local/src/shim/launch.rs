@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! The specification of a node's process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,38 +6,39 @@ use std::path::PathBuf;
 use muster_core::action::Fence;
 use serde::{Deserialize, Serialize};
 
-/// The variable by which a node's processes are known: all of them inherit it. The shim sets it itself.
+/// The environment variable that marks all processes of a node, since children inherit it. The shim sets it.
 pub const NODE_MARKER: &str = "MUSTER_NODE";
 
-/// What a node is started with. It is kept in the node's folder, readable by its owner only.
+/// The command, environment and limits of a node. Stored in the node's folder, readable by its owner only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
-    /// The generation that starts it.
+pub struct LaunchSpec {
+    /// The generation of the start.
     pub generation: Fence,
-    /// The program and its arguments. A program without a slash is looked for in the `PATH` of `environment`.
+    /// The program and its arguments. A program without a slash is searched in the `PATH` of `environment`.
     pub command: Vec<String>,
-    /// All variables of the process; nothing is inherited.
+    /// All variables of the process; none is inherited.
     pub environment: BTreeMap<String, String>,
-    /// Where it runs.
+    /// The working directory of the process.
     pub working_folder: PathBuf,
-    /// How much of its output is kept.
+    /// Limits of the retained output.
     pub log: LogLimits,
-    /// The file with the line `oom_kill N` that tells whether memory ran out; if none, that of our own control group.
+    /// The file with the line `oom_kill N` that counts kills for lack of memory. Default: that of the shim's control
+    /// group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_counter: Option<PathBuf>,
 }
 
-/// How much output is kept.
+/// Limits of the retained output of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLimits {
-    /// How large one file becomes before the next is begun.
+    /// Size at which a file is rotated.
     pub max_bytes: u64,
-    /// How many full files are kept beside the one that is written.
+    /// Number of rotated files that are retained.
     pub keep: u32,
 }
 
 impl Default for LogLimits {
-    /// At most 40 MB a node.
+    /// At most 40 MB per node.
     fn default() -> Self {
         Self { max_bytes: 10_000_000, keep: 3 }
     }

@@ -1,4 +1,4 @@
-//! A node's lock, and the highest generation that was seen.
+//! The lock of a node, whose file stores the highest generation that the node has seen.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,54 +9,55 @@ use muster_core::action::Fence;
 
 use super::folder::NodeFolder;
 
-/// Why a node's lock was not had.
+/// Why the lock of a node was not acquired.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoLock {
+pub(super) enum LockError {
     #[error("the folder of the node is gone")]
     Gone,
-    #[error("somebody else has the node")]
+    #[error("another process holds the lock of the node")]
     Busy,
     #[error("the lock of the node cannot be used: {0}")]
     Io(#[from] io::Error),
 }
 
-/// A generation that came too late.
+/// A request was refused because its generation is lower than one that the node has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("generation {} is refused: generation {} was there before", given.0, highest.0)]
-pub struct Refused {
-    /// The one that came.
+#[error("generation {} is stale: the node has already seen generation {}", given.0, highest.0)]
+pub struct StaleGeneration {
+    /// The generation of the request.
     pub given: Fence,
-    /// The highest that was seen.
+    /// The highest generation that the node has seen.
     pub highest: Fence,
 }
 
-/// The node is ours: no other shim, and nobody who removes it. The file keeps the highest generation that was seen.
+/// Exclusive ownership of a node: no other shim runs it, and no server removes it. The file stores the highest
+/// generation.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct NodeLock {
     file: File,
     highest: Fence,
 }
 
-impl Lock {
-    /// Takes it if the folder is there and nobody has it.
-    pub(super) fn take(folder: &NodeFolder) -> Result<Self, NoLock> {
+impl NodeLock {
+    /// Acquires the lock if the folder exists and no other process holds it.
+    pub(super) fn acquire(folder: &NodeFolder) -> Result<Self, LockError> {
         let path = folder.lock();
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = match file {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NoLock::Gone),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LockError::Gone),
             file => file?,
         };
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(NoLock::Busy),
+            Err(TryLockError::WouldBlock) => return Err(LockError::Busy),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        // Whoever had it may have removed the folder meanwhile, and somebody may have made it anew.
+        // The previous holder may have removed the folder, and a server may have created it again.
         let is_same = fs::metadata(&path)
             .is_ok_and(|found| file.metadata().is_ok_and(|ours| ours.ino() == found.ino()));
         if !is_same {
-            return Err(NoLock::Gone);
+            return Err(LockError::Gone);
         }
         let highest = read_generation(&path)?;
         Ok(Self { file, highest })
@@ -66,10 +67,10 @@ impl Lock {
         self.highest
     }
 
-    /// From now on nothing below `generation` is obeyed. It is written in place, which needs no room on a full disk.
-    pub(super) fn raise(&mut self, generation: Fence) -> Result<io::Result<()>, Refused> {
+    /// Refuses lower generations than this one from now on. Writes in place, which succeeds even if the disk is full.
+    pub(super) fn raise(&mut self, generation: Fence) -> Result<io::Result<()>, StaleGeneration> {
         if generation < self.highest {
-            return Err(Refused { given: generation, highest: self.highest });
+            return Err(StaleGeneration { given: generation, highest: self.highest });
         }
         if generation == self.highest {
             return Ok(Ok(()));
@@ -79,8 +80,8 @@ impl Lock {
     }
 }
 
-/// The highest generation that was seen, as far as it is written down.
-pub(super) fn highest(folder: &NodeFolder) -> io::Result<Fence> {
+/// Reads the highest recorded generation without the lock.
+pub(super) fn read_highest_generation(folder: &NodeFolder) -> io::Result<Fence> {
     match read_generation(&folder.lock()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Fence::default()),
         read => read,
@@ -95,7 +96,7 @@ fn read_generation(path: &Path) -> io::Result<Fence> {
     text.trim().parse().map(Fence).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{} holds '{}' where a generation is expected", path.display(), text.trim()),
+            format!("{} contains '{}': must be a generation (a number)", path.display(), text.trim()),
         )
     })
 }
@@ -108,37 +109,40 @@ mod tests {
 
     fn folder(parent: &Path) -> NodeFolder {
         let folder = NodeFolder::new(parent, NodeId::from_uuid(uuid::Uuid::from_u128(7)));
-        folder.make().unwrap();
+        folder.create().unwrap();
         folder
     }
 
     #[test]
-    fn the_highest_generation_outlives_whoever_saw_it() {
+    fn the_highest_generation_outlives_the_holder_of_the_lock() {
         let parent = tempfile::tempdir().unwrap();
         let folder = folder(parent.path());
-        Lock::take(&folder).unwrap().raise(Fence(12)).unwrap().unwrap();
-        let mut lock = Lock::take(&folder).unwrap();
-        assert_eq!(lock.raise(Fence(9)).unwrap_err(), Refused { given: Fence(9), highest: Fence(12) });
+        NodeLock::acquire(&folder).unwrap().raise(Fence(12)).unwrap().unwrap();
+        let mut lock = NodeLock::acquire(&folder).unwrap();
+        assert_eq!(
+            lock.raise(Fence(9)).unwrap_err(),
+            StaleGeneration { given: Fence(9), highest: Fence(12) }
+        );
         lock.raise(Fence(12)).unwrap().unwrap();
-        assert_eq!(highest(&folder).unwrap(), Fence(12));
+        assert_eq!(read_highest_generation(&folder).unwrap(), Fence(12));
     }
 
     #[test]
-    fn a_node_has_one_owner() {
+    fn a_lock_has_one_holder() {
         let parent = tempfile::tempdir().unwrap();
         let folder = folder(parent.path());
-        let lock = Lock::take(&folder).unwrap();
-        assert!(matches!(Lock::take(&folder), Err(NoLock::Busy)));
+        let lock = NodeLock::acquire(&folder).unwrap();
+        assert!(matches!(NodeLock::acquire(&folder), Err(LockError::Busy)));
         drop(lock);
-        assert!(Lock::take(&folder).is_ok());
+        assert!(NodeLock::acquire(&folder).is_ok());
     }
 
     #[test]
-    fn a_removed_folder_is_not_brought_back() {
+    fn a_removed_folder_is_not_recreated() {
         let parent = tempfile::tempdir().unwrap();
         let folder = folder(parent.path());
         fs::remove_dir(folder.path()).unwrap();
-        assert!(matches!(Lock::take(&folder), Err(NoLock::Gone)));
+        assert!(matches!(NodeLock::acquire(&folder), Err(LockError::Gone)));
         assert!(!folder.path().exists());
     }
 }

@@ -1,10 +1,9 @@
-//! The shim's side: what runs as `muster shim`.
+//! The shim's side: the program `muster shim`.
 //!
-//! It is one small process a node, for as long as the node lives: one thread, no large buffer, nothing that is not
-//! needed for its task.
+//! Each node has such a process for its whole life, so it is small: one thread and no large buffer.
 
-mod commands;
 mod log;
+mod request_listener;
 mod setup;
 mod stage;
 mod supervise;
@@ -12,28 +11,29 @@ mod supervise;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use self::supervise::Shim;
-use super::wire::{Begun, Order};
+use self::supervise::Supervisor;
+use super::wire::{StartOrder, StartReport};
 use crate::sys;
 
-/// The subcommand that is the shim.
+/// The subcommand that runs the shim.
 pub(super) const SHIM: &str = "shim";
 
-/// The subcommand that becomes the node's command.
+/// The subcommand that runs the stage, which then executes the node's command.
 const STAGE: &str = "shim-stage";
 
-/// Runs the shim, or the stage before a node's command, if this program was started as such. For the first line of
-/// `main`: whatever was done before would be paid for by every node.
-pub fn run_if_asked() -> Option<ExitCode> {
+/// Runs the shim or the stage if this process was started as one; returns `None` otherwise.
+///
+/// Call this first in `main`: every node pays for what is done before.
+pub fn run_if_invoked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {
-        SHIM => Some(shim()),
-        STAGE => Some(stage::run(arguments)),
+        SHIM => Some(run_shim()),
+        STAGE => Some(stage::run_stage(arguments)),
         _ => None,
     }
 }
 
-fn shim() -> ExitCode {
+fn run_shim() -> ExitCode {
     let order = match setup::read_order() {
         Ok(order) => order,
         Err(message) => {
@@ -41,33 +41,35 @@ fn shim() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // The one thread matters: the kernel kills the node's process when the thread that started it ends.
+    // A single thread is required: the kernel kills the node's process when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-    let worked = match runtime {
+    let result = match runtime {
         Ok(runtime) => runtime.block_on(supervise(order)),
-        Err(error) => Err(Begun::Failed { message: format!("the shim cannot begin: {error}") }),
+        Err(error) => {
+            Err(StartReport::Failed { message: format!("the shim cannot start its runtime: {error}") })
+        }
     };
-    match worked {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(begun) => {
-            tell(&begun);
+        Err(failure) => {
+            report_start(&failure);
             ExitCode::FAILURE
         }
     }
 }
 
-async fn supervise(order: Order) -> Result<(), Begun> {
-    let shim = Shim::begin(order).await?;
-    tell(&Begun::Started(Box::new(shim.state().clone())));
-    // From here on nobody listens there, and the node goes on also if this fails.
+async fn supervise(order: StartOrder) -> Result<(), StartReport> {
+    let supervisor = Supervisor::start(order).await?;
+    report_start(&StartReport::Started(Box::new(supervisor.state().clone())));
+    // The server reads only the start report. A failure here must not end the node.
     let _ = sys::close_stdio();
-    shim.run().await;
+    supervisor.run_until_end().await;
     Ok(())
 }
 
-/// Tells whoever started us how that went.
-fn tell(begun: &Begun) {
-    // Nobody may be left to hear it: a server that was killed finds the node by its state.
-    let line = serde_json::to_string(begun).unwrap_or_default();
+/// Reports the result of the start to the server.
+fn report_start(report: &StartReport) {
+    // The write fails if the server was killed; the next server finds the node by its state file.
+    let line = serde_json::to_string(report).unwrap_or_default();
     let _ = writeln!(io::stdout(), "{line}");
 }

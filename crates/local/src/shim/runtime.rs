@@ -1,4 +1,4 @@
-//! The runtime folder: where sockets live, because their paths must be short.
+//! The runtime folder, which contains the sockets: their paths must be short.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,72 +9,75 @@ use muster_core::ids::{ClusterId, NodeId};
 
 use crate::sys;
 
-/// How long the path of a socket may be: the kernel has room for 107 bytes.
-const LONGEST: usize = 99;
+/// Longest path of a socket; the kernel's limit is 107 bytes.
+const MAX_SOCKET_PATH: usize = 99;
 
-/// How long the name of a socket is: a slash and a node's id without dashes.
-const NAME: usize = 33;
+/// Length of a socket's name: a slash and a node id without dashes.
+const SOCKET_NAME: usize = 33;
 
-/// How long the path of a folder may be in which a program keeps sockets of its own, deep below it.
-const SHORT: usize = 39;
+/// Longest path of a cluster's folder for sockets: frameworks add long names below it.
+const MAX_SHORT_PATH: usize = 39;
 
-/// A folder of our own for sockets.
+/// The folder of this user's sockets.
 #[derive(Debug, Clone)]
 pub struct RuntimeFolder(PathBuf);
 
 impl RuntimeFolder {
-    /// `$XDG_RUNTIME_DIR/muster` where that can be had, else `/tmp/muster-<uid>`.
+    /// Uses `$XDG_RUNTIME_DIR/muster` if it is usable, else `/tmp/muster-<uid>`.
     pub fn standard() -> io::Result<Self> {
         let preferred =
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-        // What is set may be another user's, or gone: variables outlive what they name.
+        // The variable may name a removed folder, or one of another user.
         preferred.and_then(|base| Self::at(base.join("muster")).ok()).map_or_else(|| Self::at(fallback()), Ok)
     }
 
-    /// This folder, made if need be. One that others could have written to is refused.
+    /// Uses this folder and creates it if needed. Refuses a folder that other users could have written to.
     pub fn at(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let refuse =
             |why: String| Err(io::Error::other(format!("the runtime folder {} {why}", path.display())));
-        if path.as_os_str().len() + NAME > LONGEST {
+        if path.as_os_str().len() + SOCKET_NAME > MAX_SOCKET_PATH {
             return refuse(format!(
-                "has a path of more than {} bytes: set XDG_RUNTIME_DIR to a shorter one",
-                LONGEST - NAME
+                "has a path of more than {} bytes: set XDG_RUNTIME_DIR to a shorter path",
+                MAX_SOCKET_PATH - SOCKET_NAME
             ));
         }
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return refuse(format!("cannot be made: {error}"));
+                return refuse(format!("cannot be created: {error}"));
             }
             _ => {}
         }
-        // Of the entry itself: a link that somebody put there is not followed.
+        // Does not follow links: another user could have put one there.
         let found = fs::symlink_metadata(&path)?;
         if !found.is_dir() {
-            return refuse("is not a folder: remove it, or set XDG_RUNTIME_DIR to another".to_owned());
+            return refuse("is not a folder: remove it, or set XDG_RUNTIME_DIR to another folder".to_owned());
         }
-        if found.uid() != sys::user() {
+        if found.uid() != sys::user_id() {
             return refuse(format!(
                 "belongs to user {}: set XDG_RUNTIME_DIR to a folder of your own",
                 found.uid()
             ));
         }
         if found.mode() & 0o077 != 0 {
-            return refuse(format!("is open to others (mode {:o}): chmod 700 it", found.mode() & 0o777));
+            return refuse(format!(
+                "is accessible by other users (mode {:o}): run `chmod 700` on it",
+                found.mode() & 0o777
+            ));
         }
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The folder of a cluster whose programs keep sockets of their own. It is not made here.
+    /// Returns the path of a cluster's folder for sockets of its programs, without creating it.
     pub(crate) fn short(&self, cluster: ClusterId) -> io::Result<PathBuf> {
         let name = &cluster.as_uuid().as_simple().to_string()[20..];
         let path = self.0.join(name);
-        if path.as_os_str().len() <= SHORT {
+        if path.as_os_str().len() <= MAX_SHORT_PATH {
             return Ok(path);
         }
         Ok(Self::at(fallback())?.0.join(name))
@@ -86,7 +89,7 @@ impl RuntimeFolder {
 }
 
 fn fallback() -> String {
-    format!("/tmp/muster-{}", sys::user())
+    format!("/tmp/muster-{}", sys::user_id())
 }
 
 #[cfg(test)]
@@ -111,7 +114,10 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         let refusal = RuntimeFolder::at(&open).unwrap_err().to_string();
-        assert!(refusal.ends_with("is open to others (mode 777): chmod 700 it"), "{refusal}");
+        assert!(
+            refusal.ends_with("is accessible by other users (mode 777): run `chmod 700` on it"),
+            "{refusal}"
+        );
     }
 
     #[test]
@@ -135,6 +141,6 @@ mod tests {
         assert_eq!(near, Path::new("/run/user/1000/muster/00000000abcd"));
         let far = RuntimeFolder(format!("/home/{}", "x".repeat(40)).into());
         let short = far.short(cluster).unwrap();
-        assert!(short.as_os_str().len() <= SHORT && short.ends_with("00000000abcd"), "{short:?}");
+        assert!(short.as_os_str().len() <= MAX_SHORT_PATH && short.ends_with("00000000abcd"), "{short:?}");
     }
 }

@@ -1,150 +1,136 @@
-//! How a node is, as its shim writes it down.
+//! The state of a node, which its shim records in `state.json`.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use muster_core::action::Fence;
 use muster_core::ids::NodeId;
+use muster_core::job::signal_name;
 use muster_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::memory::OomKills;
+use super::oom_kills::OomKills;
 use super::wire::StopSignal;
 use crate::sys::ProcessId;
 
-/// What `state.json` says.
+/// The content of `state.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// The node.
+pub struct ShimState {
+    /// The id of the node.
     pub node: NodeId,
-    /// The generation that started it.
+    /// The generation that started the node.
     pub generation: Fence,
-    /// The boot of the machine in which that was.
+    /// The boot in which the node was started.
     pub boot_id: String,
-    /// Its shim.
+    /// The shim's process.
     pub shim: ProcessId,
-    /// Its process; none until it was started.
+    /// The process of the command; none before it was started.
     pub child: Option<ProcessId>,
-    /// Where its shim listens.
+    /// The socket of the shim.
     pub socket: PathBuf,
-    /// When it was started.
+    /// The time of the start.
     pub started_at: Timestamp,
-    /// How it ended, once it has.
-    pub end: Option<End>,
+    /// How the node ended; none while it runs.
+    pub end: Option<NodeExit>,
 }
 
-/// How a node ended.
+/// How and when a node ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    /// How its process ended.
-    pub how: Ending,
-    /// When.
+pub struct NodeExit {
+    /// The cause of the end.
+    pub how: ExitCause,
+    /// The time of the end.
     pub at: Timestamp,
-    /// The stop that was asked for before, if any.
-    pub stopped: Option<Stopped>,
-    /// Whether the kernel killed for want of memory meanwhile.
+    /// The stop request before the end, if any.
+    pub stopped: Option<StopRecord>,
+    /// Kills for lack of memory while the node ran.
     pub oom_kills: OomKills,
 }
 
-/// How a process ended.
+/// The cause of a process's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
-    /// By itself.
+pub enum ExitCause {
+    /// The process exited.
     Exited {
-        /// Its exit code.
+        /// The exit code.
         code: i32,
     },
-    /// By a signal.
+    /// A signal killed the process.
     Signaled {
-        /// Its number.
+        /// The number of the signal.
         signal: i32,
     },
-    /// It never began.
+    /// The command could not be executed.
     NotStarted {
-        /// As shells number it: 127 if there is no such command, 126 if it cannot be run.
+        /// The exit code that shells use: 127 if there is no such command, 126 if it cannot be executed.
         code: i32,
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
 
-/// A stop that was asked for.
+/// A stop request, as recorded with the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// Who asked.
-    pub by: Asker,
-    /// What it was asked with.
+pub struct StopRecord {
+    /// The origin of the request.
+    pub by: StopOrigin,
+    /// The signal that was sent.
     pub signal: StopSignal,
-    /// It did not end within the grace and was killed.
+    /// The node did not end within the grace period and was killed.
     pub killed: bool,
 }
 
-/// Who asked for a stop.
+/// The origin of a stop request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asker {
-    /// The server, by a command.
+pub enum StopOrigin {
+    /// A request of the server.
     Command,
-    /// Somebody who sent the shim a signal, as a machine does that shuts down.
+    /// A signal to the shim, as sent when the machine shuts down.
     Signal,
 }
 
-impl End {
-    /// Whether it is what a stop that was asked for looks like: frameworks leave with 0, 1, or the signal they were
-    /// asked with.
+impl NodeExit {
+    /// Returns true if this end follows from a stop request. Frameworks then exit with 0 or 1, or die of the signal
+    /// that was sent.
     pub fn is_clean(&self) -> bool {
-        let Some(Stopped { signal, killed: false, .. }) = self.stopped else { return false };
+        let Some(StopRecord { signal, killed: false, .. }) = self.stopped else { return false };
         let asked = signal.number();
         match self.how {
-            Ending::Exited { code } => code == 0 || code == 1 || code == 128 + asked,
-            Ending::Signaled { signal } => signal == asked,
-            Ending::NotStarted { .. } => false,
+            ExitCause::Exited { code } => code == 0 || code == 1 || code == 128 + asked,
+            ExitCause::Signaled { signal } => signal == asked,
+            ExitCause::NotStarted { .. } => false,
         }
     }
 }
 
-/// In words, as they stand in events and reasons.
-impl fmt::Display for End {
+/// The text of events and status reasons; the subject is the node.
+impl fmt::Display for NodeExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
-            Ending::Exited { code } => write!(f, "exited with code {code}")?,
-            Ending::Signaled { signal } => {
+            ExitCause::Exited { code } => write!(f, "exited with code {code}")?,
+            ExitCause::Signaled { signal } => {
                 write!(f, "was ended by signal {signal}{}", signal_name(*signal))?;
             }
-            Ending::NotStarted { message, .. } => return f.write_str(message),
+            ExitCause::NotStarted { message, .. } => return f.write_str(message),
         }
         match (&self.how, self.stopped, self.oom_kills) {
-            (_, Some(Stopped { killed: true, .. }), _) => f.write_str(" because it did not stop in time"),
-            (_, Some(Stopped { by: Asker::Command, .. }), _) => f.write_str(" when it was asked to stop"),
-            (_, Some(Stopped { by: Asker::Signal, .. }), _) => {
+            (_, Some(StopRecord { killed: true, .. }), _) => f.write_str(" because it did not stop in time"),
+            (_, Some(StopRecord { by: StopOrigin::Command, .. }), _) => {
+                f.write_str(" when it was asked to stop")
+            }
+            (_, Some(StopRecord { by: StopOrigin::Signal, .. }), _) => {
                 f.write_str(" when a signal asked its supervisor to stop")
             }
-            (Ending::Signaled { signal: 9 }, None, OomKills::Rose) => {
+            (ExitCause::Signaled { signal: 9 }, None, OomKills::Rose) => {
                 f.write_str(", possibly because memory ran out (the kernel's counter of such kills rose)")
             }
-            (Ending::Signaled { signal: 9 }, None, OomKills::Unreadable) => {
+            (ExitCause::Signaled { signal: 9 }, None, OomKills::Unreadable) => {
                 f.write_str(", possibly because memory ran out (the kernel's counter cannot be read)")
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        1 => " (SIGHUP)",
-        2 => " (SIGINT)",
-        3 => " (SIGQUIT)",
-        4 => " (SIGILL)",
-        6 => " (SIGABRT)",
-        7 => " (SIGBUS)",
-        8 => " (SIGFPE)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        13 => " (SIGPIPE)",
-        15 => " (SIGTERM)",
-        _ => "",
     }
 }
 
@@ -154,58 +140,58 @@ mod tests {
 
     use super::*;
 
-    fn end(how: Ending, stopped: Option<Stopped>, oom_kills: OomKills) -> End {
-        End { how, at: Timestamp::default(), stopped, oom_kills }
+    fn end(how: ExitCause, stopped: Option<StopRecord>, oom_kills: OomKills) -> NodeExit {
+        NodeExit { how, at: Timestamp::default(), stopped, oom_kills }
     }
 
-    fn stopped(signal: StopSignal, killed: bool) -> Stopped {
-        Stopped { by: Asker::Command, signal, killed }
+    fn stopped(signal: StopSignal, killed: bool) -> StopRecord {
+        StopRecord { by: StopOrigin::Command, signal, killed }
     }
 
     #[rstest]
-    #[case(Ending::Exited { code: 0 }, Some(stopped(StopSignal::Term, false)), true)]
-    #[case(Ending::Exited { code: 1 }, Some(stopped(StopSignal::Term, false)), true)]
-    #[case(Ending::Exited { code: 143 }, Some(stopped(StopSignal::Term, false)), true)]
-    #[case(Ending::Signaled { signal: 15 }, Some(stopped(StopSignal::Term, false)), true)]
-    #[case(Ending::Signaled { signal: 2 }, Some(stopped(StopSignal::Int, false)), true)]
-    #[case(Ending::Exited { code: 3 }, Some(stopped(StopSignal::Term, false)), false)]
-    #[case(Ending::Signaled { signal: 9 }, Some(stopped(StopSignal::Term, true)), false)]
-    #[case(Ending::Exited { code: 0 }, None, false)]
-    fn an_end_is_clean_if_it_was_asked_for(
-        #[case] how: Ending,
-        #[case] stopped: Option<Stopped>,
+    #[case(ExitCause::Exited { code: 0 }, Some(stopped(StopSignal::Term, false)), true)]
+    #[case(ExitCause::Exited { code: 1 }, Some(stopped(StopSignal::Term, false)), true)]
+    #[case(ExitCause::Exited { code: 143 }, Some(stopped(StopSignal::Term, false)), true)]
+    #[case(ExitCause::Signaled { signal: 15 }, Some(stopped(StopSignal::Term, false)), true)]
+    #[case(ExitCause::Signaled { signal: 2 }, Some(stopped(StopSignal::Int, false)), true)]
+    #[case(ExitCause::Exited { code: 3 }, Some(stopped(StopSignal::Term, false)), false)]
+    #[case(ExitCause::Signaled { signal: 9 }, Some(stopped(StopSignal::Term, true)), false)]
+    #[case(ExitCause::Exited { code: 0 }, None, false)]
+    fn an_end_is_clean_if_it_was_requested(
+        #[case] how: ExitCause,
+        #[case] stopped: Option<StopRecord>,
         #[case] clean: bool,
     ) {
         assert_eq!(end(how, stopped, OomKills::Same).is_clean(), clean);
     }
 
     #[rstest]
-    #[case(Ending::Exited { code: 3 }, None, OomKills::Rose, "exited with code 3")]
-    #[case(Ending::Signaled { signal: 9 }, None, OomKills::Same, "was ended by signal 9 (SIGKILL)")]
+    #[case(ExitCause::Exited { code: 3 }, None, OomKills::Rose, "exited with code 3")]
+    #[case(ExitCause::Signaled { signal: 9 }, None, OomKills::Same, "was ended by signal 9 (SIGKILL)")]
     #[case(
-        Ending::Signaled { signal: 9 },
+        ExitCause::Signaled { signal: 9 },
         None,
         OomKills::Rose,
         "was ended by signal 9 (SIGKILL), possibly because memory ran out (the kernel's counter of such kills rose)"
     )]
     #[case(
-        Ending::Signaled { signal: 9 },
+        ExitCause::Signaled { signal: 9 },
         Some(stopped(StopSignal::Term, true)),
         OomKills::Same,
         "was ended by signal 9 (SIGKILL) because it did not stop in time"
     )]
     #[case(
-        Ending::NotStarted { code: 127, message: "there is no command 'x'".to_owned() },
+        ExitCause::NotStarted { code: 127, message: "there is no command 'x'".to_owned() },
         None,
         OomKills::Same,
         "there is no command 'x'"
     )]
-    fn an_end_is_told_in_words(
-        #[case] how: Ending,
-        #[case] stopped: Option<Stopped>,
+    fn an_end_is_described(
+        #[case] how: ExitCause,
+        #[case] stopped: Option<StopRecord>,
         #[case] oom: OomKills,
-        #[case] words: &str,
+        #[case] text: &str,
     ) {
-        assert_eq!(end(how, stopped, oom).to_string(), words);
+        assert_eq!(end(how, stopped, oom).to_string(), text);
     }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::folder::NodeFolder;
 
-/// How much is read of one file for its last lines: lines without end are cut.
-const MOST: u64 = 256 * 1024;
+/// Bytes that are read from the end of one file, which bounds the memory for very long lines.
+const MAX_BYTES: u64 = 256 * 1024;
 
 impl NodeFolder {
-    /// The last lines that the node wrote, oldest first; none if it never wrote any. What is not text is replaced.
+    /// Reads the last lines of the node's output, oldest first. Bytes that are not UTF-8 are replaced.
     pub fn tail(&self, lines: usize) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for file in self.logs()?.iter().rev() {
@@ -25,7 +25,7 @@ impl NodeFolder {
     }
 }
 
-/// The last lines of one file; none if it was moved meanwhile.
+/// Reads the last lines of one file; empty if it was rotated meanwhile.
 fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -33,9 +33,9 @@ fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
         Err(error) => return Err(error),
     };
     let size = file.metadata()?.len();
-    file.seek(SeekFrom::Start(size.saturating_sub(MOST)))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(MAX_BYTES)))?;
     let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect())
@@ -50,10 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_may_stand_in_several_files() {
+    fn the_last_lines_may_be_in_several_files() {
         let parent = tempfile::tempdir().unwrap();
         let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(uuid::Uuid::from_u128(7)));
-        folder.make().unwrap();
+        folder.create().unwrap();
         assert_eq!(folder.tail(3).unwrap(), [] as [&str; 0]);
         fs::write(folder.older_log(2), "a\nb\n").unwrap();
         fs::write(folder.older_log(1), "c\n").unwrap();

@@ -1,6 +1,6 @@
-//! What server and shim say to each other: a line of JSON each way.
+//! Messages between server and shim: one line of JSON in each direction.
 //!
-//! A shim may be older than its server: fields are added with a default, and none is taken away.
+//! A shim may be older than its server: new fields need a default, and none may be removed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,83 +10,83 @@ use muster_core::ids::NodeId;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::launch::Launch;
-use super::state::State;
+use super::launch::LaunchSpec;
+use super::state::ShimState;
 
-/// How a shim is begun: all of its standard input.
+/// The start request, which a shim reads from standard input.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct StartOrder {
     pub(super) node: NodeId,
     pub(super) folder: PathBuf,
     pub(super) runtime: PathBuf,
-    pub(super) launch: Launch,
+    pub(super) launch: LaunchSpec,
 }
 
-/// What a shim says once on its standard output.
+/// The result of the start, which a shim writes once to standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Begun {
-    /// The command runs.
-    Started(Box<State>),
-    /// A higher generation was there before.
+pub(super) enum StartReport {
+    /// The command is running.
+    Started(Box<ShimState>),
+    /// The node has seen a higher generation.
     Refused { highest: Fence },
-    /// Another shim has this node, or somebody removes it just now.
+    /// Another shim runs this node, or a server is removing it.
     Busy,
-    /// The command cannot be run.
+    /// The command cannot be executed.
     CannotRun { code: i32, message: String },
-    /// The shim itself cannot do its work.
+    /// The shim itself failed.
     Failed { message: String },
 }
 
-/// What is asked of a running shim.
+/// A request to a running shim.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
-pub(super) enum Request {
-    /// Looks, and so carries no generation.
+pub(super) enum ShimRequest {
+    /// Reads the state; read requests carry no generation.
     Status,
-    /// From now on only this generation, or a higher one, is obeyed.
+    /// Raises the generation: lower ones are refused from now on.
     Adopt { generation: Fence },
-    /// The node ends, whoever asked may go away.
+    /// Stops the node, even if the caller disconnects.
     Stop { generation: Fence, grace_ms: u64, signal: StopSignal },
 }
 
-/// What a running shim answers.
+/// The reply of a running shim.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
-    Status(Box<Status>),
+pub(super) enum ShimReply {
+    Status(Box<ShimStatus>),
     Refused { highest: Fence },
     Failed { message: String },
 }
 
-/// How a node is, as its living shim tells.
+/// The state of a node, as reported by its running shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    /// What its shim has written down.
-    pub state: State,
-    /// The highest generation that was seen.
+pub struct ShimStatus {
+    /// The recorded state.
+    pub state: ShimState,
+    /// The highest generation that the node has seen.
     pub highest: Fence,
-    /// It is on its way out.
+    /// A stop was requested, or the node has ended and is being cleaned up.
     pub stopping: bool,
 }
 
-/// How a node is to end.
+/// How to stop a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
-    /// What its process group is asked with.
+pub struct StopSpec {
+    /// The signal to its process group.
     pub signal: StopSignal,
-    /// How long it may take, until everything of it is killed.
+    /// Time until all of its processes are killed.
     pub grace: Duration,
 }
 
-impl Stop {
-    /// With SIGTERM, and so much time.
-    pub const fn within(grace: Duration) -> Self {
+impl StopSpec {
+    /// Stops with SIGTERM and this grace period.
+    pub const fn with_grace(grace: Duration) -> Self {
         Self { signal: StopSignal::Term, grace }
     }
 }
 
-/// What a process group is asked to end with.
+/// The signal that asks a process group to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StopSignal {

@@ -1,4 +1,4 @@
-//! What can be done to simulated nodes: everything at once, and nothing changes by it.
+//! Operations on simulated nodes. They succeed at once and have no effect.
 
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::ProfileType;
@@ -6,14 +6,14 @@ use muster_core::spec::{Property, Schema};
 use muster_engine::ports::provider::{Operation, ProviderError};
 use serde_json::{Map, Value, json};
 
-/// What recoveries do, and nobody asks for by this name.
+/// The operation of recoveries; it is not offered to callers.
 const REBUILD: &str = "rebuild";
 
-/// What can be asked for.
+/// The offered operations.
 pub(super) const ALL: &[Operation] = &[
     Operation {
         name: "reboot",
-        description: "Turns the node off and on again.",
+        description: "Reboots the node.",
         parameters: Schema(&[(
             "type",
             Property::string("Type of reboot which can be 'SOFT' or 'HARD'.")
@@ -21,16 +21,16 @@ pub(super) const ALL: &[Operation] = &[
                 .default_text("SOFT"),
         )]),
     },
-    Operation { name: "pause", description: "Stops the node where it is.", parameters: Schema(&[]) },
-    Operation { name: "unpause", description: "Lets a paused node go on.", parameters: Schema(&[]) },
+    Operation { name: "pause", description: "Pauses the node.", parameters: Schema(&[]) },
+    Operation { name: "unpause", description: "Resumes a paused node.", parameters: Schema(&[]) },
     Operation {
         name: "change_password",
-        description: "Gives the node another password.",
+        description: "Changes the password of the node.",
         parameters: Schema(&[("admin_pass", Property::string("New password for the administrator."))]),
     },
 ];
 
-pub(super) fn run(kind: &ProfileType, operation: &str) -> Result<(), ProviderError> {
+pub(super) fn perform(kind: &ProfileType, operation: &str) -> Result<(), ProviderError> {
     if operation == REBUILD || ALL.iter().any(|known| known.name == operation) {
         return Ok(());
     }
@@ -39,12 +39,12 @@ pub(super) fn run(kind: &ProfileType, operation: &str) -> Result<(), ProviderErr
     Err(ProviderError::permanent("NotSupported", message))
 }
 
-/// What is read from something that others made.
+/// Returns the properties of an adopted node.
 pub(super) fn adopted() -> Map<String, Value> {
     Map::from_iter([("flavor".to_owned(), "adopted".into())])
 }
 
-/// What a node is there.
+/// Returns the details of a node.
 pub(super) fn details(node: &Node) -> Map<String, Value> {
     let up = matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Operating);
     let status = if up { "ACTIVE".to_owned() } else { node.status.to_string() };
@@ -62,19 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_offered_can_be_done_and_nothing_else() {
+    fn only_offered_operations_succeed() {
         let kind = sample::profile().kind;
         for operation in ALL {
-            assert_eq!(run(&kind, operation.name), Ok(()));
+            assert_eq!(perform(&kind, operation.name), Ok(()));
         }
-        let refused = run(&kind, "dance").unwrap_err();
-        let words =
+        let refused = perform(&kind, "dance").unwrap_err();
+        let message =
             "The requested operation 'dance' is not supported by the profile type 'simulated.node-1.0'.";
-        assert_eq!((refused.message.as_str(), refused.transient), (words, false));
+        assert_eq!((refused.message.as_str(), refused.transient), (message, false));
     }
 
     #[test]
-    fn a_node_that_is_up_says_so() {
+    fn a_running_node_is_active() {
         let node = Node { status: NodeStatus::Active, physical_id: Some("x".to_owned()), ..sample::node(1) };
         let expected = json!({"id": "x", "name": "node-1", "status": "ACTIVE"});
         assert_eq!(Value::Object(details(&node)), expected);

@@ -21,7 +21,7 @@ fn profile(properties: &Value) -> Profile {
 async fn start(properties: Value) -> Vec<NodeResult> {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
     let call = FencedCall { cluster: &cluster, profile: &profile, fence: Fence(1) };
-    let provider = Simulated::new("db", At(1));
+    let provider = SimulatedProvider::new("db", At(1));
     provider.start_nodes(call, vec![sample::node(1), sample::node(2)]).collect().await
 }
 
@@ -29,7 +29,7 @@ async fn start(properties: Value) -> Vec<NodeResult> {
 async fn nodes_are_up_at_once_and_keep_their_physical_id() {
     let first = start(json!({})).await;
     assert_eq!(first.len(), 2);
-    assert_eq!(first, start(json!({})).await, "another server sees other nodes");
+    assert_eq!(first, start(json!({})).await, "another server observes the same nodes");
     assert_ne!(first[0].result, first[1].result);
 }
 
@@ -49,11 +49,13 @@ async fn a_wait_delays_creation() {
 }
 
 #[test]
-fn a_wait_counts_from_the_start_whoever_made_it() {
-    let provider = Simulated::new("db", At(1_500_000));
+fn a_wait_counts_from_the_recorded_start() {
+    let provider = SimulatedProvider::new("db", At(1_500_000));
     let node = Node { starts: vec![Timestamp::from_micros(500_000)], ..sample::node(1) };
-    let properties = Properties::of(&profile(&json!({"metadata": {"simulated_wait_time": "3"}}))).unwrap();
-    assert_eq!(provider.still_to_wait(&node, &properties), Duration::from_secs(2));
+    let properties =
+        SimulatedProperties::from_profile(&profile(&json!({"metadata": {"simulated_wait_time": "3"}})))
+            .unwrap();
+    assert_eq!(provider.remaining_wait(&node, &properties), Duration::from_secs(2));
 }
 
 #[rstest]
@@ -62,18 +64,24 @@ fn a_wait_counts_from_the_start_whoever_made_it() {
 #[case(json!({"metadata": {"simulated_activity": "busy"}}), Activity::Busy)]
 #[case(json!({"metadata": {"simulated_activity": "unknown"}}), Activity::Unknown)]
 #[tokio::test]
-async fn nobody_uses_them_unless_the_profile_says_so(#[case] properties: Value, #[case] said: Activity) {
+async fn a_simulated_cluster_is_idle_unless_the_profile_says_otherwise(
+    #[case] properties: Value,
+    #[case] expected: Activity,
+) {
     let (cluster, profile) = (sample::cluster(2, 0, None), profile(&properties));
     let target = ClusterTarget { cluster: &cluster, profile: &profile };
-    assert_eq!(Simulated::new("db", At(1)).activity(target).await, Ok(said));
+    assert_eq!(SimulatedProvider::new("db", At(1)).activity(target).await, Ok(expected));
 }
 
 #[rstest]
 #[case(json!({"bogus": 1}), "Unrecognizable spec item 'bogus': one of flavor, name, image, networks, key_name, metadata is expected")]
 #[case(json!({"metadata": 3}), "'3' is not a Map")]
-#[case(json!({"metadata": {"simulated_wait_time": -1}}), "simulated_wait_time is -1: a number of seconds between 0 and 86400 is expected")]
+#[case(json!({"metadata": {"simulated_wait_time": -1}}), "simulated_wait_time is -1: must be a number of seconds between 0 and 86400")]
 #[case(json!({"metadata": {"simulated_failure": "x"}}), "'x' is no simulated_failure: one of create, delete, check, update is expected")]
 #[case(json!({"metadata": {"simulated_activity": 1}}), "'1' is no simulated_activity: one of idle, busy, unknown is expected")]
-fn what_a_profile_may_not_say_is_refused_in_a_sentence(#[case] properties: Value, #[case] words: &str) {
-    assert_eq!(Simulated::new("db", At(0)).check_profile(&profile(&properties)).unwrap_err(), words);
+fn an_invalid_profile_is_refused_with_a_message(#[case] properties: Value, #[case] message: &str) {
+    assert_eq!(
+        SimulatedProvider::new("db", At(0)).check_profile(&profile(&properties)).unwrap_err(),
+        message
+    );
 }

@@ -1,4 +1,4 @@
-//! Processes held by descriptor: a number may become another's, a descriptor does not.
+//! Process descriptors: unlike a process number, a descriptor is never reused for another process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,13 +9,13 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::ProcessId;
 
-/// One process, whatever becomes of its number.
+/// A descriptor of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Pidfd(Arc<OwnedFd>);
 
 impl Pidfd {
-    /// Whatever has this number now; nothing if nobody has.
-    pub(crate) fn of_number(pid: i32) -> io::Result<Option<Self>> {
+    /// Opens the process that has this number now; `None` if there is none.
+    pub(crate) fn open_pid(pid: i32) -> io::Result<Option<Self>> {
         let Some(pid) = Pid::from_raw(pid) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::NONBLOCK) {
             Ok(fd) => Ok(Some(Self(Arc::new(fd)))),
@@ -24,14 +24,14 @@ impl Pidfd {
         }
     }
 
-    /// This very process; nothing if it has ended.
+    /// Opens exactly this process; `None` if it has ended.
     pub(crate) fn open(id: ProcessId) -> io::Result<Option<Self>> {
-        let held = Self::of_number(id.pid)?;
-        // Looked at only once it is held: from here on the number cannot change hands unseen.
-        Ok(held.filter(|_| ProcessId::of(id.pid) == Some(id)))
+        let opened = Self::open_pid(id.pid)?;
+        // Compared after opening: the open descriptor keeps referring to the process that is compared.
+        Ok(opened.filter(|_| ProcessId::find(id.pid) == Some(id)))
     }
 
-    /// Signals it; that it has ended is no error.
+    /// Signals the process; succeeds if it has ended.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         match pidfd_send_signal(&*self.0, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -39,9 +39,9 @@ impl Pidfd {
         }
     }
 
-    /// Waits for its end.
-    pub(crate) async fn ended(&self) -> io::Result<()> {
-        // Readable once it has ended. The kind of descriptor does not matter to whoever waits for that alone.
+    /// Waits until the process has ended.
+    pub(crate) async fn wait_for_exit(&self) -> io::Result<()> {
+        // A pidfd becomes readable when the process ends; tokio needs any pollable descriptor.
         Receiver::from_owned_fd_unchecked(self.0.try_clone()?)?.readable().await
     }
 }

@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes.
+//! Reading the state of processes from `/proc`.
 
 use std::fs;
 use std::io;
@@ -7,44 +7,48 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-/// A process of one boot: numbers are used again, a number with its start time is not.
+/// Identifies a process within one boot. Numbers are reused, but not together with a start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// Its number.
+    /// The process number.
     pub pid: i32,
-    /// When it started, in the kernel's ticks since the boot.
+    /// The start time in kernel ticks since boot.
     pub start_time: u64,
 }
 
 impl ProcessId {
-    /// Who has this number now; nothing if nobody has, or somebody who has ended and waits to be reaped.
-    pub(crate) fn of(pid: i32) -> Option<Self> {
+    /// Returns the running process with this number; `None` if there is none, or a zombie.
+    pub(crate) fn find(pid: i32) -> Option<Self> {
         let stat = Stat::read(pid)?;
         (!stat.ended).then_some(Self { pid, start_time: stat.start_time })
     }
 
-    /// Whether a process is of the session that this one led, and has not ended. Says no while it lives, or if its
-    /// number is somebody else's by now: then so may be the session.
-    pub(crate) fn led(self, pid: i32) -> bool {
-        let of_session =
+    /// Returns true if a running process belongs to the session that this process led before it ended. Returns false
+    /// while this process runs, and if its number was reused, since the session id may be reused as well.
+    pub(crate) fn led_session_of(self, pid: i32) -> bool {
+        let belongs =
             |stat: Stat| !stat.ended && stat.session == self.pid && stat.start_time >= self.start_time;
-        Self::of(self.pid).is_none() && Stat::read(pid).is_some_and(of_session)
+        Self::find(self.pid).is_none() && Stat::read(pid).is_some_and(belongs)
     }
 }
 
-struct Stat {
-    ended: bool,
-    parent: i32,
+/// What `/proc/PID/stat` says.
+pub(super) struct Stat {
+    pub(super) ended: bool,
+    pub(super) parent: i32,
     session: i32,
-    start_time: u64,
+    /// The time that its threads have run, in the kernel's ticks.
+    pub(super) cpu_ticks: u64,
+    pub(super) start_time: u64,
 }
 
 impl Stat {
-    fn read(pid: i32) -> Option<Self> {
+    pub(super) fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The second field is a name in parentheses, and may itself hold spaces and parentheses.
+    /// Parses a line of `/proc/<pid>/stat`. Its second field is a name in parentheses, which may contain both spaces
+    /// and parentheses.
     fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -52,12 +56,13 @@ impl Stat {
             ended: matches!(*fields.first()?, "Z" | "X"),
             parent: fields.get(1)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
+            cpu_ticks: fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
 }
 
-/// Which boot of the machine this is; none of us lives to see another.
+/// Returns the id of the current boot. It is cached, since no process outlives a boot.
 pub(crate) fn boot_id() -> io::Result<&'static str> {
     static KNOWN: OnceLock<String> = OnceLock::new();
     if let Some(known) = KNOWN.get() {
@@ -67,10 +72,10 @@ pub(crate) fn boot_id() -> io::Result<&'static str> {
     Ok(KNOWN.get_or_init(|| read))
 }
 
-/// Our children, those that wait to be reaped included. One that comes or goes meanwhile may be missed: ask again.
+/// Lists the children of this process, including zombies. May miss children that start or end during the call.
 pub(crate) fn children() -> Vec<i32> {
     let me = super::own_pid();
-    // The shim has one thread, and a child belongs to the thread that started or adopted it.
+    // Children belong to the thread that started or adopted them, and the shim has only one.
     match fs::read_to_string(format!("/proc/{me}/task/{me}/children")) {
         Ok(list) => list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
         // Not every kernel is built with that file.
@@ -78,19 +83,20 @@ pub(crate) fn children() -> Vec<i32> {
     }
 }
 
-/// The numbers of all processes of our user, but for ourselves.
+/// Lists the numbers of all processes of this user, except this process.
 pub(crate) fn own_processes() -> impl Iterator<Item = i32> {
-    let (me, user) = (super::own_pid(), super::user());
+    let (me, user) = (super::own_pid(), super::user_id());
     let ours = move |pid: &i32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == user);
     numbers().filter(move |pid| *pid != me).filter(ours)
 }
 
-fn numbers() -> impl Iterator<Item = i32> {
+/// The numbers of all processes.
+pub(super) fn numbers() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Whether a process was started with this `NAME=value`. One that has ended has no environment.
+/// Returns true if a process was started with the variable `NAME=value`; false if it has ended.
 pub(crate) fn environment_has(pid: i32, variable: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
         environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
@@ -107,19 +113,20 @@ mod tests {
         let stat = Stat::parse(line).unwrap();
         let (ended, numbers) = (stat.ended, (stat.parent, stat.session));
         assert_eq!((ended, numbers, stat.start_time), (false, (7, 41), 987_654));
+        assert_eq!(stat.cpu_ticks, 5 + 6);
     }
 
     #[test]
-    fn a_process_that_waits_to_be_reaped_has_ended() {
+    fn a_zombie_has_ended() {
         let line = "42 (x) Z 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 5 0 0";
         assert!(Stat::parse(line).unwrap().ended);
     }
 
     #[test]
-    fn we_are_ourselves_and_nobody_is_number_minus_one() {
+    fn this_process_is_found_and_number_minus_one_is_not() {
         let me = super::super::own_pid();
-        assert_eq!(ProcessId::of(me), ProcessId::of(me));
-        assert!(ProcessId::of(me).is_some());
-        assert_eq!(ProcessId::of(-1), None);
+        assert_eq!(ProcessId::find(me), ProcessId::find(me));
+        assert!(ProcessId::find(me).is_some());
+        assert_eq!(ProcessId::find(-1), None);
     }
 }

@@ -1,7 +1,7 @@
-//! A program that is nothing but the shim, for tests.
+//! The shim as a program of its own, for tests.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    muster_local::shim::run_if_asked().unwrap_or(ExitCode::from(2))
+    muster_local::shim::run_if_invoked().unwrap_or(ExitCode::from(2))
 }

@@ -1,4 +1,4 @@
-//! One node in folders of its own, of which nothing may be left.
+//! A harness for one node, which checks that no process is left at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,18 +8,19 @@ use std::time::Duration;
 use muster_core::action::Fence;
 use muster_core::ids::NodeId;
 use muster_local::shim::{
-    End, Launch, LogLimits, NODE_MARKER, NodeFolder, Outcome, Running, RuntimeFolder, Shims, Stop,
+    LaunchSpec, LogLimits, NODE_MARKER, NodeExit, NodeFolder, RunOutcome, RunningNode, RuntimeFolder, Shims,
+    StopSpec,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 
-/// More than a busy machine needs.
+/// Time limit of each wait; ample even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const FIRST: Fence = Fence(7);
 
-/// A node in folders of its own. When it goes, so must have all of its processes.
+/// A node in temporary folders. Dropping it fails the test if processes of the node are left.
 pub(crate) struct Harness {
     folders: TempDir,
     pub(crate) shims: Shims,
@@ -38,16 +39,16 @@ impl Harness {
         self.folders.path()
     }
 
-    /// A server that knows nothing of what the last one did.
+    /// Returns a new server without the state of the last one.
     pub(crate) fn restarted_server(&self) -> Shims {
         shims(self.path())
     }
 
-    /// A launch of this shell script.
-    pub(crate) fn script(&self, script: &str) -> Launch {
+    /// Returns the launch of a shell script.
+    pub(crate) fn script(&self, script: &str) -> LaunchSpec {
         let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
         let gate = ("GATE".to_owned(), self.path().join("gate").display().to_string());
-        Launch {
+        LaunchSpec {
             generation: FIRST,
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
             environment: BTreeMap::from([path, gate]),
@@ -57,16 +58,16 @@ impl Harness {
         }
     }
 
-    pub(crate) async fn start(&self, launch: &Launch) -> Running {
+    pub(crate) async fn start(&self, launch: &LaunchSpec) -> RunningNode {
         self.shims.start(&self.node, launch).await.expect("it starts")
     }
 
     /// Starts a script that never ends by itself.
-    pub(crate) async fn start_sleeper(&self) -> Running {
+    pub(crate) async fn start_sleeper(&self) -> RunningNode {
         self.start(&self.script("exec sleep 1000")).await
     }
 
-    /// Where a script reports: `echo word > $GATE`.
+    /// Creates the pipe to which a script reports: `echo word > $GATE`.
     pub(crate) fn gate(&self) -> Gate {
         Gate::new(&self.path().join("gate"))
     }
@@ -86,17 +87,17 @@ impl Harness {
         assert!(left.is_empty(), "processes {left:?} of the node are left");
     }
 
-    /// The processes of the node, and its shim.
+    /// Lists the processes of the node, including its shim.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let id = self.node.node().to_string();
-        let (mark, argument) = (format!("{NODE_MARKER}={id}"), id);
+        let (marker, argument) = (format!("{NODE_MARKER}={id}"), id);
         let entries = fs::read_dir("/proc").expect("/proc").flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let has = |pid: i32, file: &str, entry: &str| {
             fs::read(format!("/proc/{pid}/{file}"))
                 .is_ok_and(|text| text.split(|byte| *byte == 0).any(|part| part == entry.as_bytes()))
         };
-        numbers.filter(|pid| has(*pid, "environ", &mark) || has(*pid, "cmdline", &argument)).collect()
+        numbers.filter(|pid| has(*pid, "environ", &marker) || has(*pid, "cmdline", &argument)).collect()
     }
 }
 
@@ -112,44 +113,44 @@ impl Drop for Harness {
 
 fn shims(folder: &Path) -> Shims {
     let runtime = RuntimeFolder::at(folder.join("run")).expect("a runtime folder");
-    Shims::of_program(env!("CARGO_BIN_EXE_muster-test-shim"), runtime)
+    Shims::with_program(env!("CARGO_BIN_EXE_muster-test-shim"), runtime)
 }
 
 pub(crate) fn signal(pid: i32, signal: Signal) {
-    // It may have ended, which is as good.
+    // Fails if the process has ended already.
     let _ = kill_process(Pid::from_raw(pid).expect("a process has a number"), signal);
 }
 
-/// Waits for the end and says how it was.
-pub(crate) async fn end(running: &Running) -> End {
+/// Waits for the end of a node and returns it.
+pub(crate) async fn end(running: &RunningNode) -> NodeExit {
     match outcome(running).await {
-        Outcome::Ended(end) => end,
+        RunOutcome::Ended(end) => end,
         other => panic!("it did not end but is {other:?}"),
     }
 }
 
-pub(crate) async fn outcome(running: &Running) -> Outcome {
-    let waited = tokio::time::timeout(PATIENCE, running.exited()).await;
+pub(crate) async fn outcome(running: &RunningNode) -> RunOutcome {
+    let waited = tokio::time::timeout(PATIENCE, running.wait_for_exit()).await;
     waited.expect("it ends in time").expect("its end can be seen")
 }
 
-/// Stops it, with all the time it may need.
-pub(crate) async fn stop(running: &Running) -> End {
-    running.stop(FIRST, Stop::within(PATIENCE)).await.expect("it is asked to stop");
+/// Stops a node with a long grace period.
+pub(crate) async fn stop(running: &RunningNode) -> NodeExit {
+    running.stop(FIRST, StopSpec::with_grace(PATIENCE)).await.expect("it is asked to stop");
     end(running).await
 }
 
-/// What lets a script go on that waits: `read x < $GATE.go`.
-pub(crate) struct Go(PathBuf);
+/// Releases a script that waits with `read x < $GATE.go`.
+pub(crate) struct Release(PathBuf);
 
-impl Go {
+impl Release {
     pub(crate) fn new(harness: &Harness) -> Self {
         let path = harness.path().join("gate.go");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).expect("a pipe is made");
         Self(path)
     }
 
-    pub(crate) async fn go(self) {
+    pub(crate) async fn release(self) {
         let written = tokio::task::spawn_blocking(move || fs::write(self.0, "\n"));
         tokio::time::timeout(PATIENCE, written)
             .await
@@ -159,17 +160,17 @@ impl Go {
     }
 }
 
-/// A pipe by which a script says that it is so far.
+/// A pipe by which a script reports its progress.
 pub(crate) struct Gate(Receiver);
 
 impl Gate {
     pub(crate) fn new(path: &Path) -> Self {
         rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).expect("a pipe is made");
-        // Open for writing too: the pipe must not end between one writer and the next.
+        // Opened for writing too, so that the pipe does not end between two writers.
         Self(OpenOptions::new().read_write(true).open_receiver(path).expect("the pipe opens"))
     }
 
-    /// The next line that a script writes.
+    /// Reads the next line that a script writes.
     pub(crate) async fn line(&self) -> String {
         let mut line = Vec::new();
         let read = async {
@@ -181,7 +182,7 @@ impl Gate {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, read).await.expect("the script says something in time");
+        tokio::time::timeout(PATIENCE, read).await.expect("the script reports in time");
         String::from_utf8(line).expect("text").trim().to_owned()
     }
 

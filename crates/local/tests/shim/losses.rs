@@ -1,25 +1,25 @@
-//! Shims that are killed, and what is left then.
+//! Killed shims, and the processes that they leave.
 
-use muster_local::shim::{Found, Outcome, Stop};
+use muster_local::shim::{NodeProcessState, RunOutcome, StopSpec};
 use rustix::process::Signal;
 
 use crate::harness::{FIRST, Harness, PATIENCE, outcome, signal, stop};
 
-/// A node with a daemon that has its own session and outlives it.
+/// A node with a daemon that has its own session and outlives the node.
 const WITH_DAEMON: &str =
     "(setsid sh -c 'echo $$ > $GATE; while :; do sleep 1000; done' &) ; exec sleep 1000";
 
 #[tokio::test]
-async fn a_node_dies_with_its_shim_and_the_rest_is_found_by_its_mark() {
+async fn a_node_dies_with_its_shim_and_its_other_processes_are_found_by_their_marker() {
     let harness = Harness::new();
     let gate = harness.gate();
     let running = harness.start(&harness.script(WITH_DAEMON)).await;
     let daemon = gate.number().await;
     signal(running.state().shim.pid, Signal::KILL);
-    assert_eq!(outcome(&running).await, Outcome::Lost);
-    assert!(matches!(harness.shims.find(&harness.node).unwrap(), Found::Lost));
+    assert_eq!(outcome(&running).await, RunOutcome::Lost);
+    assert!(matches!(harness.shims.inspect(&harness.node).unwrap(), NodeProcessState::Lost));
     assert!(harness.processes().contains(&daemon));
-    // The daemon and its sleep; the node's own process may not be quite gone yet.
+    // At least the daemon and its sleep; the node's command may still be ending.
     assert!(harness.shims.clean_up_lost(&harness.node).await.unwrap() >= 2);
     harness.has_no_process();
     harness.has_no_socket();
@@ -27,7 +27,7 @@ async fn a_node_dies_with_its_shim_and_the_rest_is_found_by_its_mark() {
 }
 
 #[tokio::test]
-async fn what_has_lost_its_mark_is_found_by_its_session() {
+async fn a_process_without_marker_is_found_by_its_session() {
     let harness = Harness::new();
     let gate = harness.gate();
     let running = harness
@@ -35,7 +35,7 @@ async fn what_has_lost_its_mark_is_found_by_its_session() {
         .await;
     let unmarked = gate.number().await;
     signal(running.state().shim.pid, Signal::KILL);
-    assert_eq!(outcome(&running).await, Outcome::Lost);
+    assert_eq!(outcome(&running).await, RunOutcome::Lost);
     assert!(rustix::process::test_kill_process(rustix::process::Pid::from_raw(unmarked).unwrap()).is_ok());
     assert!(harness.shims.clean_up_lost(&harness.node).await.unwrap() >= 1);
     let gone = async {
@@ -48,7 +48,7 @@ async fn what_has_lost_its_mark_is_found_by_its_session() {
 }
 
 #[tokio::test]
-async fn a_nodes_process_needs_no_cleaning_when_its_shim_is_killed() {
+async fn the_kernel_ends_the_command_when_its_shim_is_killed() {
     let harness = Harness::new();
     let running = harness.start_sleeper().await;
     let process = running.process().unwrap().pid;
@@ -63,17 +63,17 @@ async fn a_nodes_process_needs_no_cleaning_when_its_shim_is_killed() {
 }
 
 #[tokio::test]
-async fn a_living_nodes_processes_are_not_cleaned_up() {
+async fn processes_of_a_running_node_are_not_cleaned_up() {
     let harness = Harness::new();
     let running = harness.start_sleeper().await;
     let refusal = harness.shims.clean_up_lost(&harness.node).await.unwrap_err();
     assert_eq!(refusal.kind(), std::io::ErrorKind::ResourceBusy);
-    assert!(refusal.to_string().starts_with("the node's shim lives"), "{refusal}");
+    assert!(refusal.to_string().starts_with("the node's shim is alive"), "{refusal}");
     stop(&running).await;
 }
 
 #[tokio::test]
-async fn a_lost_node_is_started_anew_without_what_was_left_of_it() {
+async fn the_start_of_a_lost_node_kills_its_remaining_processes() {
     let harness = Harness::new();
     let gate = harness.gate();
     let lost = harness.start(&harness.script(WITH_DAEMON)).await;
@@ -82,7 +82,7 @@ async fn a_lost_node_is_started_anew_without_what_was_left_of_it() {
     outcome(&lost).await;
     let running = harness.start_sleeper().await;
     assert!(!harness.processes().contains(&daemon));
-    assert_eq!(outcome(&lost).await, Outcome::Replaced);
+    assert_eq!(outcome(&lost).await, RunOutcome::Replaced);
     stop(&running).await;
 }
 
@@ -94,7 +94,7 @@ async fn a_lost_node_is_stopped_by_cleaning_up() {
     gate.line().await;
     signal(running.state().shim.pid, Signal::KILL);
     outcome(&running).await;
-    let stopped = harness.shims.stop(&harness.node, FIRST, Stop::within(PATIENCE)).await.unwrap();
-    assert_eq!(stopped, Some(Outcome::Lost));
+    let stopped = harness.shims.stop(&harness.node, FIRST, StopSpec::with_grace(PATIENCE)).await.unwrap();
+    assert_eq!(stopped, Some(RunOutcome::Lost));
     harness.has_no_process();
 }

@@ -1,4 +1,4 @@
-//! Real processes under real shims.
+//! Tests with real processes under real shims.
 
 mod generations;
 mod harness;

@@ -1,14 +1,14 @@
-//! What a node writes.
+//! The output of a node.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use muster_local::shim::{Ending, LogLimits};
+use muster_local::shim::{ExitCause, LogLimits};
 
 use crate::harness::{Harness, end, stop};
 
 #[tokio::test]
-async fn output_and_errors_are_in_the_log_and_full_files_move_on() {
+async fn the_log_has_output_and_errors_and_is_rotated() {
     let harness = Harness::new();
     let mut launch =
         harness.script("for i in 1 2 3 4 5 6 7 8 9; do printf '%s %0999d\\n' $i 0; done; echo last >&2");
@@ -22,29 +22,29 @@ async fn output_and_errors_are_in_the_log_and_full_files_move_on() {
 }
 
 #[tokio::test]
-async fn a_node_may_close_its_output_and_go_on() {
+async fn a_node_may_close_its_output_and_keep_running() {
     let harness = Harness::new();
     let gate = harness.gate();
     let running =
         harness.start(&harness.script("echo before; exec >&- 2>&-; echo > $GATE; exec sleep 1000")).await;
     gate.line().await;
     assert!(!running.status().await.unwrap().stopping);
-    assert_eq!(stop(&running).await.how, Ending::Signaled { signal: 15 });
+    assert_eq!(stop(&running).await.how, ExitCause::Signaled { signal: 15 });
     assert_eq!(harness.node.tail(1).unwrap(), ["before"]);
 }
 
 #[tokio::test]
 async fn a_full_disk_costs_output_and_not_the_node() {
     let harness = Harness::new();
-    harness.node.make().unwrap();
+    harness.node.create().unwrap();
     symlink("/dev/full", harness.node.log()).unwrap();
     let mut launch = harness.script("head -c 1000000 /dev/zero && exit 5");
     launch.log = LogLimits { max_bytes: 100_000_000, keep: 1 };
-    assert_eq!(end(&harness.start(&launch).await).await.how, Ending::Exited { code: 5 });
+    assert_eq!(end(&harness.start(&launch).await).await.how, ExitCause::Exited { code: 5 });
 }
 
 #[tokio::test]
-async fn last_words_are_kept() {
+async fn output_during_a_stop_is_logged() {
     let harness = Harness::new();
     let gate = harness.gate();
     let script = "trap 'echo bye; exit 0' TERM; echo > $GATE; while :; do sleep 1000 & wait; done";

@@ -1,28 +1,30 @@
-//! Starting, ending by itself, and not starting at all.
+//! Starts, failed starts, and nodes that end by themselves.
 
 use std::fs;
 use std::future::poll_fn;
 use std::os::unix::fs::PermissionsExt as _;
 use std::task::Poll;
 
-use muster_local::shim::{Ending, Found, NODE_MARKER, OomKills, StartError, Stop};
+use muster_local::shim::{ExitCause, NODE_MARKER, NodeProcessState, OomKills, StartError, StopSpec};
 use rstest::rstest;
 
-use crate::harness::{FIRST, Go, Harness, PATIENCE, end, stop};
+use crate::harness::{FIRST, Harness, PATIENCE, Release, end, stop};
 
 #[rstest]
-#[case::well("exit 0", Ending::Exited { code: 0 })]
-#[case::badly("exit 3", Ending::Exited { code: 3 })]
-#[case::by_a_signal("kill -SEGV $$", Ending::Signaled { signal: 11 })]
-#[case::with_127("exit 127", Ending::Exited { code: 127 })]
+#[case::well("exit 0", ExitCause::Exited { code: 0 })]
+#[case::badly("exit 3", ExitCause::Exited { code: 3 })]
+#[case::by_a_signal("kill -SEGV $$", ExitCause::Signaled { signal: 11 })]
+#[case::with_127("exit 127", ExitCause::Exited { code: 127 })]
 #[tokio::test]
-async fn how_a_node_ended_is_written_down(#[case] script: &str, #[case] how: Ending) {
+async fn the_end_of_a_node_is_recorded(#[case] script: &str, #[case] how: ExitCause) {
     let harness = Harness::new();
     let running = harness.start(&harness.script(script)).await;
     let end = end(&running).await;
     assert_eq!((end.how.clone(), end.stopped), (how, None));
     assert!(end.at >= running.state().started_at);
-    assert!(matches!(harness.shims.find(&harness.node).unwrap(), Found::Ended(found) if found == end));
+    assert!(
+        matches!(harness.shims.inspect(&harness.node).unwrap(), NodeProcessState::Ended(found) if found == end)
+    );
     harness.has_no_socket();
 }
 
@@ -31,28 +33,30 @@ async fn a_node_that_ended_can_be_started_again() {
     let harness = Harness::new();
     for code in [4, 5] {
         let running = harness.start(&harness.script(&format!("echo {code}; exit {code}"))).await;
-        assert_eq!(end(&running).await.how, Ending::Exited { code });
+        assert_eq!(end(&running).await.how, ExitCause::Exited { code });
     }
     assert_eq!(harness.node.tail(9).unwrap(), ["4", "5"]);
 }
 
 #[tokio::test]
-async fn a_missing_command_is_told_in_words() {
+async fn a_missing_command_is_reported() {
     let harness = Harness::new();
     let mut launch = harness.script("");
     launch.command = vec!["no-such-command".into()];
     let error = harness.shims.start(&harness.node, &launch).await.unwrap_err();
     assert!(matches!(error, StartError::CannotRun { code: 127, .. }), "{error:?}");
-    let words = "there is no command 'no-such-command', or what its first line names is missing";
-    assert_eq!(error.to_string(), words);
-    let Found::Ended(end) = harness.shims.find(&harness.node).unwrap() else { panic!("it did not end") };
-    assert_eq!(end.how, Ending::NotStarted { code: 127, message: words.into() });
-    assert_eq!(end.to_string(), words);
+    let text = "command 'no-such-command' not found, or the interpreter in its first line is missing";
+    assert_eq!(error.to_string(), text);
+    let NodeProcessState::Ended(end) = harness.shims.inspect(&harness.node).unwrap() else {
+        panic!("it did not end")
+    };
+    assert_eq!(end.how, ExitCause::NotStarted { code: 127, message: text.into() });
+    assert_eq!(end.to_string(), text);
     harness.has_no_socket();
 }
 
 #[tokio::test]
-async fn a_command_that_is_no_program_is_told_in_words() {
+async fn a_command_that_is_not_executable_is_reported() {
     let harness = Harness::new();
     let file = harness.path().join("notes.txt");
     fs::write(&file, "x").unwrap();
@@ -60,11 +64,11 @@ async fn a_command_that_is_no_program_is_told_in_words() {
     launch.command = vec![file.display().to_string()];
     let error = harness.shims.start(&harness.node, &launch).await.unwrap_err();
     assert!(matches!(error, StartError::CannotRun { code: 126, .. }), "{error:?}");
-    assert!(error.to_string().ends_with("may not be run: it is not executable"), "{error}");
+    assert!(error.to_string().ends_with("cannot be run: it is not executable"), "{error}");
 }
 
 #[tokio::test]
-async fn a_missing_working_folder_is_told_in_words() {
+async fn a_missing_working_folder_is_reported() {
     let harness = Harness::new();
     let mut launch = harness.script("true");
     launch.working_folder = "/no/such/folder".into();
@@ -76,7 +80,7 @@ async fn a_missing_working_folder_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_command_has_the_launchs_environment_and_the_mark_and_nothing_else() {
+async fn a_command_has_only_the_environment_of_the_launch_and_the_marker() {
     let harness = Harness::new();
     let mut launch = harness.script("");
     launch.environment = [("A".to_owned(), "b c".to_owned())].into();
@@ -88,7 +92,7 @@ async fn a_command_has_the_launchs_environment_and_the_mark_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn secrets_of_a_launch_are_for_its_owner_only() {
+async fn only_the_owner_can_read_the_secrets_of_a_launch() {
     let harness = Harness::new();
     let running = harness.start_sleeper().await;
     let mode =
@@ -107,7 +111,7 @@ async fn secrets_of_a_launch_are_for_its_owner_only() {
 #[case::same("oom_kill 1\n", "oom_kill 1\n", OomKills::Same)]
 #[case::unreadable("", "", OomKills::Unreadable)]
 #[tokio::test]
-async fn whether_memory_ran_out_is_told(
+async fn kills_for_lack_of_memory_are_reported(
     #[case] before: &str,
     #[case] after: &str,
     #[case] expected: OomKills,
@@ -116,19 +120,19 @@ async fn whether_memory_ran_out_is_told(
     let gate = harness.gate();
     let counter = harness.path().join("memory.events");
     fs::write(&counter, before).unwrap();
-    let go = Go::new(&harness);
+    let release = Release::new(&harness);
     let mut launch = harness.script("echo > $GATE; read x < $GATE.go; kill -9 $$");
     launch.oom_counter = Some(counter.clone());
     let running = harness.start(&launch).await;
     gate.line().await;
     fs::write(&counter, after).unwrap();
-    go.go().await;
+    release.release().await;
     let end = end(&running).await;
-    assert_eq!((end.how, end.oom_kills), (Ending::Signaled { signal: 9 }, expected));
+    assert_eq!((end.how, end.oom_kills), (ExitCause::Signaled { signal: 9 }, expected));
 }
 
 #[tokio::test]
-async fn what_a_start_that_was_given_up_leaves_on_its_way_is_stopped_too() {
+async fn a_stop_ends_a_node_whose_start_was_dropped() {
     let harness = Harness::new();
     let launch = harness.script("exec sleep 1000");
     let mut start = Box::pin(harness.shims.start(&harness.node, &launch));
@@ -142,6 +146,6 @@ async fn what_a_start_that_was_given_up_leaves_on_its_way_is_stopped_too() {
     });
     tokio::time::timeout(PATIENCE, begins).await.expect("a shim begins in time");
     drop(start);
-    harness.shims.stop(&harness.node, FIRST, Stop::within(PATIENCE)).await.expect("it is stopped");
+    harness.shims.stop(&harness.node, FIRST, StopSpec::with_grace(PATIENCE)).await.expect("it is stopped");
     harness.has_no_process();
 }

@@ -1,4 +1,4 @@
-//! When the webhook's certificates are renewed, and which authorities the API server is given.
+//! The renewal of the webhook's certificates, and the authorities in the API server's bundle.
 //!
 //! Authority and certificate stand in a Secret that all replicas follow. A new authority is published before a certificate
 //! of it is served, and the old one stays in the bundle until it expires: no replica is ever refused meanwhile.
@@ -27,7 +27,7 @@ impl Validity {
     }
 }
 
-/// What the Secret holds.
+/// The content of the Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedCertificates {
     /// The authorities by a digest, the newest last.

@@ -1,4 +1,5 @@
-//! What a guest is given at its creation: resources, affinity, tolerations, a gate and its place in the queue.
+//! The injection into a guest at its creation: resources, affinity, tolerations, a scheduling gate and its place in the
+//! queue.
 //!
 //! Works on JSON, so that fields of a newer API server survive. Applied twice it changes nothing the second time.
 
@@ -30,7 +31,7 @@ pub struct GuestRequest {
     pub machine_type: String,
 }
 
-/// How full a type is, by the cache.
+/// The use of a type, by the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeLoad {
     /// Guests that have a slot.
@@ -42,13 +43,13 @@ pub struct TypeLoad {
 /// A pod as it is admitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Injected {
-    /// What is changed.
+    /// The changes of the pod.
     pub patch: Patch,
-    /// What the user should know.
+    /// The warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Why a guest is refused.
+/// The reason why a guest is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InjectRefusal {
     /// No Machine has the group.
@@ -205,12 +206,19 @@ fn require_nodes(
     let affinity = object(object(spec, "affinity")?, "nodeAffinity")?;
     let required = object(affinity, "requiredDuringSchedulingIgnoredDuringExecution")?;
     let terms = list(required, "nodeSelectorTerms")?;
-    if terms.is_empty() {
+    let is_ours = terms.is_empty();
+    if is_ours {
         terms.push(json!({}));
     }
     let requirements = placement::requirements(&wanted.name, group, &wanted.spec);
     for term in terms {
         let term = term.as_object_mut().ok_or_else(|| malformed("a nodeSelectorTerm is not an object"))?;
+        // To Kubernetes a term without conditions fits no node: with ours it would fit some.
+        let is_empty =
+            |field: &str| term.get(field).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
+        if !is_ours && is_empty("matchExpressions") && is_empty("matchFields") {
+            continue;
+        }
         let expressions = list(term, "matchExpressions")?;
         for requirement in &requirements {
             push_missing(expressions, json!(requirement));

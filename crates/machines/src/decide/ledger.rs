@@ -62,7 +62,7 @@ fn is_eligible(guest: &SlotPod) -> bool {
 /// Guests in the order of the queue.
 fn queue<'a>(guests: impl Iterator<Item = &'a SlotPod>) -> Vec<&'a SlotPod> {
     let mut queue: Vec<_> = guests.collect();
-    queue.sort_by(|a, b| (a.queued_at, &a.uid).cmp(&(b.queued_at, &b.uid)));
+    queue.sort_by(|a, b| (a.created_at, a.queued_at, &a.uid).cmp(&(b.created_at, b.queued_at, &b.uid)));
     queue
 }
 
@@ -76,7 +76,7 @@ fn book(guest: &SlotPod, at: Timestamp) -> Booking {
     }
 }
 
-/// When a guest without an entry was booked, by its annotation.
+/// The time when a guest without an entry was booked, from its annotation.
 fn adopted_at(guest: &SlotPod) -> Option<Timestamp> {
     guest.booked_at.as_ref()?.parse::<jiff::Timestamp>().ok().map(core_time)
 }
@@ -154,8 +154,10 @@ pub struct WaitingGuest {
     pub name: String,
     /// The type that it waits for.
     pub machine_type: String,
-    /// How many guests of the type are before it, and one; none if its type has no slots (any more).
+    /// The position in the queue, from 1; none if its type has no slots.
     pub position: Option<usize>,
+    /// The time since which it waits.
+    pub queued_at: Timestamp,
 }
 
 impl WaitingGuest {
@@ -183,6 +185,7 @@ pub fn waiting(machine: &Machine, ledger: &[Booking], guests: &[&SlotPod]) -> Ve
             name: guest.name.clone(),
             machine_type: guest.machine_type.clone(),
             position: (machine.maximum(&guest.machine_type) > 0).then_some(*before),
+            queued_at: guest.queued_at,
         }
     };
     waiting

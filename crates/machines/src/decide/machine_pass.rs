@@ -10,7 +10,7 @@ use crate::decide::reservations::{
 use crate::decide::takeover::{PublishedSet, replace_sets};
 use crate::types::Booking;
 
-/// What a pass over a Machine does.
+/// The writes of a pass over a Machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachinePlan {
     /// The ledger, which is written first.

@@ -20,7 +20,7 @@ const UNUSABLE_TAINTS: [&str; 4] = [
     UNREACHABLE_TAINT,
 ];
 
-/// How nodes are judged.
+/// The rules for the health of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HealthRules {
     /// Whether the taint not-ready means nothing: an API server without a controller-manager puts it on each new node and

@@ -1,4 +1,4 @@
-//! What the nodes of a pool carry, and what is taken off them.
+//! The labels and taints of a pool's nodes, and their removal.
 //!
 //! Labels and the annotation are applied under our own field manager. Taints are one list, which an apply would replace
 //! with the taints of others: they are patched, and the patch tests the list first. What a node must not carry any more is
@@ -50,7 +50,7 @@ impl NodeWrite {
     }
 }
 
-/// What a node of a group carries.
+/// The present labels and taints of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WantedNode {
     labels: BTreeMap<String, String>,
@@ -59,7 +59,7 @@ struct WantedNode {
     taints: Vec<(String, String)>,
 }
 
-/// What a node of a group should carry.
+/// The desired labels and taints of a node.
 fn wanted_node(group: &str, entry: &NodePoolEntry, machine_type: &str, health: NodeHealth) -> WantedNode {
     let type_key = keys::type_key(machine_type);
     let taints = if entry.taint {
@@ -78,7 +78,7 @@ fn wanted_node(group: &str, entry: &NodePoolEntry, machine_type: &str, health: N
     }
 }
 
-/// Which keys on a node are ours to remove.
+/// The keys on a node that Muster may remove.
 #[derive(Debug, Clone, Copy)]
 struct OwnedKeys<'a> {
     /// The groups whose keys they are.

@@ -1,17 +1,17 @@
-//! What a pod needs of a node.
+//! The requests of a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::amounts::Amounts;
 
-/// What a pod needs, and of which node.
+/// The requests of a pod, and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodDemand {
     /// The UID of the pod.
     pub uid: String,
     /// The node that it is on; none if it has ended.
     pub node: Option<String>,
-    /// What it needs.
+    /// The requests.
     pub requests: Amounts,
 }
 

@@ -25,10 +25,10 @@ pub const UPDATE_PATH: &str = "/validate-core-v1-pod";
 /// The path of the check of Machines, as the published operator has it.
 pub const MACHINE_PATH: &str = "/validate-imperator-tenzen-y-io-v1alpha1-machine";
 
-/// How long an API server waits for the webhook, in seconds.
+/// The time-out of the webhook, in seconds.
 const TIMEOUT_SECONDS: i32 = 5;
 
-/// Where the API server finds the webhook.
+/// The address at which the API server calls the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookTarget {
     /// Outside the cluster, by an address such as `https://10.0.0.7:9443`.
@@ -62,29 +62,25 @@ impl WebhookTarget {
 /// The configuration of the injector: one entry for each spelling of the namespaces' label.
 pub fn mutating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> MutatingWebhookConfiguration {
     let entries = keys::NAMESPACE_LABELS.map(|label| {
-        let mut entry = guest_entry("inject", label, "CREATE", &target.client(INJECT_PATH, ca_bundle));
+        let domain = label.split('/').next().unwrap_or(keys::DOMAIN);
+        let mut entry = guest_entry("inject", domain, "CREATE", &target.client(INJECT_PATH, ca_bundle));
+        entry["namespaceSelector"] =
+            json!({"matchExpressions": [{"key": label, "operator": "In", "values": [keys::ENABLED]}]});
         entry["reinvocationPolicy"] = "IfNeeded".into();
         entry
     });
     read(json!({"metadata": {"name": REGISTRATION}, "webhooks": entries}))
 }
 
-/// The configuration of the checks: of guests that are updated, and of Machines. `user` is who our leader is to the API
-/// server: its own removal of a gate does not come back to it.
-pub fn validating_webhook(
-    target: &WebhookTarget,
-    ca_bundle: &[u8],
-    user: &str,
-) -> ValidatingWebhookConfiguration {
-    let conditions = json!([
-        {"name": "not-by-muster", "expression": format!("request.userInfo.username != {}", quoted(user))},
-        {"name": "labels-or-gate-changed", "expression": labels_or_gate_changed()},
-    ]);
-    let guests = keys::NAMESPACE_LABELS.map(|label| {
-        let mut entry = guest_entry("update", label, "UPDATE", &target.client(UPDATE_PATH, ca_bundle));
-        entry["matchConditions"] = conditions.clone();
-        entry
-    });
+/// The configuration of the checks: of guests that are updated, and of Machines. No user is exempt: the server may run as
+/// the user who changes a guest, and the ledger says which gates may be removed. No namespace is exempt either: one that
+/// loses its label would otherwise change its guests, and hold more slots than it has booked once the label is back.
+pub fn validating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> ValidatingWebhookConfiguration {
+    let mut guests = guest_entry("update", keys::DOMAIN, "UPDATE", &target.client(UPDATE_PATH, ca_bundle));
+    guests["matchConditions"] =
+        json!([{"name": "labels-or-gate-changed", "expression": labels_or_gate_changed()}]);
+    // Labels can be changed together with the status.
+    guests["rules"][0]["resources"] = json!(["pods", "pods/status"]);
     let machines = json!({
         "name": format!("machines.{}", keys::DOMAIN),
         "clientConfig": target.client(MACHINE_PATH, ca_bundle),
@@ -93,18 +89,15 @@ pub fn validating_webhook(
         "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_SECONDS, "admissionReviewVersions": ["v1"],
     });
-    let webhooks: Vec<_> = guests.into_iter().chain([machines]).collect();
-    read(json!({"metadata": {"name": REGISTRATION}, "webhooks": webhooks}))
+    read(json!({"metadata": {"name": REGISTRATION}, "webhooks": [guests, machines]}))
 }
 
-fn guest_entry(verb: &str, namespace_label: &str, operation: &str, client: &Value) -> Value {
-    let domain = namespace_label.split('/').next().unwrap_or(keys::DOMAIN);
+fn guest_entry(verb: &str, domain: &str, operation: &str, client: &Value) -> Value {
     json!({
         "name": format!("{verb}.guests.{domain}"),
         "clientConfig": client,
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"],
             "scope": "Namespaced"}],
-        "namespaceSelector": {"matchExpressions": [{"key": namespace_label, "operator": "In", "values": [keys::ENABLED]}]},
         "objectSelector": {"matchLabels": {keys::POD_ROLE: keys::GUEST}},
         "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_SECONDS, "admissionReviewVersions": ["v1"],
@@ -138,7 +131,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Refuses reservations outside our namespace, where they would be counted as slots. Those that are there already may be
-/// changed, so that they can end.
+/// changed, so that they can end. An annotation names our namespace, for a server with another one.
 pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding) {
     let role = quoted(keys::POD_ROLE);
     let was = format!(
@@ -147,7 +140,7 @@ pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, Valida
         quoted(keys::RESERVATION)
     );
     let policy = read(json!({
-        "metadata": {"name": REGISTRATION},
+        "metadata": {"name": REGISTRATION, "annotations": {keys::MACHINES_NAMESPACE: namespace}},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {

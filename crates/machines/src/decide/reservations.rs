@@ -5,11 +5,13 @@
 
 mod capacity;
 mod objects;
+mod overview;
 mod plan;
 mod status;
 
 pub use capacity::{NodeSlots, TypeCapacity, other_requests, type_capacity};
 pub use objects::{RESERVATION_IMAGE, wanted_service, wanted_set};
+pub use overview::{GroupOverview, GuestOverview, TypeOverview, overview};
 pub use plan::{
     ObservedMachine, PodDeletion, ReservationSettings, ReservationWrite, capacities, plan_reservations,
 };

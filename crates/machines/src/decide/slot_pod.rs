@@ -14,30 +14,30 @@ use crate::keys;
 /// before that was written by a user.
 const CLOCK_SKEW: TimeSpan = TimeSpan::from_secs(60);
 
-/// What a pod is to us.
+/// The role of a pod: reservation or guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotRole {
-    /// It holds a slot for a guest.
+    /// The pod holds a slot for a guest.
     Reservation,
-    /// It uses a slot, or wants one.
+    /// The pod uses a slot, or waits for one.
     Guest,
 }
 
-/// How far a pod has come.
+/// The progress of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotPhase {
-    /// Its containers do not run, as far as is known.
+    /// The containers are not known to run.
     Pending,
-    /// They do.
+    /// The containers run.
     Running,
-    /// It has ended, well or not.
+    /// The pod has ended, with success or not.
     Finished,
 }
 
 /// A reservation or a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotPod {
-    /// What it is to us.
+    /// The role of the pod.
     pub role: SlotRole,
     /// The group.
     pub group: String,
@@ -51,19 +51,21 @@ pub struct SlotPod {
     pub name: String,
     /// The node that it was bound to.
     pub node: Option<String>,
-    /// How far it has come.
+    /// The progress of the pod.
     pub phase: SlotPhase,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// The names of its scheduling gates.
     pub gates: Vec<String>,
-    /// Its place in the queue.
+    /// The time of creation, in whole seconds.
+    pub created_at: Timestamp,
+    /// Its stamp, which orders guests of the same second: users can change it.
     pub queued_at: Timestamp,
-    /// What its annotation says about its booking.
+    /// The booking in its annotation.
     pub booked_at: Option<String>,
     /// Whether it has annotations.
     pub has_annotations: bool,
-    /// What it needs of its node.
+    /// Its requests.
     pub requests: Amounts,
 }
 
@@ -95,6 +97,7 @@ impl SlotPod {
             phase,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             gates: gates.map(|gate| gate.name.clone()).collect(),
+            created_at: created_at(pod),
             queued_at: queued_at(pod),
             booked_at: pod.annotations().get(keys::BOOKED_AT).cloned(),
             has_annotations: pod.metadata.annotations.is_some(),
@@ -133,15 +136,19 @@ impl SlotPod {
     }
 }
 
+fn created_at(pod: &Pod) -> Timestamp {
+    pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::default(), |time| core_time(time.0))
+}
+
 /// The stamp of the injector; without a credible one, the time of creation.
 fn queued_at(pod: &Pod) -> Timestamp {
-    let created =
-        pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::default(), |time| core_time(time.0));
+    let created = created_at(pod);
     let stamp = pod.annotations().get(keys::QUEUED_AT).and_then(|stamp| stamp.parse().ok());
     stamp.map_or(created, |stamp| Timestamp::from_micros(stamp).max(created.before(CLOCK_SKEW)))
 }
 
-/// The guests of a group that count: in namespaces with the label, or with a booking.
+/// The guests of a group that count: in namespaces with the label, or in the ledger. An annotation is no proof of a
+/// booking: where no webhook is called, users can write it.
 pub fn counted_guests<'a>(
     pods: impl IntoIterator<Item = &'a SlotPod>,
     group: &str,
@@ -150,9 +157,7 @@ pub fn counted_guests<'a>(
 ) -> Vec<&'a SlotPod> {
     let counts = |pod: &&SlotPod| {
         let enabled = namespaces.get(&pod.namespace).copied().unwrap_or(false);
-        pod.role == SlotRole::Guest
-            && pod.group == group
-            && (enabled || pod.booked_at.is_some() || booked(&pod.uid))
+        pod.role == SlotRole::Guest && pod.group == group && (enabled || booked(&pod.uid))
     };
     pods.into_iter().filter(counts).collect()
 }

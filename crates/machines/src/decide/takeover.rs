@@ -7,42 +7,96 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use muster_core::time::{TimeSpan, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::amounts::core_time;
 use crate::decide::patch::read_patch;
+use crate::decide::registration::REGISTRATION;
 use crate::keys;
 use crate::types::MachineNodePool;
 
-/// How long a Lease is fresh that does not say so; the default of the published operator's library.
+/// The duration of a Lease without one: the default of the published operator's library.
 const DEFAULT_LEASE_SECONDS: i32 = 15;
 
-/// Why Muster does not start its machines part.
+/// The reason why Muster does not start its machines part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "another operator manages Machines: {holder} renewed Lease {} {ago} ago; scale it to 0, and start again",
     keys::PUBLISHED_LEASE
 )]
 pub struct PublishedOperatorRuns {
-    /// Who holds its Lease.
+    /// The holder of its Lease.
     pub holder: String,
-    /// How long ago it renewed the Lease.
+    /// The time since the last renewal.
+    pub ago: TimeSpan,
+}
+
+/// The reason why Muster does not start its machines part beside another Muster.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another Muster serves the Machines of this Kubernetes from namespace {namespace}: {holder} renewed Lease {} {ago} \
+     ago; set machines_namespace to {namespace}, or stop that Muster and start again",
+    keys::LEASE
+)]
+pub struct OtherMusterRuns {
+    /// Its namespace.
+    pub namespace: String,
+    /// The holder of its Lease.
+    pub holder: String,
+    /// The time since the last renewal.
     pub ago: TimeSpan,
 }
 
 /// Refuses to start while the published operator's Lease is fresh.
 pub fn check_published_lease(lease: Option<&Lease>, now: Timestamp) -> Result<(), PublishedOperatorRuns> {
-    let Some(spec) = lease.and_then(|lease| lease.spec.as_ref()) else { return Ok(()) };
-    let holder = spec.holder_identity.clone().unwrap_or_default();
-    let renewed = spec.renew_time.as_ref().map(|time| core_time(time.0));
+    match fresh_holder(lease, now) {
+        Some((holder, ago)) => Err(PublishedOperatorRuns { holder, ago }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to start while the Lease of a Muster with another namespace is fresh.
+pub fn check_other_lease(
+    namespace: &str,
+    lease: Option<&Lease>,
+    now: Timestamp,
+) -> Result<(), OtherMusterRuns> {
+    match fresh_holder(lease, now) {
+        Some((holder, ago)) => Err(OtherMusterRuns { namespace: namespace.to_owned(), holder, ago }),
+        None => Ok(()),
+    }
+}
+
+/// The holder of a Lease that has not lapsed, and the whole seconds since its renewal.
+fn fresh_holder(lease: Option<&Lease>, now: Timestamp) -> Option<(String, TimeSpan)> {
+    let spec = lease?.spec.as_ref()?;
+    let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+    let ago = now.since(core_time(spec.renew_time.as_ref()?.0));
     let seconds = spec.lease_duration_seconds.unwrap_or(DEFAULT_LEASE_SECONDS);
     let duration = TimeSpan::from_secs(u32::try_from(seconds).unwrap_or(0));
-    match renewed {
-        Some(renewed) if !holder.is_empty() && now.since(renewed) < duration => {
-            Err(PublishedOperatorRuns { holder, ago: TimeSpan::from_secs(whole_seconds(now.since(renewed))) })
-        }
-        _ => Ok(()),
-    }
+    (ago < duration).then(|| (holder, TimeSpan::from_secs(whole_seconds(ago))))
+}
+
+/// Whether a webhook configuration is another operator's, for guests or for Machines: by the API group of Machines or the
+/// label of the namespaces of guests.
+pub fn calls_another_operator(configuration: &Value) -> bool {
+    let is_for_machines = |webhook: &Value| {
+        let mut rules = list(&webhook["rules"]);
+        rules.any(|rule| list(&rule["apiGroups"]).any(|group| group == keys::DOMAIN))
+    };
+    let is_for_guests = |webhook: &Value| {
+        let selector = &webhook["namespaceSelector"];
+        keys::NAMESPACE_LABELS.into_iter().any(|label| {
+            list(&selector["matchExpressions"]).any(|expression| expression["key"] == label)
+                || selector["matchLabels"].get(label).is_some()
+        })
+    };
+    configuration["metadata"]["name"] != REGISTRATION
+        && list(&configuration["webhooks"]).any(|webhook| is_for_machines(webhook) || is_for_guests(webhook))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 fn whole_seconds(span: TimeSpan) -> u32 {
@@ -75,7 +129,7 @@ pub struct PublishedSet {
     pub uid: String,
 }
 
-/// What a pass does with the published operator's sets.
+/// The writes of a pass to the published operator's sets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SetReplacement<'a> {
     /// The set that is deleted now, with its pods and its Service.
@@ -136,7 +190,7 @@ fn is_in_place(set: &StatefulSet) -> bool {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, from_value, to_value};
+    use serde_json::{from_value, to_value};
 
     use super::*;
 
@@ -155,6 +209,35 @@ mod tests {
             spec.map(|spec| from_value(json!({"metadata": {}, "spec": spec})).unwrap());
         let checked = check_published_lease(lease.as_ref(), Timestamp::from_micros(100_000_000));
         assert_eq!(checked.err().map(|error| error.to_string()).as_deref(), refusal);
+    }
+
+    #[test]
+    fn muster_does_not_start_while_another_one_serves_the_machines() {
+        let lease = |renewed: &str| -> Lease {
+            let spec = json!({"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": renewed});
+            from_value(json!({"metadata": {}, "spec": spec})).unwrap()
+        };
+        let now = Timestamp::from_micros(100_000_000);
+        let refused = check_other_lease("a", Some(&lease("1970-01-01T00:01:30.000000Z")), now).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "another Muster serves the Machines of this Kubernetes from namespace a: one renewed Lease muster-machines \
+             10s ago; set machines_namespace to a, or stop that Muster and start again"
+        );
+        assert_eq!(check_other_lease("a", Some(&lease("1970-01-01T00:01:25.000000Z")), now), Ok(()));
+        assert_eq!(check_other_lease("a", None, now), Ok(()));
+    }
+
+    #[rstest]
+    #[case::machines(json!([{"rules": [{"apiGroups": ["imperator.tenzen-y.io"]}]}]), true)]
+    #[case::guests(json!([{"namespaceSelector": {"matchExpressions": [{"key": "imperator.tenzen.io/inject-resource"}]}}]), true)]
+    #[case::guests_by_label(json!([{}, {"namespaceSelector": {"matchLabels": {"imperator.tenzen.io/inject-resource": "enabled"}}}]), true)]
+    #[case::other_pods(json!([{"rules": [{"apiGroups": [""]}], "namespaceSelector": {"matchExpressions": [{"key": "mesh"}]}}]), false)]
+    #[case::nothing(json!(null), false)]
+    fn configurations_of_another_operator_are_recognised(#[case] webhooks: Value, #[case] expected: bool) {
+        let named = |name: &str| json!({"metadata": {"name": name}, "webhooks": webhooks});
+        assert_eq!(calls_another_operator(&named("imperator-mutating-webhook-configuration")), expected);
+        assert!(!calls_another_operator(&named(REGISTRATION)));
     }
 
     fn pool(name: &str, finalizers: &[&str]) -> MachineNodePool {

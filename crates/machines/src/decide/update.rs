@@ -5,7 +5,7 @@ use kube::ResourceExt;
 
 use crate::keys;
 
-/// Why a change of a guest is refused.
+/// The reason why a change of a guest is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateRefusal {
     /// One of the three labels of a guest was changed.
@@ -16,17 +16,27 @@ pub enum UpdateRefusal {
     Gate,
 }
 
-/// Accepts or refuses a change of a pod. `by_us` says whether our own leader makes it.
-pub fn check_update(before: &Pod, after: &Pod, by_us: bool) -> Result<(), UpdateRefusal> {
+/// The effect of an accepted change on Muster's scheduling gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateChange {
+    /// The gate stays, or was not there.
+    Unchanged,
+    /// The gate goes: accepted only for a guest that is in the ledger.
+    Removed,
+}
+
+/// Refuses changes of a guest's labels, and says whether its gate is removed. Both hold for every user.
+pub fn check_update(before: &Pod, after: &Pod) -> Result<GateChange, UpdateRefusal> {
     let role = |pod: &Pod| pod.labels().get(keys::POD_ROLE).is_some_and(|role| role == keys::GUEST);
     if !role(before) && !role(after) {
-        return Ok(());
+        return Ok(GateChange::Unchanged);
     }
     let changed = |label: &&str| before.labels().get(*label) != after.labels().get(*label);
     if let Some(label) = keys::GUEST_LABELS.into_iter().find(changed) {
         return Err(UpdateRefusal::Label(label));
     }
-    if has_gate(before) && !has_gate(after) && !by_us { Err(UpdateRefusal::Gate) } else { Ok(()) }
+    let removed = has_gate(before) && !has_gate(after);
+    Ok(if removed { GateChange::Removed } else { GateChange::Unchanged })
 }
 
 fn has_gate(pod: &Pod) -> bool {
@@ -51,30 +61,38 @@ mod tests {
         from_value(pod).unwrap()
     }
 
+    const UNCHANGED: Result<GateChange, UpdateRefusal> = Ok(GateChange::Unchanged);
+    const REMOVED: Result<GateChange, UpdateRefusal> = Ok(GateChange::Removed);
+
+    fn refused(label: &'static str) -> Result<GateChange, UpdateRefusal> {
+        Err(UpdateRefusal::Label(label))
+    }
+
     #[rstest]
-    #[case::nothing(json!({}), false, true)]
-    #[case::finalizer(json!({"metadata": {"finalizers": []}}), false, true)]
-    #[case::other_label(json!({"metadata": {"labels": {"app": "b", "new": "c"}}}), false, true)]
-    #[case::annotation(json!({"metadata": {"annotations": {"x": "y"}}}), false, true)]
-    #[case::group(json!({"metadata": {"labels": {keys::MACHINE_GROUP: "h"}}}), false, false)]
-    #[case::type_removed(json!({"metadata": {"labels": {keys::MACHINE_TYPE: null}}}), false, false)]
-    #[case::role(json!({"metadata": {"labels": {keys::POD_ROLE: "reservation"}}}), false, false)]
-    #[case::labels_not_even_by_us(json!({"metadata": {"labels": {keys::MACHINE_GROUP: "h"}}}), true, false)]
-    #[case::gate(json!({"spec": {"schedulingGates": [{"name": "other"}]}}), false, false)]
-    #[case::gate_by_us(json!({"spec": {"schedulingGates": [{"name": "other"}]}}), true, true)]
-    #[case::other_gate(json!({"spec": {"schedulingGates": [{"name": keys::GATE}]}}), false, true)]
+    #[case::nothing(json!({}), UNCHANGED)]
+    #[case::finalizer(json!({"metadata": {"finalizers": []}}), UNCHANGED)]
+    #[case::other_label(json!({"metadata": {"labels": {"app": "b", "new": "c"}}}), UNCHANGED)]
+    #[case::annotation(json!({"metadata": {"annotations": {"x": "y"}}}), UNCHANGED)]
+    #[case::group(json!({"metadata": {"labels": {keys::MACHINE_GROUP: "h"}}}), refused(keys::MACHINE_GROUP))]
+    #[case::type_removed(json!({"metadata": {"labels": {keys::MACHINE_TYPE: null}}}), refused(keys::MACHINE_TYPE))]
+    #[case::role(json!({"metadata": {"labels": {keys::POD_ROLE: "reservation"}}}), refused(keys::POD_ROLE))]
+    #[case::role_removed(json!({"metadata": {"labels": {keys::POD_ROLE: null}}}), refused(keys::POD_ROLE))]
+    #[case::gate(json!({"spec": {"schedulingGates": [{"name": "other"}]}}), REMOVED)]
+    #[case::other_gate(json!({"spec": {"schedulingGates": [{"name": keys::GATE}]}}), UNCHANGED)]
+    #[case::label_and_gate(
+        json!({"metadata": {"labels": {keys::MACHINE_TYPE: "u"}}, "spec": {"schedulingGates": []}}),
+        refused(keys::MACHINE_TYPE)
+    )]
     fn a_guest_may_change_except_for_labels_and_gate(
         #[case] change: Value,
-        #[case] by_us: bool,
-        #[case] accepted: bool,
+        #[case] expected: Result<GateChange, UpdateRefusal>,
     ) {
-        assert_eq!(check_update(&pod(&json!({})), &pod(&change), by_us).is_ok(), accepted);
+        assert_eq!(check_update(&pod(&json!({})), &pod(&change)), expected);
     }
 
     #[test]
     fn a_pod_does_not_become_a_guest_later() {
         let before = pod(&json!({"metadata": {"labels": {keys::POD_ROLE: null}}}));
-        let refused = check_update(&before, &pod(&json!({})), false);
-        assert_eq!(refused, Err(UpdateRefusal::Label(keys::POD_ROLE)));
+        assert_eq!(check_update(&before, &pod(&json!({}))), refused(keys::POD_ROLE));
     }
 }

@@ -11,7 +11,7 @@ use crate::amounts::{CPU, MEMORY, parse};
 use crate::keys::{self, InvalidName};
 use crate::types::{Gpu, Machine, MachineType, NodePoolEntry};
 
-/// What a Machine is compared with.
+/// The objects with which a Machine is compared.
 #[derive(Debug, Clone)]
 pub struct ValidationWorld<'a> {
     /// All Machines; the one in question may be among them.
@@ -20,7 +20,7 @@ pub struct ValidationWorld<'a> {
     pub nodes: BTreeSet<&'a str>,
 }
 
-/// Why a Machine is refused.
+/// The reason why a Machine is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MachineRefusal {
     /// No group.
@@ -72,6 +72,19 @@ pub enum MachineRefusal {
     /// Less than no accelerators.
     #[error("gpu.num must be set 0 or more value")]
     NegativeGpu,
+    /// A part of an accelerator.
+    #[error("gpu.num is {0}: it must be a whole number")]
+    PartOfGpu(String),
+    /// A resource that Kubernetes cannot name, or a label that no node can have.
+    #[error(
+        "{field} is '{value}': it has letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+    )]
+    MalformedGpu {
+        /// The field.
+        field: &'static str,
+        /// The given value.
+        value: String,
+    },
     /// No way to select the accelerators.
     #[error("you must set a value for either gpu.family, gpu.product or gpu.machine")]
     NoGpuSelector,
@@ -85,7 +98,7 @@ pub enum MachineRefusal {
         resource: &'static str,
         /// The type.
         machine_type: String,
-        /// What was given.
+        /// The given value.
         given: String,
     },
     /// A name that cannot be used.
@@ -104,6 +117,9 @@ pub enum MachineRefusal {
         group: String,
     },
 }
+
+/// The prefix of the resources that accelerators are requested by.
+const GPU_MAKER: &str = "nvidia.com/";
 
 /// Accepts or refuses a Machine. One that is being deleted is always accepted: its finalizers have to go.
 pub fn validate_machine(
@@ -185,6 +201,9 @@ fn check_additions(
     group: &str,
     others: &[&Machine],
 ) -> Result<(), MachineRefusal> {
+    if before.is_none() {
+        keys::check_machine_name(&machine.name_any())?;
+    }
     let mut listed = BTreeSet::new();
     for entry in &machine.spec.node_pool {
         if !listed.insert(entry.name.as_str()) {
@@ -218,10 +237,7 @@ fn check_type(machine_type: &MachineType, group: &str, others: &[&Machine]) -> R
             return Err(MachineRefusal::Amount { resource, machine_type, given });
         }
     }
-    let resource = machine_type.spec.gpu.as_ref().and_then(|gpu| gpu.resource.as_ref());
-    if let Some(resource) = resource.filter(|resource| !resource.starts_with("nvidia.com/")) {
-        return Err(MachineRefusal::ForeignGpu(resource.clone()));
-    }
+    machine_type.spec.gpu.as_ref().map_or(Ok(()), check_new_gpu)?;
     let name = keys::reservation_name(&machine_type.name, group);
     for other in others {
         let theirs = other.group().unwrap_or_default();
@@ -232,6 +248,40 @@ fn check_type(machine_type: &MachineType, group: &str, others: &[&Machine]) -> R
         }
     }
     Ok(())
+}
+
+/// Accelerators that a reservation could not request or select.
+fn check_new_gpu(gpu: &Gpu) -> Result<(), MachineRefusal> {
+    let resource = gpu.resource.as_deref().unwrap_or_default();
+    let Some(name) = resource.strip_prefix(GPU_MAKER) else {
+        return Err(MachineRefusal::ForeignGpu(resource.to_owned()));
+    };
+    if !is_label_value(name) {
+        return Err(MachineRefusal::MalformedGpu { field: "gpu.type", value: resource.to_owned() });
+    }
+    if let Some(Quantity(number)) = gpu.num.as_ref().filter(|Quantity(number)| !is_whole(number)) {
+        return Err(MachineRefusal::PartOfGpu(number.clone()));
+    }
+    let selectors =
+        [("gpu.family", &gpu.family), ("gpu.product", &gpu.product), ("gpu.machine", &gpu.machine)];
+    for (field, value) in selectors {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty() && !is_label_value(value)) {
+            return Err(MachineRefusal::MalformedGpu { field, value: value.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a quantity is a number of whole things. One that is none at all is refused elsewhere.
+fn is_whole(number: &str) -> bool {
+    parse(CPU, number).is_none_or(|thousandths| thousandths % 1000 == 0)
+}
+
+/// Whether a label can have this value, which is not empty.
+fn is_label_value(value: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let outer = |c: char| c.is_ascii_alphanumeric();
+    value.len() <= 63 && value.starts_with(outer) && value.ends_with(outer) && value.chars().all(inner)
 }
 
 #[cfg(test)]

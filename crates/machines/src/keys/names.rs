@@ -6,11 +6,14 @@ use super::{DOMAIN, INJECT_RESOURCE, INJECTING_CONTAINER, MACHINE_GROUP, MACHINE
 /// of a label.
 const LONGEST_JOINED: usize = 52;
 
+/// The longest name of a Machine: its pool has ten characters more, and no object has more than 253.
+const LONGEST_MACHINE: usize = 243;
+
 /// Our own keys; a type of such a name would overwrite them on nodes.
 const OWN_KEYS: [&str; 6] =
     [MACHINE_GROUP, MACHINE_TYPE, POD_ROLE, NODE_POOL, INJECTING_CONTAINER, INJECT_RESOURCE];
 
-/// Why a name was refused.
+/// The reason why a name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
     /// A type that is named like one of our keys.
@@ -22,10 +25,18 @@ pub enum InvalidName {
          or digit"
     )]
     Malformed {
-        /// What is named.
+        /// The kind of the named object.
         what: &'static str,
         /// The name.
         name: String,
+    },
+    /// A Machine whose pool could not be named.
+    #[error(
+        "the name of the Machine has {length} characters: at most {LONGEST_MACHINE} are possible; shorten it"
+    )]
+    LongMachine {
+        /// The length of the name.
+        length: usize,
     },
     /// A name that no StatefulSet can have.
     #[error("'{name}', the name of the reservation, has {} characters: at most {LONGEST_JOINED} are possible; shorten the type or the group", name.len())]
@@ -52,6 +63,12 @@ pub fn check_type_name(name: &str) -> Result<(), InvalidName> {
         return Err(InvalidName::Reserved(name.to_owned()));
     }
     well_formed("machineType name", name)
+}
+
+/// Refuses a Machine whose pool could not be named.
+pub fn check_machine_name(name: &str) -> Result<(), InvalidName> {
+    let length = name.len();
+    if length > LONGEST_MACHINE { Err(InvalidName::LongMachine { length }) } else { Ok(()) }
 }
 
 /// Refuses a type and a group whose reservation could not be named.
@@ -98,6 +115,17 @@ mod tests {
         let refused = check_joined_name(&"a".repeat(40), &"b".repeat(12)).unwrap_err().to_string();
         assert!(refused.contains("has 53 characters"), "{refused}");
         assert!(check_joined_name("a", "B").is_err());
+    }
+
+    #[test]
+    fn a_machine_can_be_named_if_its_pool_can() {
+        assert_eq!(pool_name(&"m".repeat(LONGEST_MACHINE)).len(), 253);
+        assert_eq!(check_machine_name(&"m".repeat(LONGEST_MACHINE)), Ok(()));
+        let refused = check_machine_name(&"m".repeat(LONGEST_MACHINE + 1)).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "the name of the Machine has 244 characters: at most 243 are possible; shorten it"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Writer {
         written.map_err(|error| if is_conflict(&error) { PassError::Stale } else { error.into() })
     }
 
-    /// The same, for a pool.
+    /// Applies the writes to a pool.
     pub(crate) async fn write_pool_status(
         &self,
         pool: &MachineNodePool,
@@ -111,7 +111,7 @@ impl Writer {
     /// Carries out the writes of a plan; returns what failed.
     pub(crate) async fn write_reservations(&self, writes: Vec<ReservationWrite>) -> Vec<String> {
         let write = |write: ReservationWrite| async move {
-            self.write_reservation(&write).await.err().map(|error| error.to_string())
+            self.write_reservation(&write).await.err().map(|error| message(&error))
         };
         stream::iter(writes.into_iter().map(write))
             .buffered(CONCURRENT)
@@ -148,7 +148,7 @@ impl Writer {
         let write = |(node, writes): (String, Vec<NodeWrite>)| async move {
             for write in writes {
                 if let Err(error) = self.write_node(&node, write).await {
-                    return Some(format!("node {node}: {error}"));
+                    return Some(format!("node {node}: {}", message(&error)));
                 }
             }
             None
@@ -198,6 +198,14 @@ where
     match api.delete(name, &parameters).await {
         Err(error) if !is_missing(&error) && !is_conflict(&error) => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// The message about a failed write.
+pub(crate) fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was observed last, reduced to what decisions read.
+//! Caches of observed objects, reduced to the fields that decisions read.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

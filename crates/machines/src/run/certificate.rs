@@ -39,7 +39,7 @@ pub(crate) struct Authority {
     not_after: i64,
 }
 
-/// Which authority has signed the certificate, and for how long.
+/// The authority that signed the certificate, and its validity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Issue {
@@ -48,7 +48,7 @@ struct Issue {
     not_after: i64,
 }
 
-/// What the Secret holds.
+/// The content of the Secret.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Certificates {
     version: Option<String>,
@@ -63,7 +63,7 @@ const fn validity(not_before: i64, not_after: i64) -> Validity {
 }
 
 impl Certificates {
-    /// What a Secret holds; a Secret that others have damaged holds nothing, and is written again.
+    /// The content of a Secret; a damaged one counts as empty, and is written again.
     pub(crate) fn read(secret: &Secret) -> Self {
         let data = secret.data.clone().unwrap_or_default();
         let bytes = |key: &str| data.get(key).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
@@ -111,7 +111,7 @@ impl Certificates {
         }
     }
 
-    /// What the next step is decided by.
+    /// The inputs of the next decision.
     pub(crate) fn observed(&self, published: &str) -> ObservedCertificates {
         let authority = |a: &Authority| (a.id.clone(), validity(a.not_before, a.not_after));
         let issue = |issue: &Issue| (issue.authority.clone(), validity(issue.not_before, issue.not_after));
@@ -170,7 +170,7 @@ impl Certificates {
     }
 }
 
-/// How far clocks may be apart.
+/// The tolerated difference between clocks.
 const SKEW: TimeSpan = TimeSpan::from_secs(60);
 
 fn params(names: Vec<String>, life: Duration, now: Timestamp) -> Result<(CertificateParams, i64, i64)> {

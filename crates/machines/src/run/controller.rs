@@ -7,7 +7,8 @@ use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::apply::{Writer, is_missing};
+use super::apply::{Writer, is_missing, message};
+use super::definitions;
 use super::observe::Group;
 use super::report::Reporter;
 use super::settings::Settings;
@@ -23,16 +24,19 @@ use crate::types::{Machine, MachineNodePool};
 /// Every group is passed over so often even if nothing changes, for what depends on time.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// How long a group whose pass failed waits for the next one, at first and at most.
+/// The back-off after a failed pass of a group: first and longest pause.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// Why a pass was not completed. What was written stays, and the next pass goes on.
+/// The reason why a pass was not completed. Its writes stay, and the next pass continues.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
-    /// This replica has seen less than was written: another one leads, or its caches are behind.
+    /// The caches of this replica are older than the last write: another replica leads, or a watch is late.
     #[error("it was changed meanwhile")]
     Stale,
+    /// The API server has dropped the ledger.
+    #[error("the ledger was not stored: {}", definitions::OF_ANOTHER_VERSION)]
+    LedgerDropped,
     /// Kubernetes refused, or did not answer.
     #[error(transparent)]
     Kubernetes(#[from] kube::Error),
@@ -50,12 +54,12 @@ pub(crate) struct Controller {
     groups: HashMap<String, Progress>,
 }
 
-/// What is remembered of a group between passes.
+/// The state of a group between passes.
 #[derive(Debug, Default)]
 struct Progress {
     /// The writes for its Machine that failed last.
     problems: Vec<String>,
-    /// How long the next pass is waited for, and until when.
+    /// The pause before the next pass, and its end.
     retry: Option<(Duration, Instant)>,
 }
 
@@ -95,7 +99,9 @@ impl Controller {
                 if !*self.leads.borrow() {
                     break;
                 }
+                let started = Instant::now();
                 let passed = self.pass(&group).await;
+                self.reporter.passed(started.elapsed());
                 self.note(group, passed);
             }
             let retries = self.groups.values().filter_map(|progress| progress.retry);
@@ -120,12 +126,20 @@ impl Controller {
             _ => FIRST_RETRY,
         };
         progress.retry = Some((wait, Instant::now() + wait));
+        if matches!(error, PassError::LedgerDropped) {
+            tracing::warn!("{error}");
+        }
         tracing::debug!(?wait, "a pass over a machine group was not completed: {error}");
     }
 
     async fn pass(&mut self, name: &str) -> Result<(), PassError> {
         let mut group = Group::observe(&self.world, name, &self.settings.namespace);
         let mut problems = Vec::new();
+        self.reporter.forget_others(name, &group.pods);
+        self.reporter.unserved(name, &group.unserved());
+        if group.machine.is_none() {
+            self.reporter.without_machine(name, &group.guests());
+        }
         if let Some(machine) = group.machine.clone() {
             self.confirm_holders(&machine, &mut group.pods).await?;
             problems = self.pass_over_machine(&group, machine).await?;
@@ -173,18 +187,27 @@ impl Controller {
             Some(status) => self.writer.write_status(&machine, status).await?,
             None => machine.clone(),
         };
+        let acknowledged: BTreeSet<&str> =
+            written.bookings().iter().map(|entry| entry.uid.as_str()).collect();
+        if !ledger.iter().all(|booking| acknowledged.contains(booking.uid.as_str())) {
+            return Err(PassError::LedgerDropped);
+        }
         let mut problems = Vec::new();
-        for (removal, removed) in self.writer.remove_gates(gate_removals(&ledger, &observed.guests)).await {
+        let removals = gate_removals(written.bookings(), &observed.guests);
+        for (removal, removed) in self.writer.remove_gates(removals).await {
             match removed {
                 Ok(()) => self.reporter.booked(&removal, &observed.guests, now),
                 Err(error) if is_missing(&error) => {}
-                Err(error) => problems.push(format!("pod {}/{}: {error}", removal.namespace, removal.name)),
+                Err(error) => {
+                    problems.push(format!("pod {}/{}: {}", removal.namespace, removal.name, message(&error)));
+                }
             }
         }
         problems.extend(self.writer.write_reservations(writes).await);
         if let Some(pool) = wanted_pool(&machine, &group.name, group.pool.as_ref()) {
             let applied = self.writer.apply_pool(&pool).await;
-            problems.extend(applied.err().map(|error| format!("pool {}: {error}", pool.name_any())));
+            let failed = |error| format!("pool {}: {}", pool.name_any(), message(&error));
+            problems.extend(applied.err().map(failed));
         }
         if problems != before {
             let observed = group.machine(&written, self.settings.health);

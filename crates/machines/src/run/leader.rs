@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::keys::LEASE;
 
-/// How long a Lease lasts, how long a leader goes on without renewing it, and how often it is renewed.
+/// The times of a Lease: its duration, the time that a leader continues without renewal, and the interval of renewals.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseTimes {
     pub(crate) duration: Duration,
@@ -37,7 +37,7 @@ impl Default for LeaseTimes {
     }
 }
 
-/// What of a Lease changes whenever its holder renews it.
+/// The fields of a Lease that change with every renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     holder: String,
@@ -124,6 +124,23 @@ impl Election {
             ..LeaseSpec::default()
         }
     }
+}
+
+/// Gives the Lease up if this replica has it, so that the next leader need not wait until it lapses.
+pub(crate) async fn release(leases: &Api<Lease>, identity: &str) -> kube::Result<()> {
+    // A renewal that was under way may come between the read and the write.
+    while let Some(lease) = leases.get_opt(LEASE).await? {
+        let spec = lease.spec.clone().unwrap_or_default();
+        if spec.holder_identity.as_deref() != Some(identity) {
+            break;
+        }
+        let spec = LeaseSpec { holder_identity: None, renew_time: Some(MicroTime(Timestamp::now())), ..spec };
+        let next = Lease { spec: Some(spec), ..lease };
+        if taken(leases.replace(LEASE, &PostParams::default(), &next).await)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a write of the Lease was the first one.

@@ -1,8 +1,11 @@
-//! Metrics of machines: slots by state, how long guests wait for one, and how long reviews take.
+//! Metrics of machines: slots by state, how long guests wait for one, and how long reviews and passes take.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::time::TimeSpan;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,11 +18,14 @@ use crate::types::Usage;
 #[derive(Debug, Clone)]
 pub struct MachineMetrics {
     slots: Family<Slots, Gauge>,
+    /// The labels of the slots that are counted.
+    counted: Arc<Mutex<BTreeSet<Slots>>>,
     hand_over: Histogram,
     reviews: Family<Reviewed, Histogram>,
+    passes: Histogram,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct Slots {
     group: String,
     machine_type: String,
@@ -45,8 +51,10 @@ impl MachineMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             slots: Family::default(),
+            counted: Arc::default(),
             hand_over: Histogram::new(exponential_buckets(0.01, 2.0, 18)),
             reviews: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0001, 2.0, 14))),
+            passes: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
         let help = "Slots of machine types";
         registry.register("muster_machine_slots", help, metrics.slots.clone());
@@ -59,25 +67,41 @@ impl MachineMetrics {
         );
         let help = "How long reviews of guests and Machines took";
         registry.register_with_unit("muster_machine_review", help, Unit::Seconds, metrics.reviews.clone());
+        let help = "How long passes over machine groups took";
+        registry.register_with_unit("muster_machine_pass", help, Unit::Seconds, metrics.passes.clone());
         metrics
     }
 
-    pub(crate) fn count(&self, group: &str, machine_type: &str, usage: Usage) {
-        let Usage { maximum, reserved, used, waiting } = usage;
-        let states = [("maximum", maximum), ("reserved", reserved), ("used", used), ("waiting", waiting)];
-        for (state, slots) in states {
-            let labels = Slots { group: group.to_owned(), machine_type: machine_type.to_owned(), state };
-            self.slots.get_or_create(&labels).set(i64::from(slots));
+    /// Counts the slots of a group: of these types and no others.
+    pub(crate) fn count<'t>(&self, group: &str, types: impl IntoIterator<Item = (&'t str, Usage)>) {
+        let mut now = BTreeSet::new();
+        for (machine_type, Usage { maximum, reserved, used, waiting }) in types {
+            let states = [("maximum", maximum), ("reserved", reserved), ("used", used), ("waiting", waiting)];
+            for (state, slots) in states {
+                let labels = Slots { group: group.to_owned(), machine_type: machine_type.to_owned(), state };
+                self.slots.get_or_create(&labels).set(i64::from(slots));
+                now.insert(labels);
+            }
         }
+        let mut counted = self.counted.lock();
+        for labels in counted.extract_if(.., |labels| labels.group == group && !now.contains(labels)) {
+            self.slots.remove(&labels);
+        }
+        counted.append(&mut now);
     }
 
     /// Counts no slots any more.
     pub(crate) fn forget(&self) {
         self.slots.clear();
+        self.counted.lock().clear();
     }
 
     pub(crate) fn handed_over(&self, waited: TimeSpan) {
         self.hand_over.observe(Duration::from(waited).as_secs_f64());
+    }
+
+    pub(crate) fn passed(&self, took: Duration) {
+        self.passes.observe(took.as_secs_f64());
     }
 
     pub(crate) fn reviewed(&self, review: Review, allowed: bool, took: Duration) {

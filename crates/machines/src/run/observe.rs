@@ -1,4 +1,4 @@
-//! What a pass reads: the caches, seen from one group.
+//! The inputs of a pass: the part of the caches for one group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::decide::takeover::is_published_pool;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool};
 
-/// What was observed of a group, copied, so that no cache is locked while Kubernetes is asked.
+/// Observations of a group, copied so that no cache is locked during requests to Kubernetes.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: String,
@@ -72,6 +72,16 @@ impl Group {
         let bookings = self.machine.as_ref().map(Machine::bookings).unwrap_or_default();
         let booked: BTreeSet<&str> = bookings.iter().map(|booking| booking.uid.as_str()).collect();
         counted_guests(&self.pods, &self.name, &self.namespaces, |uid| booked.contains(uid))
+    }
+
+    /// Guests that are gated and do not count: the label of their namespace was removed.
+    pub(crate) fn unserved(&self) -> Vec<&SlotPod> {
+        let counted: BTreeSet<&str> = self.guests().iter().map(|guest| guest.uid.as_str()).collect();
+        let is_unserved = |pod: &&SlotPod| {
+            let is_gated_guest = pod.role == SlotRole::Guest && pod.is_waiting() && pod.is_gated();
+            is_gated_guest && !counted.contains(pod.uid.as_str())
+        };
+        self.pods.iter().filter(is_unserved).collect()
     }
 
     pub(crate) fn machine<'a>(&'a self, machine: &'a Machine, health: HealthRules) -> ObservedMachine<'a> {
@@ -135,7 +145,7 @@ fn nodes(nodes: &HashMap<Key, ObservedNode>) -> BTreeMap<String, Arc<Node>> {
     nodes.iter().map(|((_, name), ObservedNode(node))| (name.clone(), Arc::clone(node))).collect()
 }
 
-/// By node, the groups of other Machines that list it.
+/// The groups of other Machines by the nodes that they list.
 fn other_groups(machines: &HashMap<Key, Machine>, group: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for machine in machines.values().filter(|machine| !machine.is_leaving()) {

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::apply::apply;
 use super::certificate::Certificates;
+use super::owners::check_other_muster;
 use super::settings::Settings;
 use crate::decide::certificate::{CertificateStep, next_step};
 use crate::decide::covers::covers;
@@ -23,20 +24,18 @@ use crate::decide::registration::{
     REGISTRATION, WebhookTarget, mutating_webhook, priority_class, reservation_policy, validating_webhook,
 };
 
-/// How often everything is compared, at most; certificates with short lives are compared more often.
+/// The longest interval between comparisons; certificates with short lives are compared more often.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// How long the API server may take to use a bundle that it has accepted.
+/// The longest time until the API server uses an accepted bundle.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(2);
 
-/// How long a failed comparison is not repeated.
+/// The pause after a failed comparison.
 const RETRY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Registrar {
     pub(crate) client: Client,
     pub(crate) settings: Settings,
-    /// Who this server is to the API server.
-    pub(crate) user: String,
     pub(crate) leads: watch::Receiver<bool>,
 }
 
@@ -62,6 +61,8 @@ impl Registrar {
     /// Brings certificate and registration to what they should be.
     async fn compare(&self) -> Result<()> {
         let Settings { namespace, lives, clock, .. } = &self.settings;
+        // One that has started at the same time is noticed here.
+        check_other_muster(&self.client, namespace, clock.now()).await?;
         loop {
             let mut certificates = Certificates::load(&self.client, namespace).await?;
             let published = self.published().await?;
@@ -79,7 +80,7 @@ impl Registrar {
                 }
                 CertificateStep::DropAuthorities(authorities) => certificates.drop_authorities(&authorities),
             }
-            // What another replica wrote meanwhile is read again.
+            // Another replica may have written meanwhile: read again.
             certificates.save(&self.client, namespace).await?;
         }
     }
@@ -108,7 +109,7 @@ impl Registrar {
         self.apply(&policy).await?;
         self.apply(&binding).await?;
         self.apply(&mutating_webhook(target, bundle.as_bytes())).await?;
-        self.apply(&validating_webhook(target, bundle.as_bytes(), &self.user)).await
+        self.apply(&validating_webhook(target, bundle.as_bytes())).await
     }
 
     /// Applies an object, unless it is as it should be.

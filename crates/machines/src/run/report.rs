@@ -1,6 +1,7 @@
-//! What the leader reports: events on guests, pools and Machines, and metrics.
+//! The reports of the leader: events on guests, pools and Machines, and metrics.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter as EventSource};
@@ -11,13 +12,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::metrics::MachineMetrics;
+use super::owners::LeftoverRegistration;
 use crate::decide::ledger::{GateRemoval, unplaced, waiting};
 use crate::decide::reservations::{ObservedMachine, usage};
 use crate::decide::slot_pod::SlotPod;
+use crate::keys;
 use crate::types::{Booking, Machine, MachineNodePool};
 
 /// The name under which events are reported.
 const SOURCE: &str = "muster-machines";
+
+/// The reason of events about guests whose type has no slots any more.
+const NO_SLOTS: &str = "NoSlots";
+
+/// The reason of events about guests whose namespace has lost its label.
+const NOT_SERVED: &str = "NotServed";
 
 /// Events that wait to be written. More are dropped: they must not hold up what they are about.
 const QUEUE: usize = 1024;
@@ -50,6 +59,11 @@ impl Reporter {
         Self { events, metrics, reported: Mutex::default() }
     }
 
+    /// A pass over a group has ended.
+    pub(crate) fn passed(&self, took: Duration) {
+        self.metrics.passed(took);
+    }
+
     /// A guest has got its slot.
     pub(crate) fn booked(&self, removal: &GateRemoval, guests: &[&SlotPod], now: Timestamp) {
         if let Some(guest) = guests.iter().find(|guest| guest.uid == removal.uid) {
@@ -67,14 +81,17 @@ impl Reporter {
         now: Timestamp,
         unplaced_after: TimeSpan,
     ) {
-        for machine_type in &observed.machine.spec.machine_types {
-            self.metrics.count(observed.group, &machine_type.name, usage(observed, &machine_type.name));
-        }
+        let types = observed.machine.spec.machine_types.iter().map(|machine_type| machine_type.name.as_str());
+        self.metrics.count(observed.group, types.map(|name| (name, usage(observed, name))));
         let guests: HashMap<&str, &SlotPod> =
             observed.guests.iter().map(|guest| (guest.uid.as_str(), *guest)).collect();
         for guest in waiting(observed.machine, ledger, &observed.guests) {
             if let Some(pod) = guests.get(guest.uid.as_str()) {
-                self.report_once(observed.group, pod, EventType::Normal, "WaitingForSlot", guest.message());
+                let (type_, reason) = match guest.position {
+                    Some(_) => (EventType::Normal, "WaitingForSlot"),
+                    None => (EventType::Warning, NO_SLOTS),
+                };
+                self.report_once(observed.group, pod, type_, reason, guest.message());
             }
         }
         for pod in unplaced(ledger, &observed.guests, unplaced_after, now) {
@@ -84,8 +101,39 @@ impl Reporter {
             );
             self.report_once(observed.group, pod, EventType::Warning, "NotPlaced", note);
         }
-        let is_known = |group: &str, uid: &str| group != observed.group || guests.contains_key(uid);
-        self.reported.lock().retain(|(group, uid), _| is_known(group, uid));
+    }
+
+    /// A group without a Machine: nothing of it is counted, and its guests wait.
+    pub(crate) fn without_machine(&self, group: &str, guests: &[&SlotPod]) {
+        self.metrics.count(group, []);
+        for guest in guests.iter().filter(|guest| guest.is_waiting() && guest.is_gated()) {
+            let note = format!("waiting: machine-group {group} has no Machine; it goes on if one returns");
+            self.report_once(group, guest, EventType::Warning, NO_SLOTS, note);
+        }
+    }
+
+    /// Guests that are gated in a namespace whose label was removed.
+    pub(crate) fn unserved(&self, group: &str, guests: &[&SlotPod]) {
+        let [label, _] = keys::NAMESPACE_LABELS;
+        for guest in guests {
+            let note = format!(
+                "waiting: namespace {} has no guests any more; label it {label}={} again, or delete the pod",
+                guest.namespace,
+                keys::ENABLED
+            );
+            self.report_once(group, guest, EventType::Warning, NOT_SERVED, note);
+        }
+    }
+
+    /// A webhook configuration of another operator that may refuse guests.
+    pub(crate) fn leftover(&self, LeftoverRegistration { about, message }: LeftoverRegistration) {
+        self.publish(about, EventType::Warning, "LeftoverRegistration", "Start", message);
+    }
+
+    /// Forgets what was reported about guests of a group that are not there any more.
+    pub(crate) fn forget_others(&self, group: &str, guests: &[SlotPod]) {
+        let known: HashSet<&str> = guests.iter().map(|guest| guest.uid.as_str()).collect();
+        self.reported.lock().retain(|(of, uid), _| of != group || known.contains(uid.as_str()));
     }
 
     /// Counts nothing any more.

@@ -1,5 +1,6 @@
 //! Starting and stopping.
 
+use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,6 @@ use anyhow::{Context as _, Result, ensure};
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
 use futures::StreamExt as _;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PostParams;
@@ -19,36 +19,49 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::apply::{Writer, is_conflict, is_missing};
+use super::apply::{Writer, is_conflict, message};
 use super::certificate::{Certificates, SECRET};
 use super::controller::Controller;
-use super::leader::Election;
+use super::definitions;
+use super::leader::{self, Election};
 use super::metrics::MachineMetrics;
+use super::observe::Group;
+use super::owners::{check_other_muster, check_published, leftover_registrations};
 use super::register::Registrar;
 use super::report::Reporter;
 use super::settings::Settings;
 use super::webhook::{self, Reviewer};
 use super::world::World;
+use crate::decide::ledger::waiting;
+use crate::decide::node_health::HealthRules;
 use crate::decide::registration::machines_namespace;
-use crate::decide::takeover::check_published_lease;
+use crate::decide::reservations::{GroupOverview, overview};
 use crate::keys;
-use crate::types::{Machine, MachineNodePool};
 
 /// The first Kubernetes whose scheduling gates are stable.
 const OLDEST_MINOR: u32 = 30;
 
-/// How long reviews that have begun may take when the server stops, and how often that is checked.
+/// The longest wait for running reviews when the server stops, and the interval between checks.
 const LAST_REVIEWS: Duration = Duration::from_secs(5);
 const CLOSING: Duration = Duration::from_millis(20);
 
-/// How often custom resources that are not there are waited for.
-const WAIT: Duration = Duration::from_secs(2);
+/// The time-out for releasing the Lease when the server stops.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// The reason why nothing can be decided yet.
+const INCOMPLETE: &str = "Machines and pods are being read";
 
 /// The machines part of a server.
 pub struct Machines {
     world: World,
+    namespace: String,
+    health: HealthRules,
+    /// The reason why the custom resources cannot be used.
+    obstacle: watch::Receiver<Option<&'static str>>,
     serving: watch::Receiver<bool>,
     leads: watch::Receiver<bool>,
+    leases: Api<Lease>,
+    identity: String,
     /// Ends connections, which are tasks of their own.
     webhook: Handle<SocketAddr>,
     /// Everything else that runs.
@@ -70,26 +83,26 @@ impl Machines {
         metrics: MachineMetrics,
     ) -> Result<Self> {
         check_version(&client).await?;
-        ensure_namespace(&client, &settings.namespace).await?;
         let leases = Api::<Lease>::namespaced(client.clone(), &settings.namespace);
-        let published = leases.get_opt(keys::PUBLISHED_LEASE).await.context("Leases cannot be read")?;
-        check_published_lease(published.as_ref(), settings.clock.now())?;
-        let user = own_name(&client).await?;
+        let now = settings.clock.now();
+        check_published(&client, &settings.namespace, now).await?;
+        check_other_muster(&client, &settings.namespace, now).await?;
+        ensure_namespace(&client, &settings.namespace).await?;
 
         let world = World::new();
         let mut tasks = JoinSet::new();
         let (leads_sender, leads) = watch::channel(false);
         let (serving_sender, serving) = watch::channel(false);
         let watches = world.watches(&client, &settings.namespace);
-        let crds = client.clone();
+        let (definitions_client, (obstacle_sender, obstacle)) = (client.clone(), watch::channel(None));
         tasks.spawn(async move {
-            custom_resources(&crds).await;
+            definitions::served(&definitions_client, &obstacle_sender).await;
             futures::future::join_all(watches).await;
         });
         let reviewer = Reviewer {
             world: world.clone(),
             clock: Arc::clone(&settings.clock),
-            user: user.as_str().into(),
+            client: client.clone(),
             metrics: metrics.clone(),
         };
         let handle: Handle<SocketAddr> = Handle::new();
@@ -109,19 +122,23 @@ impl Machines {
             candidate.complete().await;
             election.run(leads_sender).await;
         });
+        let (namespace, health) = (settings.namespace.clone(), settings.health);
         let reporter = Reporter::new(client.clone(), &settings.identity, metrics, &mut tasks);
+        report_leftovers(&client, &reporter).await;
         let writer = Writer { client: client.clone(), namespace: settings.namespace.clone() };
         let controller = Controller::new(world.clone(), writer, settings.clone(), reporter, leads.clone());
         tasks.spawn(controller.run());
-        let registrar = Registrar { client, settings, user, leads: leads.clone() };
+        let identity = settings.identity.clone();
+        let registrar = Registrar { client, settings, leads: leads.clone() };
         tasks.spawn(registrar.run());
-        Ok(Self { world, serving, leads, webhook: handle, tasks: Mutex::new(tasks) })
+        let (webhook, tasks) = (handle, Mutex::new(tasks));
+        Ok(Self { world, namespace, health, obstacle, serving, leads, leases, identity, webhook, tasks })
     }
 
     /// Whether reviews are answered; else why not.
     pub fn readiness(&self) -> Result<(), &'static str> {
         if !self.world.is_complete() {
-            return Err("Machines and pods are being read, or their custom resources are missing");
+            return Err(self.incomplete());
         }
         if !*self.serving.borrow() {
             return Err("the webhook has no certificate yet");
@@ -129,12 +146,49 @@ impl Machines {
         Ok(())
     }
 
+    /// The reason why nothing can be decided yet.
+    fn incomplete(&self) -> &'static str {
+        self.obstacle.borrow().unwrap_or(INCOMPLETE)
+    }
+
+    /// The groups that have a Machine, in the order of their names; else why they are not known.
+    pub fn groups(&self) -> Result<Vec<GroupOverview>, &'static str> {
+        if !self.world.is_complete() {
+            return Err(self.incomplete());
+        }
+        let groups = self.world.groups();
+        let observed = groups.iter().map(|name| Group::observe(&self.world, name, &self.namespace));
+        let overview = |group: Group| {
+            let machine = group.machine.clone()?;
+            Some(overview(&group.machine(&machine, self.health)))
+        };
+        Ok(observed.filter_map(overview).collect())
+    }
+
+    /// The guests of a namespace that wait for slots of a group, each with its place in the queue of its type; none if the
+    /// group has no Machine.
+    pub fn queue(&self, group: &str, namespace: &str) -> Option<HashMap<String, usize>> {
+        if !self.world.is_complete() {
+            return Some(HashMap::new());
+        }
+        let group = Group::observe(&self.world, group, &self.namespace);
+        let machine = group.machine.as_ref()?;
+        let queue = waiting(machine, machine.bookings(), &group.guests());
+        let own = queue.into_iter().filter(|guest| guest.namespace == namespace);
+        Some(own.filter_map(|guest| Some((guest.name, guest.position?))).collect())
+    }
+
+    /// Whether pods of a namespace can be guests.
+    pub fn serves(&self, namespace: &str) -> bool {
+        self.world.enabled_namespaces().get(namespace).copied().unwrap_or_default()
+    }
+
     /// Whether this replica leads.
     pub fn is_leader(&self) -> bool {
         *self.leads.borrow()
     }
 
-    /// Ends everything; reviews that have begun are answered first.
+    /// Ends everything; reviews that have begun are answered first. Another replica can lead at once.
     pub async fn stop(&self) {
         self.webhook.graceful_shutdown(Some(LAST_REVIEWS));
         while self.webhook.connection_count() > 0 {
@@ -142,6 +196,11 @@ impl Machines {
         }
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
+        match tokio::time::timeout(RELEASE, leader::release(&self.leases, &self.identity)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("the Lease {} could not be given up: {error}", keys::LEASE),
+            Err(_) => tracing::warn!("the Lease {} could not be given up in time", keys::LEASE),
+        }
     }
 }
 
@@ -201,6 +260,19 @@ impl Webhook {
     }
 }
 
+/// Warns of what would refuse guests although this server runs.
+async fn report_leftovers(client: &Client, reporter: &Reporter) {
+    match leftover_registrations(client).await {
+        Ok(leftovers) => {
+            for leftover in leftovers {
+                tracing::warn!("{}", leftover.message);
+                reporter.leftover(leftover);
+            }
+        }
+        Err(error) => tracing::warn!("webhook configurations cannot be listed: {}", message(&error)),
+    }
+}
+
 async fn check_version(client: &Client) -> Result<()> {
     let version = client.apiserver_version().await.context("Kubernetes does not answer")?;
     let minor = version.minor.trim_end_matches(|letter: char| !letter.is_ascii_digit());
@@ -224,37 +296,4 @@ async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Who this server is to the API server.
-async fn own_name(client: &Client) -> Result<String> {
-    let reviews = Api::<SelfSubjectReview>::all(client.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-    let status = review.context("Kubernetes does not answer who this server is")?.status;
-    Ok(status.and_then(|status| status.user_info?.username).unwrap_or_default())
-}
-
-/// Returns once both custom resources are served.
-async fn custom_resources(client: &Client) {
-    let mut waits = false;
-    loop {
-        let machines = Api::<Machine>::all(client.clone()).list_metadata(&one()).await.map(drop);
-        let pools = Api::<MachineNodePool>::all(client.clone()).list_metadata(&one()).await.map(drop);
-        match machines.and(pools) {
-            Ok(()) => return,
-            Err(error) if is_missing(&error) && !waits => {
-                tracing::info!(
-                    "waiting for the custom resources of machines: `muster machines crds` prints them"
-                );
-                waits = true;
-            }
-            Err(error) if !is_missing(&error) => tracing::warn!("custom resources cannot be read: {error}"),
-            Err(_) => {}
-        }
-        sleep(WAIT).await;
-    }
-}
-
-fn one() -> kube::api::ListParams {
-    kube::api::ListParams::default().limit(1)
 }

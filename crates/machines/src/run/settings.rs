@@ -1,4 +1,4 @@
-//! How the machines part of a server runs.
+//! The settings of the machines part of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use crate::decide::node_health::HealthRules;
 use crate::decide::registration::WebhookTarget;
 use crate::decide::reservations::{RESERVATION_IMAGE, ReservationSettings};
 
-/// How the machines part of a server runs.
+/// The settings of the machines part of a server.
 #[derive(Clone)]
 pub struct Settings {
     /// The namespace of reservations, Lease and certificate.
     pub namespace: String,
-    /// Who this replica is, among those that elect a leader.
+    /// The identity of this replica in the election of a leader.
     pub identity: String,
-    /// Where the API server finds the webhook.
+    /// The address at which the API server calls the webhook.
     pub target: WebhookTarget,
-    /// How nodes are judged.
+    /// The rules for the health of nodes.
     pub health: HealthRules,
     /// The image of reservations.
     pub image: String,
-    /// How long Leases last.
+    /// The duration of Leases.
     pub lease: LeaseTimes,
-    /// How long certificates live.
+    /// The lifetimes of certificates.
     pub lives: CertificateLives,
     /// After this time a guest that has a slot and no node gets an event.
     pub unplaced_after: TimeSpan,
@@ -35,11 +35,11 @@ pub struct Settings {
 
 /// The time of day.
 pub trait WallClock: Send + Sync {
-    /// What it is now.
+    /// The present value.
     fn now(&self) -> Timestamp;
 }
 
-/// How long certificates live.
+/// The lifetimes of certificates.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateLives {
     /// That of the authority.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -12,9 +12,13 @@ use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
+use super::apply::message;
 use super::metrics::{MachineMetrics, Review as Reviewed};
 use super::settings::WallClock;
 use super::world::World;
@@ -22,24 +26,28 @@ use crate::decide::inject::{GuestRequest, TypeLoad, guest_request, inject};
 use crate::decide::ledger::type_load;
 use crate::decide::registration::{INJECT_PATH, MACHINE_PATH, UPDATE_PATH};
 use crate::decide::slot_pod::counted_guests;
-use crate::decide::update::check_update;
+use crate::decide::update::{GateChange, UpdateRefusal, check_update};
 use crate::decide::validate::{ValidationWorld, validate_machine};
+use crate::keys;
 use crate::types::{Machine, Overflow};
 
 /// The largest review: two objects, each as large as an API server stores one.
 const LARGEST: usize = 8 << 20;
 
-/// What answers reviews.
+/// The time-out for reads of the ledger, a little shorter than that of the review.
+const LEDGER_READ: Duration = Duration::from_secs(3);
+
+/// The state of the webhook.
 #[derive(Clone)]
 pub(crate) struct Reviewer {
     pub(crate) world: World,
     pub(crate) clock: Arc<dyn WallClock>,
-    /// Who our own leader is to the API server.
-    pub(crate) user: Arc<str>,
+    /// Reads the ledger where the caches may be stale.
+    pub(crate) client: Client,
     pub(crate) metrics: MachineMetrics,
 }
 
-/// What an API server sends.
+/// The request of an API server.
 #[derive(Debug, Deserialize)]
 struct Review {
     request: Request,
@@ -55,17 +63,9 @@ struct Request {
     object: Value,
     #[serde(default)]
     old_object: Value,
-    #[serde(default)]
-    user_info: UserInfo,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct UserInfo {
-    #[serde(default)]
-    username: String,
-}
-
-/// How a review ends.
+/// The outcome of a review.
 #[derive(Debug)]
 enum Verdict {
     Allowed,
@@ -82,24 +82,24 @@ pub(crate) fn routes(reviewer: Reviewer) -> Router {
         .with_state(reviewer)
 }
 
-async fn injected(State(reviewer): State<Reviewer>, Json(review): Json<Review>) -> Response {
-    reviewer.answer(Reviewed::Inject, review, Reviewer::inject)
+async fn injected(State(reviewer): State<Reviewer>, Json(Review { request }): Json<Review>) -> Response {
+    reviewer.answer(Reviewed::Inject, &request, async { reviewer.inject(&request) }).await
 }
 
-async fn updated(State(reviewer): State<Reviewer>, Json(review): Json<Review>) -> Response {
-    reviewer.answer(Reviewed::Update, review, Reviewer::update)
+async fn updated(State(reviewer): State<Reviewer>, Json(Review { request }): Json<Review>) -> Response {
+    reviewer.answer(Reviewed::Update, &request, async { Box::pin(reviewer.update(&request)).await }).await
 }
 
-async fn machine(State(reviewer): State<Reviewer>, Json(review): Json<Review>) -> Response {
-    reviewer.answer(Reviewed::Machine, review, Reviewer::validate)
+async fn machine(State(reviewer): State<Reviewer>, Json(Review { request }): Json<Review>) -> Response {
+    reviewer.answer(Reviewed::Machine, &request, async { reviewer.validate(&request) }).await
 }
 
 impl Reviewer {
-    fn answer(
+    async fn answer(
         &self,
         kind: Reviewed,
-        Review { request }: Review,
-        review: impl FnOnce(&Self, &Request) -> Verdict,
+        request: &Request,
+        review: impl Future<Output = Verdict>,
     ) -> Response {
         let started = Instant::now();
         // An answer from half a cache could be wrong; the API server refuses the request meanwhile.
@@ -107,7 +107,7 @@ impl Reviewer {
             let body = json!({"message": "Muster has not read all Machines and pods yet"});
             return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
         }
-        let verdict = review(self, &request);
+        let verdict = review.await;
         let mut response = json!({"uid": request.uid, "allowed": true});
         match verdict {
             Verdict::Allowed => {}
@@ -143,7 +143,7 @@ impl Reviewer {
         }
     }
 
-    /// How full a type is.
+    /// The use of a type.
     fn load(&self, machine: &Machine, guest: &GuestRequest) -> TypeLoad {
         let pods = self.world.pods.read();
         let slots = pods.values().filter_map(|pod| pod.slot.as_deref());
@@ -154,14 +154,39 @@ impl Reviewer {
         type_load(ledger, &guests, &guest.machine_type)
     }
 
-    fn update(&self, request: &Request) -> Verdict {
+    async fn update(&self, request: &Request) -> Verdict {
         let read = |object: &Value| Pod::deserialize(object);
         match (read(&request.old_object), read(&request.object)) {
-            (Ok(before), Ok(after)) => {
-                let by_us = request.user_info.username == *self.user;
-                refused(check_update(&before, &after, by_us))
-            }
+            (Ok(before), Ok(after)) => match check_update(&before, &after) {
+                Ok(GateChange::Unchanged) => Verdict::Allowed,
+                Ok(GateChange::Removed) => self.gate_removal(&before).await,
+                Err(refusal) => Verdict::Refused(refusal.to_string()),
+            },
             (Err(error), _) | (_, Err(error)) => Verdict::Refused(format!("the pod cannot be read: {error}")),
+        }
+    }
+
+    /// Accepts the removal of the gate of a guest that is in the ledger.
+    async fn gate_removal(&self, guest: &Pod) -> Verdict {
+        let (group, uid) = (guest.labels().get(keys::MACHINE_GROUP), guest.uid());
+        let (Some(group), Some(uid)) = (group, uid) else {
+            return Verdict::Refused(UpdateRefusal::Gate.to_string());
+        };
+        let is_booked = |machine: &Machine| {
+            machine.group() == Some(group) && machine.bookings().iter().any(|booking| booking.uid == uid)
+        };
+        let is_known = self.world.machines.read().values().any(is_booked);
+        if is_known {
+            return Verdict::Allowed;
+        }
+        // The leader removes a gate right after it has written the ledger: the cache may not have the booking yet.
+        let machines = Api::<Machine>::all(self.client.clone());
+        let of_group = ListParams::default().labels(&format!("{}={group}", keys::MACHINE_GROUP));
+        match timeout(LEDGER_READ, machines.list(&of_group)).await {
+            Ok(Ok(listed)) if listed.iter().any(is_booked) => Verdict::Allowed,
+            Ok(Ok(_)) => Verdict::Refused(UpdateRefusal::Gate.to_string()),
+            Ok(Err(error)) => Verdict::Refused(format!("the ledger cannot be read: {}", message(&error))),
+            Err(_) => Verdict::Refused(format!("the ledger was not read within {} s", LEDGER_READ.as_secs())),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is observed of Kubernetes: caches of everything that decisions read, and which Machines have changed.
+//! The caches of all objects that decisions read, and the Machines that have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -193,14 +193,14 @@ impl World {
     }
 
     /// The groups of all Machines and pools.
-    fn groups(&self) -> BTreeSet<String> {
+    pub(crate) fn groups(&self) -> BTreeSet<String> {
         let machines = self.machines.read();
         let pools = self.pools.read();
         let of_machines = machines.values().filter_map(Machine::group);
         of_machines.chain(pools.values().filter_map(MachineNodePool::group)).map(str::to_owned).collect()
     }
 
-    /// Which namespaces are served.
+    /// The served namespaces.
     pub(crate) fn enabled_namespaces(&self) -> BTreeMap<String, bool> {
         let namespaces = self.namespaces.read();
         namespaces.iter().map(|((_, name), enabled)| (name.clone(), *enabled)).collect()

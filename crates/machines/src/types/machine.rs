@@ -88,7 +88,7 @@ pub struct MachineType {
     /// What one slot has.
     pub spec: TypeAmounts,
     /// How many slots there are.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub available: i32,
 }
 

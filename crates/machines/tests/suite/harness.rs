@@ -4,12 +4,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
 use muster_core::time::Timestamp;
 use muster_machines::decide::registration::WebhookTarget;
 use muster_machines::keys;
@@ -27,7 +26,7 @@ pub(crate) const OURS: &str = "imperator-system";
 /// The namespace of guests.
 pub(crate) const GUESTS: &str = "guests";
 
-struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl WallClock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -39,11 +38,9 @@ impl WallClock for SystemClock {
 /// A Kubernetes with the custom resources, and a namespace for guests.
 pub(crate) struct Site {
     // Ends with this value.
-    _kubernetes: OwnKubernetes,
-    /// The users' client.
+    pub(crate) kubernetes: OwnKubernetes,
+    /// The client of users, and of servers: they are the same user, which exempts neither from anything.
     pub(crate) client: Client,
-    /// The servers' client, who are another user.
-    server: Client,
 }
 
 impl Site {
@@ -55,8 +52,7 @@ impl Site {
         for definition in crds() {
             definitions.create(&PostParams::default(), &definition).await.unwrap();
         }
-        let server = other_user(&kubernetes).await;
-        let site = Self { _kubernetes: kubernetes, client, server };
+        let site = Self { kubernetes, client };
         let labels = json!({keys::NAMESPACE_LABELS[0]: keys::ENABLED});
         site.namespace(GUESTS, &labels).await;
         Some(site)
@@ -89,12 +85,21 @@ impl Site {
         ready(self.start(name, listener, target, |_| {}).await).await
     }
 
-    /// Why a server does not start.
-    pub(crate) async fn refused_start(&self) -> String {
+    /// A server that has started and may not be ready; else why it has not started.
+    pub(crate) async fn try_start(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Machines, String> {
         let (listener, target) = listener();
-        match self.start("refused", listener, target, |_| {}).await {
+        self.start(name, listener, target, change).await.map_err(|error| format!("{error:#}"))
+    }
+
+    /// The reason why a server with these settings does not start.
+    pub(crate) async fn refused_start(&self, change: impl FnOnce(&mut Settings)) -> String {
+        match self.try_start("refused", change).await {
             Ok(_) => panic!("it has started"),
-            Err(error) => format!("{error:#}"),
+            Err(error) => error,
         }
     }
 
@@ -109,16 +114,38 @@ impl Site {
         settings.lease = LeaseTimes::within(Duration::from_secs(2));
         change(&mut settings);
         let metrics = MachineMetrics::register(&mut Registry::default());
-        Machines::start(self.server.clone(), settings, listener, metrics).await
+        Machines::start(self.client.clone(), settings, listener, metrics).await
     }
 
+    /// Creates a Machine whose group has its name.
     pub(crate) async fn create_machine(&self, name: &str, spec: &Value) -> kube::Result<Machine> {
+        self.create_machine_of(name, name, spec).await
+    }
+
+    pub(crate) async fn create_machine_of(
+        &self,
+        name: &str,
+        group: &str,
+        spec: &Value,
+    ) -> kube::Result<Machine> {
         let machine = json!({
             "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine",
-            "metadata": {"name": name, "labels": {keys::MACHINE_GROUP: name}}, "spec": spec,
+            "metadata": {"name": name, "labels": {keys::MACHINE_GROUP: group}}, "spec": spec,
         });
         let machine: Machine = serde_json::from_value(machine).unwrap();
         Api::all(self.client.clone()).create(&PostParams::default(), &machine).await
+    }
+
+    /// Creates a Machine that no webhook checks; the registration comes back by itself.
+    pub(crate) async fn create_unchecked(&self, name: &str, group: &str, spec: &Value) {
+        let registered = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
+        eventually("it is created unchecked", PATIENCE, async || {
+            for configuration in registered.list(&ListParams::default()).await.unwrap() {
+                drop(registered.delete(&configuration.name_any(), &DeleteParams::default()).await);
+            }
+            self.create_machine_of(name, group, spec).await.map_err(|error| error.to_string())
+        })
+        .await;
     }
 
     /// A guest of a type.
@@ -167,6 +194,17 @@ impl Site {
         machines.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
     }
 
+    /// Waits until there is an event with this reason about a guest.
+    pub(crate) async fn is_reported(&self, guest: &str, reason: &str) {
+        let events = Api::<Event>::namespaced(self.client.clone(), GUESTS);
+        let about = ListParams::default().fields(&format!("involvedObject.name={guest},reason={reason}"));
+        eventually(&format!("{reason} is reported about {guest}"), PATIENCE, async || {
+            let count = events.list(&about).await.unwrap().items.len();
+            if count > 0 { Ok(()) } else { Err(count) }
+        })
+        .await;
+    }
+
     /// The scheduling gates of a guest.
     pub(crate) async fn gates(&self, guest: &str) -> Vec<String> {
         let spec = self.pods().get(guest).await.unwrap().spec.unwrap_or_default();
@@ -187,23 +225,6 @@ pub(crate) fn listener() -> (TcpListener, WebhookTarget) {
     listener.set_nonblocking(true).unwrap();
     let target = WebhookTarget::Url(format!("https://{}", listener.local_addr().unwrap()));
     (listener, target)
-}
-
-/// A client of a user with all rights who is not the admin of the tests.
-async fn other_user(kubernetes: &OwnKubernetes) -> Client {
-    let (client, name) = (kubernetes.client(), "muster");
-    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
-    accounts.create(&PostParams::default(), &account).await.unwrap();
-    let binding = json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-    });
-    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
-    Api::all(client).create(&PostParams::default(), &binding).await.unwrap();
-    let token = accounts.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await;
-    kubernetes.client_with_token(&token.unwrap().status.unwrap().token).await
 }
 
 /// The message of a refusal.

@@ -3,9 +3,10 @@
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use muster_machines::keys;
+use muster_machines::types::Machine;
 use muster_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -41,6 +42,12 @@ async fn a_guest_may_change_except_for_its_labels(site: &Site) {
     };
     relabel("team", "a").await.unwrap();
     assert!(refusal(relabel(keys::MACHINE_TYPE, "large").await).contains("of a guest cannot be changed"));
+    let without_role = Patch::Merge(json!({"metadata": {"labels": {keys::POD_ROLE: null}}}));
+    let without_role = site.pods().patch("ann", &PatchParams::default(), &without_role).await;
+    assert!(refusal(without_role).contains("of a guest cannot be changed"));
+    let with_status = Patch::Merge(json!({"metadata": {"labels": {keys::MACHINE_TYPE: "large"}}}));
+    let with_status = site.pods().patch_status("ann", &PatchParams::default(), &with_status).await;
+    assert!(refusal(with_status).contains("of a guest cannot be changed"));
 }
 
 async fn a_job_of_guests_completes(site: &Site) {
@@ -89,13 +96,18 @@ async fn guests_beyond_the_slots_wait_in_order() {
     let lifted = json!({"spec": {"schedulingGates": null}});
     let lifted = site.pods().patch("d", &PatchParams::default(), &Patch::Merge(lifted)).await;
     assert!(refusal(lifted).contains("is removed when the pod has a slot"));
+    // An annotation is no booking.
+    let claimed = json!({"metadata": {"annotations": {keys::BOOKED_AT: "2026-11-18T13:06:49.194524Z"}},
+        "spec": {"schedulingGates": null}});
+    let claimed = site.pods().patch("d", &PatchParams::default(), &Patch::Merge(claimed)).await;
+    assert!(refusal(claimed).contains("is removed when the pod has a slot"));
     for (gone, next) in [("b", "c"), ("a", "d")] {
         site.delete_guest(gone).await;
         site.placed(next).await;
     }
     site.counts("general", "medium", [2, 0, 2, 0]).await;
 
-    // What is taken away leaves running guests alone, and what waits goes on when it returns.
+    // Removed objects do not affect running guests, and waiting ones continue when the objects are back.
     site.guest("e", "general", "medium").await.unwrap();
     site.patch_machine("general", json!({"spec": {"overflow": "deny"}})).await.unwrap();
     eventually("a guest beyond the slots is refused", PATIENCE, async || {
@@ -121,6 +133,7 @@ async fn guests_beyond_the_slots_wait_in_order() {
     .await;
     site.counts("general", "medium", [0, 0, 2, 1]).await;
     assert_eq!(site.gates("e").await, [keys::GATE]);
+    site.is_reported("e", "NoSlots").await;
     let mut back = spec("medium", &["node-0"], 3);
     back["overflow"] = "wait".into();
     site.patch_machine("general", json!({"spec": back})).await.unwrap();
@@ -183,6 +196,14 @@ async fn the_webhook_concerns_guests_only() {
         let refused = refusal(site.create_machine("other", &spec).await);
         assert!(refused.contains(words), "{words}: {refused}");
     }
+
+    let many = json!({"apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine",
+        "metadata": {"name": "many", "labels": {keys::MACHINE_GROUP: "many"}},
+        "spec": spec("medium", &["node-1"], 3_000_000_000)});
+    let untyped = Api::<DynamicObject>::all_with(site.client.clone(), &ApiResource::erase::<Machine>(&()));
+    let many = untyped.create(&PostParams::default(), &serde_json::from_value(many).unwrap()).await;
+    let many = refusal(many);
+    assert!(many.contains("machineTypes[0].available") && many.contains("2147483647"), "{many}");
 
     // While no server runs, guests are refused, and all other pods are created.
     replica.stop().await;

@@ -1,4 +1,4 @@
-//! What nodes carry, and that nothing stays on them.
+//! Labels and taints of nodes, and their complete removal.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{OURS, PATIENCE, Site, spec};
 
-/// What the published operator leaves behind for Machine `m` of group `g`: one reservation, a pool and marks on a node.
+/// Objects of the published operator for Machine `m` of group `g`: a reservation, a pool, and labels and taints on a
+/// node.
 async fn leave_behind(site: &Site) {
     let new = PostParams::default();
     site.namespace(OURS, &json!({})).await;
@@ -76,7 +77,7 @@ async fn objects_of_the_published_operator_are_replaced_and_its_guests_go_on() {
     .unwrap();
     let leases = Api::<Lease>::namespaced(site.client.clone(), OURS);
     leases.create(&PostParams::default(), &lease).await.unwrap();
-    let refused = site.refused_start().await;
+    let refused = site.refused_start(|_| {}).await;
     assert!(refused.contains("another operator manages Machines: imperator-1"), "{refused}");
     leases.delete(keys::PUBLISHED_LEASE, &DeleteParams::default()).await.unwrap();
 

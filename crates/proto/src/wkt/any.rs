@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// `google.protobuf.Any`. In JSON the value is base64: types are not looked up.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Any {
-    /// Which type it is.
+    /// The URL of the type.
     #[prost(string, tag = "1")]
     pub type_url: String,
     /// The encoded message.

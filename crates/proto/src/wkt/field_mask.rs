@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// `google.protobuf.FieldMask`; in JSON one text of paths with commas. Paths are held as they came: fields in
-/// `snake_case` or `camelCase`, and keys of maps, which only the message that is masked can tell apart.
+/// `snake_case` or `camelCase`, and keys of maps, which only the masked message can distinguish.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct FieldMask {
     /// Names of fields, with dots into messages.

@@ -19,12 +19,12 @@ pub struct Struct {
 /// `google.protobuf.Value`: any JSON.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Value {
-    /// What it is; absent is null.
+    /// The value; absent means null.
     #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: Option<Kind>,
 }
 
-/// What JSON may be.
+/// The kinds of JSON values.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Kind {
     /// Nothing.

@@ -34,6 +34,24 @@ fn an_operation_is_opened_by_role(
     assert_eq!(opened(verb, subject, roles).is_ok(), open);
 }
 
+#[rstest]
+#[case("p", "bob has no role in project p: things needs the role reader there")]
+#[case("", "bob has no role in any project: things needs the role reader in one")]
+fn a_caller_without_a_role_is_refused_by_the_name_of_its_project(
+    #[case] project: &str,
+    #[case] message: &str,
+) {
+    let principal = Principal {
+        scheme: "tokens".to_owned(),
+        id: "bob".to_owned(),
+        name: "bob".to_owned(),
+        project: project.to_owned(),
+        roles: [].into(),
+    };
+    let denied = Access::open(&Case::new("GET /things", Verb::See, Subject::Clusters), principal);
+    assert_eq!(denied.unwrap_err().to_string(), message);
+}
+
 #[test]
 fn only_admins_list_all_projects_and_only_if_they_ask() {
     let scope = |role, all| {

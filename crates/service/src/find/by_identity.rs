@@ -17,7 +17,7 @@ use crate::access::{Access, UNOWNED};
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// Why an object was not identified.
+/// The reason why an object was not identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
     /// Several objects fit this text.

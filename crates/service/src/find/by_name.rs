@@ -34,7 +34,7 @@ impl ClusterRef<'_> {
     }
 }
 
-/// Why a cluster was not found.
+/// The reason why a cluster was not found.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FindError {
     /// No such cluster exists that the caller may see.

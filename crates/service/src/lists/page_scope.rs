@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use super::{
     ActionQuery, AppQuery, ClusterQuery, ComputeTemplateQuery, Deleted, EventQuery, ImageTemplateQuery,
-    NodeQuery,
+    JobQuery, NodeQuery,
 };
 
 /// Changes when the same text would mean another list.
@@ -47,6 +47,7 @@ impl PageScope {
             user,
             labels,
             managed_by,
+            unless_stored_as,
             deleted,
             sort: _,
             after: _,
@@ -71,6 +72,7 @@ impl PageScope {
             .with("user", user)
             .with("label", labels.iter().map(|(key, value)| format!("{key}={value}")))
             .with("managed_by", managed_by)
+            .with("unless_stored_as", unless_stored_as)
             .with("deleted", [deleted])
     }
 
@@ -178,6 +180,26 @@ impl PageScope {
             .with("project", project)
             .with("namespace", namespace)
             .with("name_prefix", name_prefix)
+    }
+
+    pub(crate) fn jobs(query: &JobQuery, sort_by: &str) -> Self {
+        let JobQuery {
+            project,
+            namespace,
+            cluster,
+            name_prefix,
+            open,
+            sort: _,
+            after: _,
+            limit: _,
+            with_total: _,
+        } = query;
+        Self::new("jobs", sort_by)
+            .with("project", project)
+            .with("namespace", namespace)
+            .with("cluster", cluster)
+            .with("name_prefix", name_prefix)
+            .with("open", [open])
     }
 
     pub(crate) fn actions(query: &ActionQuery, sort_by: &str) -> Self {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ActionQuery, AppQuery, Authorized, ClusterQuery, ComputeTemplateQuery, EventQuery, ImageTemplateQuery,
-    ListQuery, NodeQuery, PageScope, page_length,
+    JobQuery, ListQuery, NodeQuery, PageScope, page_length,
 };
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
@@ -46,9 +46,10 @@ paged_queries! {
     ActionQuery, actions;
     ComputeTemplateQuery, compute_templates;
     ImageTemplateQuery, image_templates;
+    JobQuery, jobs;
 }
 
-/// Which page of a list.
+/// The requested page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'r> {
     /// The most objects on a page, as the request asks; none is as many as a page may have.
@@ -91,12 +92,37 @@ impl Service {
     }
 }
 
+impl Service {
+    /// As many of the objects that a query selects as asked for, however many pages that takes: for lists whose clients
+    /// expect all of them in one answer.
+    pub async fn list_run<Q: PagedQuery>(
+        &self,
+        query: &Authorized<Q>,
+        token: &str,
+        limit: u64,
+    ) -> Result<PageWithToken<Q::Item>, ServiceError> {
+        let mut run = PageWithToken { items: Vec::new(), next_token: token.to_owned(), total: None };
+        let mut missing = limit;
+        loop {
+            let asked = u32::try_from(missing).unwrap_or(u32::MAX);
+            let page = PageRequest { limit: Some(asked), token: &run.next_token, sort_by: "" };
+            let page = self.list_page(query, page).await?;
+            missing = missing.saturating_sub(page.items.len() as u64);
+            run.items.extend(page.items);
+            (run.next_token, run.total) = (page.next_token, page.total);
+            if run.next_token.is_empty() || missing == 0 {
+                return Ok(run);
+            }
+        }
+    }
+}
+
 /// The content of a page token.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
     /// The last row of the page before.
     cursor: Cursor,
-    /// When the token was issued, in microseconds since 1970.
+    /// The time when the token was issued, in microseconds since 1970.
     at: i64,
 }
 

@@ -1,7 +1,9 @@
-use muster_core::action::ActionKind;
+use muster_core::action::{ActionKind, REFUSAL_OUTPUT};
 use muster_core::ids::ClusterId;
 use muster_core::sample;
 use muster_core::time::Timestamp;
+use muster_engine::ports::provider::ProviderError;
+use rstest::rstest;
 use uuid::Uuid;
 
 use super::*;
@@ -18,6 +20,28 @@ fn checked(milestone: Milestone, status: ActionStatus, applied: bool) -> Result<
         assert_eq!(refusal.action, Some(action.id), "{refusal}");
         refusal.kind
     })
+}
+
+#[rstest]
+#[case("QuotaExceeded", ErrorKind::OverQuota)]
+#[case("Forbidden", ErrorKind::Forbidden)]
+#[case("Invalid", ErrorKind::Invalid)]
+#[case("Rejected", ErrorKind::Invalid)]
+#[case("TooLarge", ErrorKind::Invalid)]
+#[case("NotFound", ErrorKind::NotFound)]
+#[case("NamespaceTerminating", ErrorKind::Conflict)]
+#[case("Unsupported", ErrorKind::Impossible)]
+fn a_refusal_of_kubernetes_decides_on_the_class_of_the_error(#[case] reason: &str, #[case] kind: ErrorKind) {
+    let cluster = ClusterId::from_uuid(Uuid::from_u128(1));
+    let mut action = sample::action(2, ActionKind::ClusterCreate, cluster);
+    action.status = ActionStatus::Failed;
+    action.outputs[REFUSAL_OUTPUT] = reason.into();
+    let wait = Wait { milestone: Milestone::Applied, at_most: TimeSpan::from_secs(30) };
+    let refused = wait.check(&action).unwrap_err();
+    assert_eq!((refused.kind, refused.code.as_deref()), (kind, Some("ActionFailed")));
+    assert_eq!(refused.obstacle, Some(Obstacle::Provider(reason.to_owned())));
+    let direct = ServiceError::from(ProviderError::permanent(reason, "no"));
+    assert_eq!((direct.kind, direct.code.as_deref()), (kind, Some(reason)));
 }
 
 #[test]

@@ -54,3 +54,17 @@ async fn identifying_by_a_name_sees_the_callers_project_only() {
     assert_eq!(identify("demo").await, Ok(Some(cluster.id)));
     assert_eq!(identify("other").await, Ok(None));
 }
+
+#[tokio::test]
+async fn a_namespace_is_refused_with_the_namespace_of_the_callers_project_if_it_has_one() {
+    let harness = Harness::open().await;
+    let refused = |project| {
+        let access = changing(project, Role::Member);
+        let refused = harness.service.authorize_namespace(&access, "demo").expect_err("refused");
+        assert_eq!(refused.kind, ErrorKind::NotFound);
+        refused.message
+    };
+    let other = "namespace 'demo' could not be found: what you create goes to namespace 'other'";
+    assert_eq!(refused("other"), other);
+    assert!(refused("").ends_with("belongs to no project"), "{}", refused(""));
+}

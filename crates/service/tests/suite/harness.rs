@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::action::Milestone;
+use muster_core::action::{Action, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, ProfileId};
 use muster_core::principal::{Door, Principal, Role};
@@ -13,7 +13,7 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
 use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Config, Engine, Metrics, Parts};
-use muster_service::{Access, Caller, Case, Recipe, Service, Subject, Verb, Wait};
+use muster_service::{Access, Caller, Case, Recipe, Service, ServiceError, Subject, Verb, Wait};
 use muster_testkit::fake::{FAKE_NODE, Fake, World};
 use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
@@ -25,23 +25,25 @@ pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: 
 
 pub(crate) struct Harness {
     pub(crate) service: Service,
+    pub(crate) world: Arc<World>,
     _database: FreshStore,
 }
 
 impl Harness {
     pub(crate) async fn open() -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
+        let world = Arc::new(World::default());
         let parts = Parts {
             store: database.store.clone(),
             hooks: Arc::new(NoWebhooks),
-            providers: vec![Arc::new(Fake::new(&Arc::new(World::default())))],
+            providers: vec![Arc::new(Fake::new(&world))],
             policies: Policies::default(),
             clock: Arc::new(SystemClock),
             config: Config::default(),
             metrics: Metrics::default(),
         };
         let engine = Engine::start(parts).await.expect("an engine starts");
-        Self { service: Service::new(engine), _database: database }
+        Self { service: Service::new(engine), world, _database: database }
     }
 
     /// A cluster without workers, created and active.
@@ -51,6 +53,13 @@ impl Harness {
 
     /// A cluster with so many workers, created and active.
     pub(crate) async fn cluster_of(&self, name: &str, workers: u32) -> Cluster {
+        let (cluster, action) = self.create(name, workers).await.expect("a new cluster");
+        self.service.wait_for_end(action, PATIENCE).await.expect("created");
+        cluster
+    }
+
+    /// Creates a cluster with so many workers; returns it with its action.
+    pub(crate) async fn create(&self, name: &str, workers: u32) -> Result<(Cluster, Action), ServiceError> {
         let cluster = Cluster {
             id: ClusterId::from_uuid(Uuid::now_v7()),
             name: name.to_owned(),
@@ -63,10 +72,8 @@ impl Harness {
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
         let recipe = Recipe::New(profile);
-        let action = self.service.create_cluster(&caller(Door::Core), cluster.clone(), recipe, true).await;
-        let action = action.expect("a new cluster");
-        self.service.wait_for_end(action, PATIENCE).await.expect("created");
-        cluster
+        let action = self.service.create_cluster(&caller(Door::Core), cluster.clone(), recipe, true).await?;
+        Ok((cluster, action))
     }
 }
 

@@ -78,3 +78,19 @@ async fn no_page_is_longer_than_the_longest_and_the_rest_follows() {
     }
     assert_eq!(page(Some(7), "").await.0, 7);
 }
+
+#[tokio::test]
+async fn a_run_is_as_long_as_asked_for_over_several_pages() {
+    let harness = Harness::open().await;
+    let cluster = harness.cluster_of("large", LONGEST_PAGE + 2).await;
+    let run = async |limit: u64, token: &str| {
+        let query = Authorized::of_cluster(&cluster, NodeQuery::default());
+        let run = harness.service.list_run(&query, token, limit).await.expect("a run");
+        (run.items.len(), run.next_token)
+    };
+    assert_eq!(run(u64::MAX, "").await, (1_002, String::new()));
+    assert_eq!(run(1_002, "").await, (1_002, String::new()));
+    let (first, token) = run(1_001, "").await;
+    assert_eq!(first, 1_001);
+    assert_eq!(run(u64::MAX, &token).await, (1, String::new()));
+}

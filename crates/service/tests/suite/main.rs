@@ -5,5 +5,7 @@ mod harness;
 mod authorization;
 mod lists;
 mod local_code;
+mod names;
 mod references;
 mod replay;
+mod usage;

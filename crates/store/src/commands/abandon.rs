@@ -1,4 +1,4 @@
-//! Ending the row of a cluster that nobody can reach any more.
+//! Ends the row of a cluster whose provider instance has no engine any more.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionStatus};
@@ -17,7 +17,7 @@ pub struct Abandon {
     pub cluster: Cluster,
     /// The deletion, ended already.
     pub action: Action,
-    /// What is worth telling.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 

@@ -7,6 +7,7 @@ use muster_core::action::{Action, ActionKind, ActionStatus, Cause, Control, OnCo
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
 use muster_core::ids::{ActionId, AppId, NodeId, TaskId};
+use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_core::time::Timestamp;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use super::app_use;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::rows::{actions, clusters, events, nodes, profiles};
+use crate::rows::{actions, clusters, events, jobs, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{args, json};
 
@@ -27,7 +28,7 @@ const FORCED: &str = "force";
 pub struct Accept {
     /// The action, READY.
     pub action: Action,
-    /// What to do if another action holds the target.
+    /// The conflict rule, if another action holds the target.
     pub on_conflict: OnConflict,
     /// A cluster that is made by it.
     pub cluster: Option<NewCluster>,
@@ -37,7 +38,7 @@ pub struct Accept {
     pub request: Option<RequestKey>,
     /// Tasks that have to end before it is claimed.
     pub waits: Vec<TaskId>,
-    /// What is worth telling.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -65,16 +66,18 @@ pub struct NewCluster {
     pub profile: Option<Profile>,
     /// Whether the door refuses a second cluster of that name in its namespace.
     pub unique_name: bool,
-    /// How many clusters its project may have.
+    /// The quota of clusters of the project.
     pub quota: Option<u32>,
     /// The app that uses it.
     pub app: Option<AppId>,
+    /// The job that it is created for, which is stored with it: neither is there without the other.
+    pub job: Option<Box<Job>>,
 }
 
 /// A caller's name for a request, and what the request was.
 #[derive(Debug, Clone)]
 pub struct RequestKey {
-    /// Who calls, with the scheme.
+    /// The caller, with the scheme.
     pub principal: String,
     /// The caller's name for it.
     pub request_id: String,
@@ -115,7 +118,7 @@ impl RequestKey {
     }
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone)]
 pub struct Accepted {
     /// The action that was stored, now or when the same request first came.
@@ -124,7 +127,7 @@ pub struct Accepted {
     pub replayed: bool,
 }
 
-/// What becomes of an action beside those that are there.
+/// The decision about an action beside existing ones.
 enum Settled {
     /// It is the same as this one.
     Joins(Box<Action>),
@@ -257,7 +260,7 @@ impl Accept {
         {
             return Ok(Settled::Joins(Box::new(deletion.clone())));
         }
-        // Whatever waited for a deletion would find nothing to be done to.
+        // Actions that wait for a deletion would find no target.
         let deletion = |action: &&Action| match action.kind {
             ActionKind::ClusterDelete => self.action.kind != ActionKind::ClusterDelete,
             ActionKind::NodeDelete => action.target == self.action.target && action.kind != self.action.kind,
@@ -289,7 +292,7 @@ impl Accept {
         Ok(Settled::Runs { before_others })
     }
 
-    /// Actions that somebody asked for and that have not ended, on the same cluster or node.
+    /// Requested actions that have not ended, on the same cluster or node.
     async fn open_actions(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
         let (column, id) = match (self.action.target, self.action.cluster_id) {
             (Target::Cluster(id), _) | (_, Some(id)) => ("cluster_id", id.to_string()),
@@ -330,7 +333,7 @@ impl Accept {
         let at_work = self.at_work(tx, &open).await?;
         // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'. A
         // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it. What an
-        // unknown target has to do with it cannot be told, so that stands in the way.
+        // unknown target has to do with it is unknown, so it counts as a conflict.
         let in_the_way = |action: &Action| match (self.action.target, action.target) {
             (Target::Node(own), Target::Node(other)) => own == other,
             (Target::Node(_), Target::Cluster(_)) => {
@@ -375,14 +378,34 @@ impl Accept {
     }
 }
 
-async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), StoreError> {
-    let NewCluster { cluster, profile, unique_name, quota, app } = new;
-    let taken = || StoreError::NameTaken { name: cluster.name.clone(), namespace: cluster.namespace.clone() };
+/// Checks whether a new cluster could be stored now; stores nothing.
+#[derive(Debug, Clone)]
+pub struct CheckNewCluster(pub NewCluster);
+
+impl Command for CheckNewCluster {
+    type Output = ();
+
+    fn rows(&self) -> usize {
+        0
+    }
+
+    fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
+        Box::pin(check_cluster(tx, &self.0))
+    }
+}
+
+fn name_taken(cluster: &Cluster) -> StoreError {
+    StoreError::NameTaken { name: cluster.name.clone(), namespace: cluster.namespace.clone() }
+}
+
+/// Refuses a name that is taken, and more clusters than the quota of the project.
+async fn check_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), StoreError> {
+    let NewCluster { cluster, profile: _, unique_name, quota, app: _, job: _ } = new;
     if *unique_name {
         const FIND: &str =
             "SELECT id FROM clusters WHERE namespace = $1 AND name = $2 AND deleted_at IS NULL LIMIT 1";
         if tx.row(FIND, args![&cluster.namespace, &cluster.name]).await?.is_some() {
-            return Err(taken());
+            return Err(name_taken(cluster));
         }
     }
     if let Some(limit) = quota {
@@ -404,14 +427,24 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
             return Err(StoreError::OverQuota { project: cluster.project.clone(), count, limit });
         }
     }
+    Ok(())
+}
+
+async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), StoreError> {
+    check_cluster(tx, new).await?;
+    let NewCluster { cluster, profile, unique_name, quota: _, app, job } = new;
     if let Some(profile) = profile {
         profiles::insert(tx, profile).await?;
     }
     let claim = unique_name.then(|| format!("{}/{}", cluster.namespace, cluster.name));
     match clusters::insert(tx, cluster, claim).await {
         // Two replicas looked at the same moment; the index let one through.
-        Err(StoreError::Duplicate(_)) => return Err(taken()),
+        Err(StoreError::Duplicate(_)) => return Err(name_taken(cluster)),
         other => other?,
+    }
+    if let Some(job) = job {
+        jobs::insert(tx, job).await?;
+        tx.touch(Touched::Tasks);
     }
     match app {
         Some(app) => app_use::use_new_cluster(tx, *app, cluster).await,

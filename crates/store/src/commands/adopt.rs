@@ -14,11 +14,11 @@ use crate::value::args;
 /// Stores a node that is there already, with the recipe that was read from it.
 #[derive(Debug, Clone)]
 pub struct Adopt {
-    /// What it would be made from.
+    /// The profile for it.
     pub profile: Profile,
     /// The node, working.
     pub node: Node,
-    /// What is told of it.
+    /// The event that is recorded with it.
     pub event: Event,
 }
 

@@ -144,9 +144,9 @@ pub struct RecordAppStates {
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// What was observed, and since when those that are gone are.
+    /// The observations, with the time of the end of apps that are gone.
     pub states: Vec<(AppId, AppState, Option<Timestamp>)>,
-    /// What is worth an event.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 

@@ -1,4 +1,4 @@
-//! Which app uses which cluster, decided under the cluster's row.
+//! The use of clusters by apps, decided under the lock of the cluster's row.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind};
@@ -29,7 +29,7 @@ pub struct ChangeAppUse {
     pub events: Vec<Event>,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppUseChanged {
     /// It is so now.
@@ -40,7 +40,7 @@ pub enum AppUseChanged {
     Refused(AppUseRefusal),
 }
 
-/// Why the use of a cluster is not changed.
+/// The reason why the use of a cluster is not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppUseRefusal {
     /// The cluster is being deleted.
@@ -57,7 +57,7 @@ impl Command for ChangeAppUse {
     type Output = AppUseChanged;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<AppUseChanged, StoreError>> {
-        const ADD: &str = "INSERT INTO app_uses (app_id, cluster_id, ephemeral, since) VALUES ($1, $2, 0, $3) \
+        const ADD: &str = "INSERT INTO app_uses (app_id, cluster_id, ephemeral, since) VALUES ($1, $2, $3, $4) \
                            ON CONFLICT (app_id, cluster_id) DO NOTHING";
         const REMOVE: &str = "DELETE FROM app_uses WHERE app_id = $1 AND cluster_id = $2";
         // A cluster that the app has left is not the one that its next driver uses.
@@ -71,7 +71,8 @@ impl Command for ChangeAppUse {
             }
             let (app, cluster) = (self.app.to_string(), self.cluster.to_string());
             let changed = if self.uses {
-                tx.execute(ADD, args![&app, &cluster, self.now]).await?
+                // Of a cluster with a mark only its own app becomes a user: others are refused.
+                tx.execute(ADD, args![&app, &cluster, held.mark.is_some(), self.now]).await?
             } else {
                 tx.execute(UNNAME, args![&app, &cluster]).await?;
                 tx.execute(REMOVE, args![&app, &cluster]).await?
@@ -149,7 +150,7 @@ pub struct EndForApp {
     pub accept: Accept,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone)]
 pub enum EndedForApp {
     /// It is being deleted, by this action.

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::rows::policies;
 use crate::transaction::{Command, Touched, Transaction};
 
-/// What becomes of a binding; part of a commit of the action that changes it.
+/// The change of a binding, committed with the action that makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BindingChange {
     /// It is there, and is like this; its policy is there already.

@@ -20,11 +20,11 @@ use crate::value::{Row, args};
 /// Takes actions for an engine, with the locks that they need.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Who takes.
+    /// The engine that claims.
     pub engine: EngineId,
-    /// Where it can execute.
+    /// The provider instances that it serves.
     pub instances: Vec<InstanceId>,
-    /// What it knows to execute, up to which version.
+    /// The kinds of actions that it can execute, with the highest version of each.
     pub kinds: Vec<(ActionKind, u32)>,
     /// At most so many.
     pub limit: u32,
@@ -39,11 +39,11 @@ pub struct Claimed {
     pub action: Action,
     /// Whether it had been begun before, by another engine or by this one.
     pub taken_over: bool,
-    /// How many engines in a row died while they ran it, without a commit of it.
+    /// The number of engines in a row that died while they ran it, without a commit of it.
     pub deaths: u32,
-    /// What it is about, as it was then.
+    /// Its subject at the time of the claim.
     pub subject: Option<Subject>,
-    /// Why a task that it waited for did not succeed.
+    /// The reason why a task that it waited for did not succeed.
     pub failed_task: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Claimed {
 const OPEN: &str = "a.status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'INIT', 'WAITING_LIFECYCLE_COMPLETION') \
                     AND a.parent_id IS NULL";
 
-/// How long an action whose row cannot be read is left alone.
+/// The pause before an action with an unreadable row is claimed again.
 const SET_ASIDE_FOR: TimeSpan = TimeSpan::from_secs(60);
 
 /// The words of the index of running actions by their engines.
@@ -103,7 +103,7 @@ impl Claim {
         let now = tx.database_now().await?;
         let (rest, arguments) = self.choose_abandoned(of_actions(tx), now);
         let rows = tx.rows(actions::select(&rest), arguments).await?;
-        // Whoever counts as dead himself would only have to be taken over again.
+        // An engine whose lease has ended would only be taken over again.
         if rows.is_empty() || !self.is_alive(tx, now).await? {
             return Ok(Vec::new());
         }
@@ -171,14 +171,14 @@ impl Claim {
             tx.execute(SHOW, row).await?;
             tx.touch(Touched::Cluster(id));
         }
-        // Whoever had it before is told that it is not his any more.
-        let told = if taken_over { Touched::Action } else { Touched::Progress };
-        tx.touch(told(action.id));
+        // The engine that had it before is notified that it has lost the action.
+        let touched = if taken_over { Touched::Action } else { Touched::Progress };
+        tx.touch(touched(action.id));
         Ok(Claimed { action, taken_over, deaths, subject: None, failed_task: None })
     }
 }
 
-/// What whoever runs them would have to read first. What cannot be read is left to them: it concerns no other action.
+/// What a run would have to read first. What cannot be read is left to them: it concerns no other action.
 async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
     let ids: Vec<ClusterId> = claimed.iter().filter_map(|claimed| claimed.action.cluster_id).collect();
     let subjects = match clusters::subjects(tx, &ids).await {
@@ -213,7 +213,7 @@ async fn add_failed_tasks(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> 
     Ok(())
 }
 
-/// Tells whoever looks for work, once a lock is gone, if anything may have waited for that.
+/// Notifies dispatchers once a lock is released, if anything may have waited for it.
 pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
     let sql = format!("SELECT 1 FROM actions a WHERE {OPEN} AND a.status = $1 LIMIT 1");
     if tx.row(sql, args![ActionStatus::Ready.as_str()]).await?.is_some() {
@@ -222,15 +222,15 @@ pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Whether the row of the cluster, or of a node that is in none, is free to be written: whoever has it now may be about to write the action, and waiting
-/// for each other helps nobody. What is left here is claimed next time.
+/// Whether the row of the cluster, or of a node that is in none, is free to be written: a command that holds it may be about to write the action, and waiting
+/// for each other would be a deadlock. What is left here is claimed next time.
 async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
     if tx.dialect() == Dialect::Sqlite {
         return Ok(true);
     }
     let (table, id) = match (action.cluster_id, action.target) {
         (Some(cluster), _) | (None, Target::Cluster(cluster)) => ("clusters", cluster.to_string()),
-        // Whoever takes it into a cluster looks whether an action has it.
+        // A join checks whether an action holds the node.
         (None, Target::Node(node)) => ("nodes", node.to_string()),
         // Not claimed.
         (None, Target::Unknown(_)) => return Ok(false),
@@ -239,7 +239,7 @@ async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool
     if tx.row(sql, args![&id]).await?.is_some() {
         return Ok(true);
     }
-    // One that is gone keeps nobody from finding that out.
+    // A missing row must not keep the action from finding that out.
     let sql = format!("SELECT id FROM {table} WHERE id = $1");
     Ok(tx.row(sql, args![id]).await?.is_none())
 }

@@ -24,9 +24,9 @@ pub struct Discover {
     pub cluster: Cluster,
     /// Its object as APIs show it, if one does.
     pub object: Option<Value>,
-    /// What it would be made from.
+    /// The profile for it.
     pub profile: Profile,
-    /// What is told of it.
+    /// The event that is recorded with it.
     pub event: Event,
 }
 

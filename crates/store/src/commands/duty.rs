@@ -12,7 +12,7 @@ use crate::value::args;
 pub struct TakeDuty {
     /// The duty.
     pub name: String,
-    /// Who wants it.
+    /// The engine that requests it.
     pub engine: EngineId,
 }
 

@@ -1,4 +1,4 @@
-//! How a cluster is, told by its rows: where several actions work on its nodes at once, none of them knows.
+//! The status of a cluster, computed from its rows: if several actions change its nodes at once, none of them knows it.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ClusterId;

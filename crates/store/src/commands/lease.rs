@@ -1,4 +1,4 @@
-//! Who is alive.
+//! Leases of engines.
 
 use futures::future::BoxFuture;
 use muster_core::ids::{EngineId, InstanceId};
@@ -16,13 +16,13 @@ use crate::value::{args, json};
 pub struct Register {
     /// The engine.
     pub engine: EngineId,
-    /// Where it runs.
+    /// The host.
     pub host: String,
     /// Its version.
     pub version: String,
-    /// What it can execute for.
+    /// The provider instances that it serves.
     pub instances: Vec<InstanceId>,
-    /// How long it counts as alive without another word.
+    /// The duration of the lease.
     pub lease: TimeSpan,
 }
 
@@ -39,7 +39,7 @@ impl Command for Register {
             migrate::check_readable(tx).await?;
             let now = tx.database_now().await?;
             if tx.dialect() == Dialect::Sqlite {
-                // The file is ours alone (its folder is locked): whoever had it before is dead.
+                // The file is ours alone (its folder is locked), so its last engine has ended.
                 tx.execute("UPDATE engines SET lease_until = 0", args![]).await?;
             }
             let until = now.saturating_add(self.lease.micros());
@@ -61,7 +61,7 @@ impl Command for Register {
 pub struct Heartbeat {
     /// The engine.
     pub engine: EngineId,
-    /// How long the lease lasts without another renewal.
+    /// The remaining time of the lease.
     pub lease: TimeSpan,
 }
 
@@ -72,7 +72,7 @@ pub struct Renewal {
     pub renewed: bool,
     /// The time by the database's clock.
     pub now: Timestamp,
-    /// How long it takes until the next lease of another engine expires, unless that is renewed.
+    /// The time until the next lease of another engine expires, unless it is renewed.
     pub next_expiry: Option<TimeSpan>,
 }
 
@@ -126,7 +126,7 @@ impl Command for ServeInstances {
     }
 }
 
-/// How long a dead engine stays listed: until then, and until others have taken what it had.
+/// The time that a dead engine stays listed, at least until others have taken its actions.
 const FORGET: TimeSpan = TimeSpan::from_secs(24 * 3600);
 
 /// An engine ends; its actions may be taken at once.

@@ -1,4 +1,4 @@
-//! Parts of an action that wait for somebody's word before their nodes go.
+//! Parts of an action that wait for `complete_lifecycle` before their nodes are removed.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionStatus};
@@ -11,10 +11,10 @@ use crate::rows::actions;
 use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::args;
 
-/// What a part that may go on says.
+/// The status reason of a child action that may continue.
 const REASON: &str = "The action is ready.";
 
-/// The word that a part waits for, by its token. Said again, or of one that does not wait, it changes nothing.
+/// Continues the child action with this token. A repetition, or a token of an action that does not wait, has no effect.
 #[derive(Debug, Clone)]
 pub struct CompleteLifecycle {
     /// The part.

@@ -1,4 +1,4 @@
-//! What the watch over limits of clusters writes.
+//! The writes of the watcher of idle times and lifetimes.
 
 use futures::future::BoxFuture;
 use muster_core::action::Action;
@@ -20,9 +20,9 @@ pub struct RecordExpiryState {
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// What was noted.
+    /// The recorded observation.
     pub states: Vec<(ClusterId, ExpiryState)>,
-    /// What is worth telling.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -66,7 +66,7 @@ pub struct Expire {
     pub accept: Accept,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug, Clone)]
 pub enum Expired {
     /// It is being deleted, by this action.
@@ -98,6 +98,8 @@ impl Expire {
     async fn is_over(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
         const OPEN: &str =
             "SELECT 1 FROM actions WHERE cluster_id = $1 AND parent_id IS NULL AND ended_at IS NULL LIMIT 1";
+        const JOB: &str = "SELECT 1 FROM jobs j JOIN tasks t ON t.id = j.task_id \
+                           WHERE j.cluster_id = $1 AND t.ended_at IS NULL LIMIT 1";
         let id = self.cluster.to_string();
         let present = format!(
             "SELECT idle_timeout, max_lifetime, updated_at FROM clusters WHERE id = $1 AND deleted_at IS NULL{}",
@@ -114,8 +116,10 @@ impl Expire {
         match self.unused {
             None => Ok(true),
             Some(changed) if row.opt_time(2)? != changed => Ok(false),
-            // Somebody is about to change it.
-            Some(_) => Ok(tx.row(OPEN, args![&id]).await?.is_none()),
+            // An action is about to change it, or a job has not ended.
+            Some(_) => {
+                Ok(tx.row(OPEN, args![&id]).await?.is_none() && tx.row(JOB, args![&id]).await?.is_none())
+            }
         }
     }
 }

@@ -15,14 +15,14 @@ use crate::rows::{cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
-/// Writes a cluster and its nodes as they were seen: all of it, or nothing if somebody else has the cluster.
+/// Writes a cluster and its nodes as they were observed: all of it, or nothing if an action holds the cluster.
 #[derive(Debug, Clone)]
 pub struct Mirror {
     /// The duty that the writer has to have still.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// When the row that was compared had last changed.
+    /// The `updated_at` of the row that was compared.
     pub read_at: Option<Timestamp>,
     /// The cluster as it is now; with the time of its deletion its row becomes history.
     pub cluster: Cluster,
@@ -34,11 +34,11 @@ pub struct Mirror {
     pub gone_nodes: Vec<NodeId>,
     /// Its object as APIs show it, if that changed.
     pub object: Option<Value>,
-    /// What is worth telling.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
-/// What became of what an observer wrote.
+/// The outcome of an observer's write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mirrored {
     /// It was written.

@@ -1,4 +1,4 @@
-//! What observers saw, outside any action.
+//! Observations outside of actions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,29 +23,29 @@ pub struct Observe {
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// What was seen.
+    /// The observation.
     pub clusters: Vec<ObservedCluster>,
     /// Nodes in no cluster that are other than their rows said.
     pub orphans: Vec<Node>,
-    /// What is worth telling.
+    /// Events to record.
     pub events: Vec<Event>,
     /// What brings back what is lost: accepted in the same commit, unless another action is in the way. A writer that
-    /// dies in between would leave a loss that nobody sees any more.
+    /// dies in between would leave a loss that is never observed again.
     pub healing: Vec<Accept>,
     /// Now.
     pub now: Timestamp,
 }
 
-/// What was seen of one cluster.
+/// The observations of one cluster.
 #[derive(Debug, Clone)]
 pub struct ObservedCluster {
     /// The cluster.
     pub id: ClusterId,
-    /// When the row that was compared had last changed.
+    /// The `updated_at` of the row that was compared.
     pub read_at: Option<Timestamp>,
     /// The summary.
     pub observed: ObservedSummary,
-    /// How it is now, and why; not written while an action has the cluster.
+    /// The present status and reason; not written while an action holds the cluster.
     pub status: Option<(ClusterStatus, String)>,
     /// Nodes that are other than their rows said; not written while an action has the cluster.
     pub nodes: Vec<Node>,
@@ -157,7 +157,7 @@ impl Observe {
         nodes.iter().map(|node| Node { updated_at: Some(self.now), ..node.clone() }).collect()
     }
 
-    /// Those that nobody has changed or removed since they were looked at.
+    /// Those that were not changed or removed since they were observed.
     async fn still_as_read(
         &self,
         tx: &mut Transaction<'_>,

@@ -1,4 +1,4 @@
-//! Policies themselves: plain writes, each with what is told of it.
+//! Policies themselves: plain writes, each with an event.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -16,7 +16,7 @@ use crate::value::args;
 pub struct CreatePolicy {
     /// The policy.
     pub policy: Policy,
-    /// What is told of it.
+    /// The event that is recorded with it.
     pub events: Vec<Event>,
 }
 
@@ -40,7 +40,7 @@ pub struct RenamePolicy {
     pub name: String,
     /// Now.
     pub now: Timestamp,
-    /// What is told of it.
+    /// The event that is recorded with it.
     pub events: Vec<Event>,
 }
 
@@ -66,11 +66,11 @@ impl Command for RenamePolicy {
 pub struct DeletePolicy {
     /// The policy.
     pub id: PolicyId,
-    /// What is told of it.
+    /// The event that is recorded with it.
     pub events: Vec<Event>,
 }
 
-/// What became of something that was to be removed.
+/// The outcome of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
     /// It is gone.

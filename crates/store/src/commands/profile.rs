@@ -39,7 +39,7 @@ pub struct UpdateProfile {
     pub id: ProfileId,
     /// Its name.
     pub name: String,
-    /// What users keep with it.
+    /// The metadata of users.
     pub metadata: Map<String, Value>,
     /// Now.
     pub now: Timestamp,

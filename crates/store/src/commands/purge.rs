@@ -21,7 +21,7 @@ pub struct Purge {
     pub limit: u32,
 }
 
-/// How many rows went.
+/// The number of removed rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purged {
     /// All together.
@@ -36,7 +36,7 @@ impl Command for Purge {
     }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Purged, StoreError>> {
-        // Whoever follows from before the newest of those that go would never hear of their end.
+        // A follower from before the newest purged change would never be notified of their end.
         const FORGET: &str = "INSERT INTO counters (name, value) \
                               SELECT $1, max(change) FROM clusters WHERE deleted_at < $2 HAVING count(*) > 0 \
                               ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE excluded.value > counters.value";
@@ -44,6 +44,9 @@ impl Command for Purge {
         // The task of a template stays for as long as the template.
         const TASKS: &str = "DELETE FROM tasks WHERE ended_at < $1 \
                                  AND NOT EXISTS (SELECT 1 FROM image_templates i WHERE i.task_id = tasks.id)";
+        // Jobs go with their tasks.
+        const JOBS: &str =
+            "DELETE FROM jobs WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = jobs.task_id)";
         // Apps that have ended and use nothing any more.
         const APPS: &str = "DELETE FROM apps WHERE ended_at < $1 \
                                 AND NOT EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id)";
@@ -51,7 +54,7 @@ impl Command for Purge {
             let limit = self.limit;
             tx.execute(FORGET, args![FORGOTTEN, self.history_before]).await?;
             let mut rows = 0;
-            // What is left of a deleted cluster is still being collected under its row.
+            // Leftovers of a deleted cluster are still being collected under its row.
             let unused = " AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.cluster_id = clusters.id AND a.ended_at IS NULL)";
             for (table, column, rest) in
                 [("events", "at", ""), ("actions", "ended_at", ""), ("clusters", "deleted_at", unused)]
@@ -63,6 +66,7 @@ impl Command for Purge {
             }
             rows += tx.execute(WAITS, args![]).await?;
             rows += tx.execute(TASKS, args![self.history_before]).await?;
+            rows += tx.execute(JOBS, args![]).await?;
             rows += tx.execute(APPS, args![self.history_before]).await?;
             let requests = "DELETE FROM idempotency WHERE created_at < $1";
             rows += tx.execute(requests, args![self.requests_before]).await?;
@@ -71,7 +75,7 @@ impl Command for Purge {
     }
 }
 
-/// Removes the checks of a cluster and of its nodes that have ended: whoever checks every minute need not keep them.
+/// Removes the checks of a cluster and of its nodes that have ended: checks every minute would otherwise accumulate.
 #[derive(Debug, Clone)]
 pub struct ForgetChecks {
     /// The cluster.

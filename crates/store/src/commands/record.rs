@@ -1,4 +1,4 @@
-//! What a running action writes: its plan before it acts, its results, and its end.
+//! The writes of a running action: its plan before it acts, its results, and its end.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Control, Fence};
@@ -28,12 +28,12 @@ pub struct Ticket {
     pub fence: Fence,
 }
 
-/// How an action ended.
+/// The end of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// SUCCEEDED, FAILED or CANCELLED.
     pub status: ActionStatus,
-    /// Why, in words.
+    /// The reason, as a message.
     pub reason: String,
 }
 
@@ -58,23 +58,23 @@ pub struct Record {
     pub joining: Vec<NodeId>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
-    /// What becomes of policies' bindings.
+    /// The changes of policy bindings.
     pub bindings: Vec<BindingChange>,
     /// Children that are new, already RUNNING under this action.
     pub children: Vec<Action>,
     /// Children that ended, by how they did.
     pub ended_children: Vec<(End, Vec<ActionId>)>,
-    /// How all other running children ended; their number does not matter.
+    /// The end of all other running children.
     pub end_other_children: Option<End>,
-    /// The milestone `applied` is behind us.
+    /// The milestone `applied` was reached.
     pub applied: bool,
-    /// What policies and steps left for each other.
+    /// The data that policies and steps share.
     pub data: Option<Json>,
-    /// What came out.
+    /// The outputs.
     pub outputs: Option<Json>,
-    /// What is worth telling.
+    /// The events to record.
     pub events: Vec<Event>,
-    /// What was done to nodes of a cluster that others work on too: how that is now is told by its rows.
+    /// Results for nodes of a cluster that other actions change too: its status is computed from its rows.
     pub evaluate: Option<(ClusterId, ActionKind)>,
     /// The end, which also releases the locks.
     pub end: Option<End>,
@@ -108,7 +108,7 @@ impl Record {
 }
 
 impl Command for Record {
-    /// What the action was told meanwhile.
+    /// The signals that the action got meanwhile.
     type Output = Option<Control>;
 
     fn rows(&self) -> usize {
@@ -153,15 +153,15 @@ impl Command for Record {
                     .await?;
                 super::claim::tell_waiting(tx).await?;
             }
-            let told = if self.end.is_some() { Touched::Action } else { Touched::Progress };
-            tx.touch(told(self.ticket.action));
+            let touched = if self.end.is_some() { Touched::Action } else { Touched::Progress };
+            tx.touch(touched(self.ticket.action));
             Ok(control)
         })
     }
 }
 
 impl Record {
-    /// Writes the action's own row, if it is ours still, and reads what it was told.
+    /// Writes the action's own row, if it is still ours, and reads its signals.
     async fn write_action(&self, tx: &mut Transaction<'_>) -> Result<Option<Control>, StoreError> {
         let Ticket { action, engine, fence } = self.ticket;
         let mut row =
@@ -251,11 +251,11 @@ pub struct Requeue {
     pub ticket: Ticket,
     /// Not to be claimed before.
     pub not_before: Option<Timestamp>,
-    /// READY, or SUSPENDED if it was told so.
+    /// READY, or SUSPENDED if that was requested.
     pub suspend: bool,
     /// Whether this counts as a try.
     pub count: bool,
-    /// Why, in words.
+    /// The reason, as a message.
     pub reason: String,
     /// The fence that was met instead of a lower one.
     pub above: Option<Above>,
@@ -268,7 +268,7 @@ pub struct Requeue {
 pub struct CountDeaths {
     /// Proof that the action is ours.
     pub ticket: Ticket,
-    /// How many.
+    /// The number of engines that died while they ran it.
     pub deaths: u32,
 }
 

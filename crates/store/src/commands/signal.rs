@@ -13,7 +13,7 @@ use crate::rows::actions;
 use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::args;
 
-/// What an action is told.
+/// A signal to an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalKind {
     /// To end at its next step.
@@ -24,12 +24,12 @@ pub enum SignalKind {
     Resume,
 }
 
-/// Tells an action something.
+/// Sends a signal to an action.
 #[derive(Debug, Clone)]
 pub struct Signal {
     /// The action.
     pub id: ActionId,
-    /// What it is told.
+    /// The signal.
     pub kind: SignalKind,
     /// Now.
     pub now: Timestamp,
@@ -60,7 +60,7 @@ impl Command for Signal {
                 return Ok(action);
             }
             if action.status.is_final() {
-                return Err(wrong("it has ended, and nothing can be told to it any more"));
+                return Err(wrong("it has ended and takes no more signals"));
             }
             if let Some(parent) = action.parent {
                 tell_child(tx, &action, parent, self.kind, self.now).await?;
@@ -102,17 +102,17 @@ async fn tell_child(
     kind: SignalKind,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let told = match kind {
+    let signalled = match kind {
         SignalKind::Cancel => {
             control(tx, child, Some(Control::Cancel), now).await?;
-            // Whoever runs the parent is told.
+            // The engine that runs the parent is notified.
             tx.touch(Touched::Action(parent));
             return Ok(());
         }
         SignalKind::Suspend => "suspended",
         SignalKind::Resume => "resumed",
     };
-    Err(StoreError::PartOf { id: child.id, parent, told })
+    Err(StoreError::PartOf { id: child.id, parent, signalled })
 }
 
 /// Cancels an action for another one. Its row is locked and read again: since the other one found it, its engine may
@@ -154,7 +154,7 @@ pub(super) async fn end_unreadable(
     Ok(())
 }
 
-/// Ends what has not begun; tells what has.
+/// Ends an action that has not begun; signals one that has.
 async fn cancel(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const END: &str =
         "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 WHERE id = $1";
@@ -206,7 +206,7 @@ async fn settle_uncreated(
     Ok(())
 }
 
-/// Whether the status means something that only a newer version knows: the action is told, and its status is left to
+/// Whether the status means something that only a newer version knows: the signal is recorded, and its status is left to
 /// the engines that know it.
 const fn is_of_newer_version(status: ActionStatus) -> bool {
     matches!(status, ActionStatus::Unknown(_))
@@ -251,10 +251,10 @@ async fn control(
     control: Option<Control>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    // One that pauses before its next try does not sleep through what it is told.
-    const TELL: &str = "UPDATE actions SET control = $2, updated_at = $3, not_before = NULL WHERE id = $1";
+    // An action that pauses before its next attempt is woken by the signal.
+    const SIGNAL: &str = "UPDATE actions SET control = $2, updated_at = $3, not_before = NULL WHERE id = $1";
     let word = control.map(|control| control.as_str().to_owned());
-    tx.execute(TELL, args![action.id.to_string(), word, now]).await?;
+    tx.execute(SIGNAL, args![action.id.to_string(), word, now]).await?;
     tx.touch(Touched::Action(action.id));
     if action.status == ActionStatus::Ready {
         tx.touch(Touched::Work);

@@ -23,6 +23,8 @@ pub struct ClaimTasks {
     pub engine: EngineId,
     /// The instances that it serves.
     pub instances: Vec<InstanceId>,
+    /// Tasks of these kinds.
+    pub kinds: Vec<TaskKind>,
     /// At most so many.
     pub limit: u32,
     /// Now.
@@ -39,7 +41,7 @@ impl Command for ClaimTasks {
             if tx.row(ALIVE, args![self.engine.to_string(), now]).await?.is_none() {
                 return Ok(Vec::new());
             }
-            let kinds: Vec<String> = TaskKind::ALL.iter().map(|kind| format!("'{kind}'")).collect();
+            let kinds: Vec<String> = self.kinds.iter().map(|kind| format!("'{kind}'")).collect();
             let mut row = args![now, self.now, TaskStatus::Ready.as_str(), TaskStatus::Running.as_str()];
             let instances: Vec<String> = self
                 .instances
@@ -49,7 +51,7 @@ impl Command for ClaimTasks {
                     format!("${}", row.len())
                 })
                 .collect();
-            if instances.is_empty() {
+            if instances.is_empty() || kinds.is_empty() {
                 return Ok(Vec::new());
             }
             let sql = format!(
@@ -107,25 +109,32 @@ pub struct TaskTicket {
     pub fence: Fence,
 }
 
-/// How a task goes on.
+/// The next state of a task.
 #[derive(Debug, Clone)]
 pub enum TaskProgress {
     /// It is still being done.
     Running,
+    /// It is still being done, and has reached something.
+    Reached {
+        /// The reason of the status.
+        reason: String,
+        /// The outputs so far, which an engine that takes the task over reads.
+        outputs: Json,
+    },
     /// It is tried again, not before a moment.
     Requeue {
-        /// When.
+        /// The time.
         not_before: Option<Timestamp>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It has ended.
     End {
         /// SUCCEEDED, FAILED or CANCELLED.
         status: TaskStatus,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What came out.
+        /// The outputs.
         outputs: Json,
     },
 }
@@ -135,7 +144,7 @@ pub enum TaskProgress {
 pub struct RecordTask {
     /// Proof that the task is ours.
     pub ticket: TaskTicket,
-    /// How it goes on.
+    /// The next state.
     pub progress: TaskProgress,
     /// The lines that it logged since the last time.
     pub log: String,
@@ -176,6 +185,10 @@ impl Command for RecordTask {
             let mut set = vec![format!("log = {kept}")];
             match &self.progress {
                 TaskProgress::Running => {}
+                TaskProgress::Reached { reason, outputs } => {
+                    row.extend(args![reason, json(outputs)]);
+                    set.push("status_reason = $6, outputs = $7".to_owned());
+                }
                 TaskProgress::Requeue { not_before, reason } => {
                     row.extend(args![TaskStatus::Ready.as_str(), reason, *not_before]);
                     set.push("status = $6, status_reason = $7, not_before = $8, owner = NULL".to_owned());
@@ -193,9 +206,12 @@ impl Command for RecordTask {
             events::insert(tx, &self.events).await?;
             match self.progress {
                 TaskProgress::Running => {}
-                TaskProgress::Requeue { .. } => tx.touch(Touched::Tasks),
+                TaskProgress::Reached { .. } | TaskProgress::Requeue { .. } => tx.touch(Touched::Tasks),
                 // Actions may have waited for it.
-                TaskProgress::End { .. } => tx.touch(Touched::Work),
+                TaskProgress::End { .. } => {
+                    tx.touch(Touched::Tasks);
+                    tx.touch(Touched::Work);
+                }
             }
             Ok(if written.bool(0)? { TaskRecorded::Cancelled } else { TaskRecorded::Ours })
         })

@@ -39,7 +39,7 @@ const fn name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// What actions can be sorted by.
+/// The keys by which actions can be sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionSort {
     /// By what clients call them.
@@ -66,7 +66,7 @@ impl SortKey for ActionSort {
     }
 }
 
-/// Which actions, in which order, how many.
+/// The query for a list of actions.
 #[derive(Debug, Clone, Default)]
 pub struct ActionQuery {
     /// Of this project only.
@@ -87,7 +87,7 @@ pub struct ActionQuery {
     pub parent: Option<ActionId>,
     /// Asked for by this user only.
     pub user: Option<String>,
-    /// Only those that somebody asked for, not their children.
+    /// Only those that were requested, not their children.
     pub top_level: bool,
     /// Of one of these kinds.
     pub kinds: Vec<ActionKind>,
@@ -107,18 +107,18 @@ pub struct ActionQuery {
     pub with_total: bool,
 }
 
-/// What an action was told and has not obeyed yet.
+/// Signals of an action that it has not followed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionSignals {
-    /// Who may obey: the one that has this.
+    /// The fence of the run that the signals are for.
     pub fence: Fence,
-    /// What it was told itself.
+    /// Its own signal.
     pub control: Option<Control>,
     /// Parts of it that shall be left out.
     pub cancelled_children: Vec<ActionId>,
 }
 
-/// How an action is connected with others.
+/// The dependencies of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edges {
     /// Its parts.
@@ -144,7 +144,7 @@ impl Store {
         row.as_ref().map(actions::read).transpose()
     }
 
-    /// What an action and its parts were told; none if there is no such action.
+    /// The signals of an action and of its parts; none if there is no such action.
     pub async fn signals(&self, id: ActionId) -> Result<Option<ActionSignals>, StoreError> {
         const OWN: &str = "SELECT fence, control FROM actions WHERE id = $1";
         const PARTS: &str =
@@ -169,7 +169,7 @@ impl Store {
 
     /// The parts of actions, and the actions that they are parts of, also after the end.
     pub async fn edges(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, Edges>, StoreError> {
-        // Whose edge it is, the other end, and whether the first waits for the second.
+        // The action, the other action, and whether the first waits for the second.
         const SIDES: [(&str, &str, bool); 2] = [("parent_id", "id", true), ("id", "parent_id", false)];
         self.read_many(async |tx| {
             let mut edges: HashMap<ActionId, Edges> = HashMap::new();

@@ -1,6 +1,6 @@
 //! Apps, the clusters that they use, and clusters that end with an app.
 
-use muster_core::app::{App, AppUse};
+use muster_core::app::{App, AppUse, EphemeralMark};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{AppId, ClusterId, InstanceId};
 use muster_core::time::Timestamp;
@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What apps can be sorted by.
+    /// The keys by which apps can be sorted.
     AppSort {
         /// By name.
         Name = text("name"),
@@ -22,7 +22,7 @@ sort_keys! {
     }
 }
 
-/// Which apps, in which order, how many.
+/// The query for a list of apps.
 #[derive(Debug, Clone, Default)]
 pub struct AppQuery {
     /// Of this project only.
@@ -114,16 +114,22 @@ impl Store {
         }
         let (these, ids) = self.dialect().any_of("u.app_id", "$1", ids);
         let sql = format!(
-            "SELECT u.app_id, u.cluster_id, c.name, u.ephemeral, u.since FROM app_uses u \
-             JOIN clusters c ON c.id = u.cluster_id WHERE {these} AND c.deleted_at IS NULL ORDER BY c.name, c.id"
+            "SELECT u.app_id, u.cluster_id, c.name, u.ephemeral, u.since, a.uid, c.ephemeral, a.name FROM app_uses u \
+             JOIN clusters c ON c.id = u.cluster_id JOIN apps a ON a.id = u.app_id WHERE {these} AND c.deleted_at IS NULL ORDER BY c.name, c.id"
         );
         let rows = self.read_many(async |tx| tx.rows(sql, args![ids]).await).await?;
         let read = |row: &crate::value::Row| {
+            // The mark of the cluster may have been changed since.
+            let (uid, mark) = (row.text(5)?, row.opt_json::<EphemeralMark>(6)?);
+            let name = row.text(7)?;
+            // Others may have written it, with a name alone.
+            let is_of = |mark: EphemeralMark| mark.uid == uid || (mark.uid.is_empty() && mark.app == name);
+            let is_marked = mark.is_some_and(is_of);
             Ok(AppUse {
                 app: row.parse(0)?,
                 cluster: row.parse(1)?,
                 cluster_name: row.text(2)?,
-                ephemeral: row.bool(3)?,
+                ephemeral: row.bool(3)? && is_marked,
                 since: row.time(4)?,
             })
         };

@@ -14,7 +14,7 @@ use crate::value::args;
 /// The counter that says up to which change history has been forgotten.
 pub(crate) const FORGOTTEN: &str = "forgotten";
 
-/// How far somebody has followed.
+/// The position of a follower in the change feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// Everything up to this change has been reported;
@@ -32,21 +32,21 @@ impl Position {
     }
 }
 
-/// How far changes can be followed.
+/// The range of changes that can be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// From before this change history is not complete any more.
     pub oldest: i64,
-    /// Up to this change everything is known: whoever follows from there misses nothing.
+    /// Up to this change everything is known: a follower that goes on from there misses nothing.
     pub newest: i64,
     /// No higher change can have been delivered: a watch that followed further did so before the database was set back.
     pub last: i64,
 }
 
-/// Whose changes, from where, how many at once.
+/// The query for changes.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangesQuery<'q> {
-    /// What has been reported.
+    /// The position up to which changes were reported.
     pub after: Position,
     /// Of this project only.
     pub project: Option<&'q str>,
@@ -63,7 +63,7 @@ pub struct Changed {
     pub cluster: Cluster,
     /// The change that it came with.
     pub born: i64,
-    /// How far a reader has followed that has read it and all before it.
+    /// The position after this change and all before it.
     pub position: Position,
 }
 
@@ -72,14 +72,14 @@ pub struct Changed {
 pub struct Changes {
     /// Each as it is now, however often it changed.
     pub clusters: Vec<Changed>,
-    /// Where to go on.
+    /// The position to continue from.
     pub position: Position,
     /// Whether there is more already.
     pub more: bool,
 }
 
 impl Store {
-    /// How far changes can be followed, back and forth.
+    /// The oldest and newest position from which changes can be followed.
     pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
         let drawn = self.drawn_changes().await?;
         self.read(async |tx| reach(tx, drawn).await).await
@@ -117,7 +117,7 @@ async fn changes(
             filter.add(format!("{column} = {place}"));
         }
     }
-    // One more than asked tells whether there is more.
+    // One row more than requested shows whether there is more.
     let order = format!("ORDER BY c.change, c.id LIMIT {}", u64::from(limit) + 1);
     let sql = format!(
         "SELECT {}, c.change, c.born FROM clusters c {} {order}",
@@ -138,7 +138,7 @@ async fn changes(
             Position { change: change.min(upto), cluster: cluster_of, known_until: after.known_until };
         changes.push(Changed { cluster, born, position });
     }
-    // What lies beyond the horizon stays there for the next time.
+    // Changes beyond the horizon are read next time.
     let rest = changes.last().map(|changed| changed.position).filter(|last| more && last.cluster.is_some());
     if rest.is_none() {
         note_known(&mut changes, after.known_until, upto);

@@ -3,17 +3,21 @@
 use std::collections::{HashMap, HashSet};
 
 use muster_core::cluster::{Cluster, ClusterStatus, Framework};
-use muster_core::ids::{ClusterId, InstanceId};
+use muster_core::ids::{ClusterId, InstanceId, LOCAL_PROVIDER};
 use muster_core::profile::Profile;
-use serde_json::Value;
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
 use crate::keyset::{Cursor, Direction, Filter, Page, sort_keys};
 use crate::paging::{Selection, listed};
-use crate::rows::{cluster_objects, clusters};
+use crate::rows::cluster_objects::{self, StoredObject};
+use crate::rows::clusters;
 use crate::store::Store;
+use crate::transaction::Transaction;
 use crate::value::args;
+
+/// As many rows as are found by their keys while others wait.
+const FEW: usize = 8;
 
 /// Whether clusters that are gone belong to the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +32,7 @@ pub enum Deleted {
 }
 
 sort_keys! {
-    /// What clusters can be sorted by.
+    /// The keys by which clusters can be sorted.
     ClusterSort {
         /// By name.
         Name = text("c.name"),
@@ -47,7 +51,7 @@ sort_keys! {
     }
 }
 
-/// Which clusters, in which order, how many.
+/// The query for a list of clusters.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterQuery {
     /// Of this project only.
@@ -58,7 +62,7 @@ pub struct ClusterQuery {
     pub namespace: Option<String>,
     /// With one of these names.
     pub names: Vec<String>,
-    /// Whose name begins so.
+    /// Only those whose name has this prefix.
     pub name_prefix: Option<String>,
     /// In one of these states.
     pub statuses: Vec<ClusterStatus>,
@@ -70,8 +74,10 @@ pub struct ClusterQuery {
     pub user: Option<String>,
     /// With all these labels.
     pub labels: Vec<(String, String)>,
-    /// Whose object this program manages, by its label; clusters without a stored object too.
+    /// Only clusters whose object this program manages, by its label, and local clusters, which have no object.
     pub managed_by: Option<String>,
+    /// Except those of this flavor whose object is stored.
+    pub unless_stored_as: Option<String>,
     /// Gone ones too?
     pub deleted: Deleted,
     /// The order; ids break ties.
@@ -86,7 +92,7 @@ pub struct ClusterQuery {
     pub with_total: bool,
 }
 
-/// What an action is about: a cluster, and what it is made from.
+/// The subject of an action: a cluster, and its profile.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The cluster.
@@ -96,6 +102,14 @@ pub struct Subject {
 }
 
 listed!(Cluster, ClusterSort, "clusters c", "c.id", clusters);
+
+listed!(
+    StoredObject,
+    ClusterSort,
+    "clusters c JOIN cluster_objects o ON o.cluster_id = c.id",
+    "c.id",
+    cluster_objects
+);
 
 impl Store {
     /// The cluster of this id with its profile; none if one of them is not there.
@@ -129,9 +143,21 @@ impl Store {
         self.read(async |tx| clusters::fetch(tx, REST, args![namespace, name]).await).await
     }
 
-    /// The objects of these clusters as APIs show them, as far as any are stored.
-    pub async fn cluster_objects(&self, ids: &[ClusterId]) -> Result<HashMap<ClusterId, Value>, StoreError> {
-        self.read_many(async |tx| cluster_objects::fetch(tx, ids).await).await
+    /// The clusters of this name and framework in all namespaces.
+    pub async fn clusters_of_name(
+        &self,
+        name: &str,
+        framework: Framework,
+    ) -> Result<Vec<Cluster>, StoreError> {
+        const REST: &str = "WHERE c.name = $1 AND c.framework = $2 AND c.deleted_at IS NULL \
+                            ORDER BY c.namespace, c.id";
+        self.read(async |tx| clusters::fetch(tx, REST, args![name, framework.as_str()]).await).await
+    }
+
+    /// The objects of these clusters as APIs show them, as far as any are stored: JSON with sorted keys.
+    pub async fn cluster_objects(&self, ids: &[ClusterId]) -> Result<HashMap<ClusterId, String>, StoreError> {
+        let read = async |tx: &mut Transaction<'_>| cluster_objects::fetch(tx, ids).await;
+        if ids.len() <= FEW { self.read(read).await } else { self.read_many(read).await }
     }
 
     /// A page of clusters.
@@ -148,6 +174,17 @@ impl Store {
             Ok(page)
         })
         .await
+    }
+
+    /// The stored objects of the clusters of a flavor among all that a query selects.
+    pub async fn stored_objects(
+        &self,
+        query: &ClusterQuery,
+        flavor: &str,
+    ) -> Result<Vec<StoredObject>, StoreError> {
+        let mut filter = filter(query, self.dialect());
+        filter.equal("c.flavor", Some(flavor));
+        Ok(self.list(filter, Selection::new(&query.sort, None::<&str>, None)).await?.items)
     }
 }
 
@@ -170,8 +207,15 @@ fn filter(query: &ClusterQuery, dialect: Dialect) -> Filter {
     if let Some(program) = &query.managed_by {
         let program = filter.place(program);
         filter.add(format!(
-            "NOT EXISTS (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id \
-             AND o.managed_by IS DISTINCT FROM {program})"
+            "(c.instance LIKE '{LOCAL_PROVIDER}:%' OR EXISTS \
+             (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id AND o.managed_by = {program}))"
+        ));
+    }
+    if let Some(flavor) = &query.unless_stored_as {
+        let flavor = filter.place(flavor);
+        filter.add(format!(
+            "(c.flavor IS DISTINCT FROM {flavor} OR NOT EXISTS \
+             (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id))"
         ));
     }
     if let Some(prefix) = &query.name_prefix {

@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What templates can be sorted by.
+    /// The keys by which templates can be sorted.
     ComputeTemplateSort {
         /// By name.
         Name = text("name"),
@@ -22,7 +22,7 @@ sort_keys! {
     }
 }
 
-/// Which templates, in which order, how many.
+/// The query for a list of templates.
 #[derive(Debug, Clone, Default)]
 pub struct ComputeTemplateQuery {
     /// Of this project only.
@@ -31,7 +31,7 @@ pub struct ComputeTemplateQuery {
     pub namespace: Option<String>,
     /// With their records at this instance only.
     pub instance: Option<InstanceId>,
-    /// Whose name begins so.
+    /// Only those whose name has this prefix.
     pub name_prefix: Option<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ComputeTemplateSort, Direction)>,

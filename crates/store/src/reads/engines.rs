@@ -12,11 +12,11 @@ use crate::value::args;
 pub struct EngineRow {
     /// Its id.
     pub id: EngineId,
-    /// Where it runs.
+    /// The host.
     pub host: String,
     /// Its version.
     pub version: String,
-    /// When it began.
+    /// The time of its start.
     pub started_at: Timestamp,
     /// Whether its lease holds.
     pub alive: bool,
@@ -48,7 +48,7 @@ impl Store {
         .await
     }
 
-    /// When an engine last served an instance, and now, both by the database's clock.
+    /// The time when an engine last served an instance, and the present time, both by the database's clock.
     pub async fn last_served(
         &self,
         instance: &InstanceId,

@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::value::{IntoValue as _, args};
 
 sort_keys! {
-    /// What events can be sorted by.
+    /// The keys by which events can be sorted.
     EventSort {
         /// By when they happened.
         At = number("at"),
@@ -35,7 +35,7 @@ sort_keys! {
     }
 }
 
-/// Which events, in which order, how many.
+/// The query for a list of events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
     /// Of this project only.

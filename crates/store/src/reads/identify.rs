@@ -10,7 +10,7 @@ use crate::readers::Answer;
 use crate::store::Store;
 use crate::transaction::Transaction;
 
-/// What can be looked for.
+/// The kinds of objects that can be identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thing {
     /// A cluster that is there.
@@ -47,7 +47,7 @@ impl Thing {
     }
 }
 
-/// What was found.
+/// The identified object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -64,7 +64,7 @@ fn looks_like_id(given: &str) -> bool {
 }
 
 impl Store {
-    /// What somebody calls by an id, a name or the beginning of an id: what looks like an id is looked for as that and
+    /// Finds an object by an id, a name or the beginning of an id: what looks like an id is looked up as that and
     /// then as a name; anything else as a name and then as the beginning of an id. In one project, or in all.
     pub async fn identify(
         &self,
@@ -108,7 +108,7 @@ impl Store {
     }
 }
 
-/// What was found so far, by what it was called.
+/// The objects found so far, by their references.
 struct Search<'s, 'c> {
     tx: &'s mut Transaction<'c>,
     thing: Thing,
@@ -151,7 +151,7 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// What may be found at all.
+    /// The filter of identifiable objects.
     fn scope(&self) -> Filter {
         let mut filter = Filter::default();
         if let Some(project) = self.project {

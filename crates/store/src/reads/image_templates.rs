@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What image templates can be sorted by.
+    /// The keys by which image templates can be sorted.
     ImageTemplateSort {
         /// By name.
         Name = text("i.name"),
@@ -22,14 +22,14 @@ sort_keys! {
     }
 }
 
-/// Which image templates, in which order, how many.
+/// The query for a list of image templates.
 #[derive(Debug, Clone, Default)]
 pub struct ImageTemplateQuery {
     /// Of this project only.
     pub project: Option<String>,
     /// In this namespace only.
     pub namespace: Option<String>,
-    /// Whose name begins so.
+    /// Only those whose name has this prefix.
     pub name_prefix: Option<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ImageTemplateSort, Direction)>,

@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What nodes can be sorted by.
+    /// The keys by which nodes can be sorted.
     NodeSort {
         /// By their place in the cluster.
         Index = number("idx"),
@@ -30,7 +30,7 @@ sort_keys! {
     }
 }
 
-/// Which nodes, in which order, how many.
+/// The query for a list of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct NodeQuery {
     /// Of this project only.
@@ -131,7 +131,7 @@ impl Store {
         Ok(names)
     }
 
-    /// How many workers a group has.
+    /// The number of workers of a group.
     pub async fn count_workers(&self, cluster: ClusterId, group: &str) -> Result<u32, StoreError> {
         const COUNT: &str =
             "SELECT count(*) FROM nodes WHERE cluster_id = $1 AND group_name = $2 AND role = $3";

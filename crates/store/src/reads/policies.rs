@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What policies can be sorted by.
+    /// The keys by which policies can be sorted.
     PolicySort {
         /// By type and version.
         Type = text("p.type"),
@@ -26,7 +26,7 @@ sort_keys! {
     }
 }
 
-/// Which policies, in which order, how many.
+/// The query for a list of policies.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyQuery {
     /// Of this project only.
@@ -43,7 +43,7 @@ pub struct PolicyQuery {
     pub limit: Option<u32>,
 }
 
-/// Which bindings of a cluster, in which order.
+/// The query for the bindings of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct BindingQuery {
     /// Only those that act, or only those that do not.
@@ -118,7 +118,7 @@ impl Store {
         Ok(found.into_iter().map(|binding| (binding.cluster_id, binding)).collect())
     }
 
-    /// How a policy is bound to a cluster; none if it is not.
+    /// The binding of a policy to a cluster, if any.
     pub async fn binding(&self, cluster: ClusterId, policy: PolicyId) -> Result<Option<Binding>, StoreError> {
         const REST: &str = "WHERE b.cluster_id = $1 AND b.policy_id = $2";
         let these = args![cluster.to_string(), policy.to_string()];

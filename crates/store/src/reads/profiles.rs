@@ -10,7 +10,7 @@ use crate::rows::profiles;
 use crate::store::Store;
 
 sort_keys! {
-    /// What profiles can be sorted by.
+    /// The keys by which profiles can be sorted.
     ProfileSort {
         /// By type.
         Kind = text("type"),
@@ -23,7 +23,7 @@ sort_keys! {
     }
 }
 
-/// Which profiles, in which order, how many.
+/// The query for a list of profiles.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileQuery {
     /// Of this project only.

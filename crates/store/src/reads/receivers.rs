@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::value::args;
 
 sort_keys! {
-    /// What receivers can be sorted by.
+    /// The keys by which receivers can be sorted.
     ReceiverSort {
         /// By name.
         Name = text("name"),
@@ -29,7 +29,7 @@ sort_keys! {
     }
 }
 
-/// Which receivers, in which order, how many.
+/// The query for a list of receivers.
 #[derive(Debug, Clone, Default)]
 pub struct ReceiverQuery {
     /// Of this project only.

@@ -67,7 +67,7 @@ pub(crate) const COLUMNS: &[&str] = &columns::names(&TABLE);
 const GROUP_COLUMNS: &[&str] =
     &["cluster_id", "name", "position", "desired", "min_size", "max_size", "shape", "spec"];
 
-/// What a change of a group writes.
+/// The columns that a change of a group writes.
 const GROUP_CHANGING: &[&str] = &["position", "desired", "min_size", "max_size", "shape", "spec"];
 
 fn values(cluster: &Cluster) -> Vec<Value> {
@@ -223,7 +223,7 @@ fn assignments(columns: &[&str]) -> String {
     set.join(", ")
 }
 
-/// Writes the groups that differ from those that are there. A row that stays is updated, never inserted anew: it may
+/// Writes the groups that differ from the stored ones. A row that stays is updated, never inserted again: it may
 /// have columns of a newer version.
 async fn write_groups(
     tx: &mut Transaction<'_>,

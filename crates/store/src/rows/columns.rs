@@ -1,6 +1,6 @@
 //! The columns of a table, each with when it is written: one list for reads, inserts and updates.
 
-/// When a column is written.
+/// The commands that write a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     /// When the row is inserted; later, if at all, by a command of its own.

@@ -13,7 +13,7 @@ use crate::value::{Row, Value, args, json};
 pub(crate) const COLUMNS: &[&str] =
     &["id", "namespace", "name", "project", "instance", "uid", "spec", "created_at"];
 
-/// What another template of the same name writes.
+/// The columns that another template of the same name replaces.
 const CHANGING: &[&str] = &["project", "instance", "uid", "spec", "created_at"];
 
 pub(crate) fn read(row: &Row) -> Result<ComputeTemplate, StoreError> {

@@ -67,7 +67,7 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, events: &[Event]) -> Result<(), StoreError> {
-    // What others told has their id, and may be told again.
+    // Events of other systems have their ids, and may be reported again.
     bulk::insert(tx, "events", COLUMNS, " ON CONFLICT (id) DO NOTHING", events.iter().map(values).collect())
         .await
 }

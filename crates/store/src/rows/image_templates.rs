@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, args, json};
 
-/// Where templates and their tasks are read from.
+/// The FROM clause for templates and their tasks.
 pub(crate) const TABLE: &str = "image_templates i JOIN tasks t ON t.id = i.task_id";
 
 /// In the order of [`read`].
@@ -38,7 +38,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "t.ended_at",
 ];
 
-/// What is written of a template.
+/// The columns of a template.
 const WRITTEN: &[&str] =
     &["id", "namespace", "name", "project", "user_id", "instance", "spec", "image", "task_id", "created_at"];
 

@@ -105,7 +105,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
     bulk::insert(tx, "nodes", COLUMNS, "", nodes.iter().map(values).collect()).await
 }
 
-/// Writes how nodes are now. Whoever calls knows that they are there.
+/// Writes how nodes are now. The caller knows that the rows exist.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> =
         LazyLock::new(|| bulk::update_on_conflict("id", &columns::written(&TABLE, &[Written::Always])));

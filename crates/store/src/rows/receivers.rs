@@ -25,7 +25,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "updated_at",
 ];
 
-/// What a change of a receiver writes.
+/// The columns that a change of a receiver writes.
 const CHANGING: &[&str] = &["name", "principal", "user_id", "action", "params", "updated_at"];
 
 pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {

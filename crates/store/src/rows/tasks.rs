@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
-/// In the order of [`read`].
+/// The columns in the order in which rows are read.
 pub(crate) const COLUMNS: &[&str] = &[
     "id",
     "kind",

@@ -1,4 +1,4 @@
-//! Who writes, when, and what is left when it does not work.
+//! Tests of the writer: order, grouping, and failures.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::sqlite::open_writer;
 use crate::transaction::{FEW, MANY, Touched};
 use crate::value::args;
 
-/// What a command does once it has written its row.
+/// The end of a command after it has written its row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Ends,
@@ -63,7 +63,7 @@ impl Command for Write {
                 Then::Ends => {}
                 Then::Fails => return Err(StoreError::ForeignCursor),
                 Then::Panics => panic!("number {} panics", self.number),
-                Then::Lasts => thread::sleep(crate::pen::QUICK),
+                Then::Lasts => thread::sleep(crate::write_connection::QUICK),
             }
             Ok(thread::current().id())
         })
@@ -74,11 +74,11 @@ fn touched(number: i64) -> Touched {
     Touched::Action(ActionId::from_uuid(Uuid::from_u128(u128::try_from(number).expect("a number"))))
 }
 
-/// Everything that was told, in its order.
+/// All notifications, in their order.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Touched>>);
+struct Recorder(Mutex<Vec<Touched>>);
 
-impl Listener for Heard {
+impl Listener for Recorder {
     fn on_commit(&self, touched: &[Touched]) {
         self.0.lock().extend(touched);
     }
@@ -87,7 +87,7 @@ impl Listener for Heard {
 struct World {
     writer: Writer,
     shared: Shared,
-    heard: Arc<Heard>,
+    recorder: Arc<Recorder>,
     file: PathBuf,
     _folder: TempDir,
 }
@@ -100,14 +100,14 @@ impl World {
         // A number may be there more than once: what is written twice shows.
         connection.execute_batch("CREATE TABLE written (number INTEGER)").expect("a table");
         let shared = Shared::new();
-        let heard = Arc::new(Heard::default());
-        let listener: std::sync::Weak<Heard> = Arc::downgrade(&heard);
+        let recorder = Arc::new(Recorder::default());
+        let listener: std::sync::Weak<Recorder> = Arc::downgrade(&recorder);
         shared.listen(listener);
         let writer = Writer::start(connection, shared.clone()).expect("a writer");
-        Self { writer, shared, heard, file, _folder: folder }
+        Self { writer, shared, recorder, file, _folder: folder }
     }
 
-    /// Another process, as far as SQLite can tell.
+    /// Another process, as far as SQLite knows.
     fn stranger(&self) -> Sqlite {
         Sqlite::open(&self.file).expect("a second connection")
     }
@@ -119,8 +119,8 @@ impl World {
         rows.collect::<Result<_, _>>().expect("numbers")
     }
 
-    fn heard(&self) -> Vec<Touched> {
-        self.heard.0.lock().clone()
+    fn notified(&self) -> Vec<Touched> {
+        self.recorder.0.lock().clone()
     }
 
     fn commits(&self) -> u64 {
@@ -133,25 +133,25 @@ fn here() -> ThreadId {
 }
 
 #[tokio::test]
-async fn whoever_finds_the_writer_idle_writes_himself() {
+async fn a_caller_that_finds_the_writer_idle_writes_on_its_own_thread() {
     let world = World::new();
     assert_eq!(world.writer.run(Write::one(1)).now_or_never().expect("no waiting").unwrap(), here());
     assert_eq!(world.written(), [1]);
-    assert_eq!(world.heard(), [touched(1)]);
+    assert_eq!(world.notified(), [touched(1)]);
 }
 
 #[tokio::test]
-async fn a_large_command_is_not_written_on_the_thread_of_whoever_asks() {
+async fn a_large_command_is_not_written_on_the_callers_thread() {
     let world = World::new();
     assert_ne!(world.writer.run(Write::large(1)).await.unwrap(), here());
     assert_eq!(world.written(), [1]);
-    assert_eq!(world.heard(), [touched(1)], "told before it was answered");
+    assert_eq!(world.notified(), [touched(1)], "notified before it was answered");
 }
 
 #[tokio::test]
-async fn commands_that_come_while_somebody_writes_are_committed_together_and_fail_alone() {
+async fn commands_that_come_during_a_write_are_committed_together_and_fail_alone() {
     let world = World::new();
-    let turn = world.writer.pen.wait();
+    let turn = world.writer.connection.lock();
     let mut all = Vec::new();
     for number in 1..=5 {
         let then = if number == 2 { Then::Fails } else { Then::Ends };
@@ -163,21 +163,21 @@ async fn commands_that_come_while_somebody_writes_are_committed_together_and_fai
     let answers = futures::future::join_all(all).await;
     assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true, true]);
     assert_eq!(world.written(), [1, 3, 4, 5]);
-    assert_eq!(world.heard(), [1, 3, 4, 5].map(touched));
+    assert_eq!(world.notified(), [1, 3, 4, 5].map(touched));
     assert_eq!(world.commits(), 1);
 }
 
 #[tokio::test]
-async fn whoever_comes_while_others_wait_does_not_go_before_them() {
+async fn a_command_does_not_overtake_those_that_wait() {
     let world = World::new();
     let place = Place::take(&world.writer.places);
     assert_ne!(world.writer.run(Write::one(1)).await.unwrap(), here());
     drop(place);
-    assert_eq!(world.writer.places.load(Ordering::Acquire), 0, "nobody waits any more");
+    assert_eq!(world.writer.places.load(Ordering::Acquire), 0, "no command waits any more");
 }
 
 #[tokio::test]
-async fn while_the_disk_is_slow_nobody_waits_for_it_on_his_own_thread() {
+async fn while_the_disk_is_slow_no_caller_writes_on_its_own_thread() {
     let world = World::new();
     assert_eq!(world.writer.run(Write::one(1).then(Then::Lasts)).await.unwrap(), here());
     assert_ne!(world.writer.run(Write::one(2).then(Then::Lasts)).await.unwrap(), here());
@@ -192,17 +192,17 @@ async fn while_another_process_has_the_file_a_command_waits_without_holding_up_i
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut run = Box::pin(world.writer.run(Write::one(1)));
     assert!(futures::poll!(run.as_mut()).is_pending(), "it was written although another has the file");
-    assert_eq!(world.heard(), []);
+    assert_eq!(world.notified(), []);
     stranger.execute_batch("COMMIT").unwrap();
     assert_ne!(run.await.unwrap(), here());
     assert_eq!(world.written(), [1]);
-    assert_eq!(world.heard(), [touched(1)]);
+    assert_eq!(world.notified(), [touched(1)]);
 }
 
 #[tokio::test]
 async fn a_command_whose_caller_has_gone_is_carried_out_all_the_same() {
     let world = World::new();
-    let turn = world.writer.pen.wait();
+    let turn = world.writer.connection.lock();
     let mut run = Box::pin(world.writer.run(Write::one(1)));
     assert!(futures::poll!(run.as_mut()).is_pending());
     drop(run);
@@ -213,14 +213,14 @@ async fn a_command_whose_caller_has_gone_is_carried_out_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_leaves_nothing_and_tells_nobody() {
+async fn a_command_that_fails_leaves_nothing_and_notifies_no_listener() {
     let world = World::new();
     for command in [Write::one(1), Write::large(2)] {
         assert!(world.writer.run(command.then(Then::Fails)).await.is_err());
     }
     world.writer.run(Write::one(3)).await.unwrap();
     assert_eq!(world.written(), [3]);
-    assert_eq!(world.heard(), [touched(3)]);
+    assert_eq!(world.notified(), [touched(3)]);
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn a_command_that_panics_does_so_where_it_was_asked_for_and_leaves_a_store
 #[tokio::test]
 async fn a_command_that_panics_takes_no_other_of_its_group_along() {
     let world = World::new();
-    let turn = world.writer.pen.wait();
+    let turn = world.writer.connection.lock();
     let mut all = Vec::new();
     for number in 1..=3 {
         let then = if number == 2 { Then::Panics } else { Then::Ends };

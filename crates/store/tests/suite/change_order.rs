@@ -44,7 +44,7 @@ async fn an_open_transaction_of_another_program_delays_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_overtaken_by_a_later_one_is_told_once_it_commits() {
+async fn a_change_that_is_overtaken_by_a_later_one_is_delivered_once_it_commits() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let other = harness.replica().await.expect("PostgreSQL has replicas");
     let held = harness.hold("INSERT ON clusters", "NEW.name = 'c1'").await;

@@ -18,7 +18,7 @@ pub(crate) fn everything(after: Position, limit: u32) -> ChangesQuery<'static> {
     ChangesQuery { after, project: None, namespace: None, limit }
 }
 
-/// Follows in batches until what was seen is enough; PostgreSQL tells of a commit only once no older one is under way.
+/// Follows in batches until what was seen is enough; PostgreSQL shows a commit only once no older transaction is open.
 pub(crate) async fn follow(
     store: &Store,
     mut from: Position,
@@ -47,7 +47,7 @@ pub(crate) fn names(changed: &[Changed]) -> Vec<&str> {
 }
 
 #[database_test]
-async fn whoever_follows_changes_sees_each_and_the_deletion_too(harness: Harness) {
+async fn a_follower_gets_each_change_and_the_deletion_too(harness: Harness) {
     let start = newest(&harness.store).await;
     harness.create(1).await;
     harness.create(2).await;
@@ -79,7 +79,7 @@ async fn changes_come_in_batches_and_go_on_behind_any_of_them(harness: Harness) 
 }
 
 #[database_test]
-async fn only_changes_of_a_project_or_namespace_are_told(harness: Harness) {
+async fn only_changes_of_a_project_or_namespace_are_delivered(harness: Harness) {
     let start = newest(&harness.store).await;
     harness.create(1).await;
     follow(&harness.store, start, 10, |changed| changed.len() == 1).await;

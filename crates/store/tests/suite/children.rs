@@ -46,12 +46,12 @@ async fn status(store: &Store, number: u128) -> ActionStatus {
 }
 
 #[database_test]
-async fn a_part_can_be_cancelled_and_its_parent_is_told(harness: Harness) {
+async fn a_part_can_be_cancelled_and_its_parent_is_notified(harness: Harness) {
     let parent = begun(&harness).await;
     let child = signal(&harness.store, 2, SignalKind::Cancel).await.unwrap();
     assert_eq!((child.status, child.control), (ActionStatus::Running, Some(Control::Cancel)));
-    let told = harness.store.signals(parent.action.id).await.unwrap().unwrap();
-    assert_eq!((told.control, told.cancelled_children), (None, vec![action_id(2)]));
+    let signals = harness.store.signals(parent.action.id).await.unwrap().unwrap();
+    assert_eq!((signals.control, signals.cancelled_children), (None, vec![action_id(2)]));
 }
 
 #[database_test]
@@ -62,7 +62,7 @@ async fn a_part_cannot_be_suspended_or_resumed_alone(kind: Kind) {
         let refused = signal(&harness.store, 2, kind).await.unwrap_err();
         let (child, parent) = (action_id(2), action_id(1));
         let sentence = format!(
-            "action {child} is a part of action {parent} and cannot be {word} alone: tell {parent} instead"
+            "action {child} is a part of action {parent} and cannot be {word} alone: signal {parent} instead"
         );
         assert_eq!(refused.to_string(), sentence);
     }
@@ -95,14 +95,14 @@ async fn what_was_begun_is_taken_up_before_a_more_urgent_action(harness: Harness
     let engine = parent.action.owner.unwrap();
     let delete = harness::request(3, ActionKind::ClusterDelete, cluster, OnConflict::Preempt);
     store.accept(delete).await.unwrap();
-    // It pauses, and is told to end: it does not sleep through that, and the deletion does not keep it from ending.
+    // A signal to end wakes an action that pauses, and the deletion does not keep it from ending.
     let claimed = store.claim(claim(engine)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert_eq!((claimed[0].action.id, claimed[0].action.control), (action_id(1), Some(Control::Cancel)));
 }
 
 #[database_test]
-async fn one_that_was_told_to_end_is_put_back_without_a_pause(harness: Harness) {
+async fn an_action_with_a_signal_to_end_is_requeued_without_a_pause(harness: Harness) {
     let parent = begun(&harness).await;
     signal(&harness.store, 1, SignalKind::Cancel).await.unwrap();
     requeue(&harness.store, &parent, false).await;

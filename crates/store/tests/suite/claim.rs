@@ -79,7 +79,7 @@ async fn one_action_has_a_cluster_at_a_time_oldest_first_deletion_before_all(har
 }
 
 #[database_test]
-async fn actions_of_two_nodes_share_a_cluster_that_nobody_else_then_gets(harness: Harness) {
+async fn actions_of_two_nodes_share_a_cluster_that_no_other_action_then_gets(harness: Harness) {
     let store = &harness.store;
     let (engine, cluster) = created(&harness).await;
     let of_node = |number, node| of_node(number, ActionKind::NodeCheck, cluster, node);
@@ -208,7 +208,7 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(kind: Kin
     }
     store.deregister(Deregister { engine: dead }).await.unwrap();
     assert!(store.claim(claim(dead)).await.unwrap().is_empty(), "the dead took it over");
-    // Nobody forgets the dead before what they had is taken.
+    // A dead engine's row is kept until its actions are taken over.
     let alive = Heartbeat { engine: heir, lease: TimeSpan::from_secs(3600) };
     assert!(store.heartbeat(alive).await.unwrap().renewed);
     let after = store.claim(claim(heir)).await.unwrap().remove(0);

@@ -101,7 +101,7 @@ impl Harness {
         .await;
     }
 
-    /// Ends the connections on which replicas hear of commits.
+    /// Ends the connections on which replicas are notified of commits.
     pub(crate) async fn cut_listeners(&self) {
         let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                    WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -144,6 +144,7 @@ pub(crate) fn creation(number: u128) -> Accept {
             unique_name: true,
             quota: None,
             app: None,
+            job: None,
         }),
         ..request(number, ActionKind::ClusterCreate, cluster.id, OnConflict::Queue)
     }

@@ -1,4 +1,4 @@
-//! Finding things by what somebody calls them.
+//! Finding objects by id, name or the beginning of an id.
 
 use muster_core::policy::Policy;
 use muster_store::reads::{Found, Thing};

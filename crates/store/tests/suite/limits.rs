@@ -116,7 +116,7 @@ async fn one_is_ended_only_if_it_was_left_alone_since_it_was_looked_at(harness: 
     spared(&Cluster { limits: Limits::default(), ..cluster.clone() }, "its limits are others").await;
     let update = request(22, ActionKind::ClusterUpdate, cluster.id, OnConflict::Queue);
     store.accept(update).await.unwrap();
-    spared(&cluster, "somebody is about to change it").await;
+    spared(&cluster, "an action is about to change it").await;
     let lifetime = Expire { unused: None, ..expire(&cluster, 23, engine) };
     let Expired::Deleting(action) = store.expire(lifetime).await.unwrap() else { panic!("it is ended") };
     assert_eq!(action.id, harness::action_id(23));

@@ -1,4 +1,4 @@
-//! What an observer writes of a cluster that somebody else makes: all of it, or nothing.
+//! What an observer writes of a cluster that an operator manages: all of it, or nothing.
 
 use muster_core::action::ActionStatus;
 use muster_core::cluster::Cluster;
@@ -37,7 +37,11 @@ fn object(managed_by: Option<&str>) -> Value {
 #[database_test]
 async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness: Harness) {
     let store = &harness.store;
-    harness.create(1).await;
+    let mut creation = harness::creation(1);
+    if let Some(new) = &mut creation.cluster {
+        new.cluster.flavor = Some("domino".to_owned());
+    }
+    store.accept(creation).await.unwrap();
     let engine = living(store, 9).await;
     assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
@@ -46,7 +50,10 @@ async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness
     end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     let id = harness::cluster(1).id;
-    let stored = async || store.cluster_objects(&[id]).await.unwrap().remove(&id);
+    let stored = async || {
+        let json = store.cluster_objects(&[id]).await.unwrap().remove(&id);
+        json.map(|json| serde_json::from_str::<Value>(&json).unwrap())
+    };
     assert_eq!(stored().await, Some(object(Some("kuberay-apiserver"))));
     let managed = async || {
         let query = ClusterQuery { managed_by: Some("kuberay-apiserver".into()), ..ClusterQuery::default() };
@@ -61,6 +68,16 @@ async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness
     assert_eq!(store.mirror(changed).await.unwrap(), Mirrored::Written);
     assert_eq!(stored().await, Some(object(None)));
     assert_eq!(managed().await, 0, "its label is gone");
+    // It is on the list of objects of its flavor, and on no other.
+    let listed = async |flavor: &str| {
+        let all = ClusterQuery::default();
+        let stored = store.stored_objects(&all, flavor).await.unwrap();
+        let others = ClusterQuery { unless_stored_as: Some(flavor.to_owned()), ..all };
+        let others = store.clusters(&others).await.unwrap().items;
+        (stored.into_iter().map(|stored| stored.cluster).collect::<Vec<_>>(), others.len())
+    };
+    assert_eq!(listed("domino").await, (vec![id], 0));
+    assert_eq!(listed("other").await, (Vec::new(), 1));
     let present = store.cluster(id).await.unwrap().unwrap();
     assert_eq!((&present.owner, present.user.as_str()), (&owner, "ada"));
 
@@ -71,7 +88,7 @@ async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness
 }
 
 #[database_test]
-async fn it_is_written_only_by_whoever_has_the_duty_while_nobody_has_the_cluster(harness: Harness) {
+async fn it_is_written_only_by_the_holder_of_the_duty_while_no_action_holds_the_cluster(harness: Harness) {
     let store = &harness.store;
     harness.create(1).await;
     let (id, engine) = (harness::cluster(1).id, living(store, 9).await);

@@ -157,7 +157,7 @@ async fn an_action_on_an_unknown_kind_of_target_is_never_claimed(kind: Kind) {
 }
 
 #[database_test]
-async fn an_action_of_an_unknown_status_is_told_and_not_ended(kind: Kind) {
+async fn an_action_of_an_unknown_status_gets_the_signal_and_is_not_ended(kind: Kind) {
     let Some(database) = version_1(kind).await else { return };
     let sql = "UPDATE actions SET status = 'POSTPONED', control = NULL, started_at = NULL \
                WHERE status = 'READY' AND parent_id IS NULL";

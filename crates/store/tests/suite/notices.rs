@@ -1,4 +1,4 @@
-//! What replicas are told, also when it cannot be said what.
+//! Notifications between replicas, also where the change itself is unknown.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -19,16 +19,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// More actions than one notice can name.
 const MANY: u128 = 200;
 
-async fn hears(commits: &mut Receiver<Touched>, expected: Touched) {
-    let heard = async { while commits.recv().await.expect("a store that tells") != expected {} };
-    tokio::time::timeout(PATIENCE, heard).await.unwrap_or_else(|_| panic!("never told of {expected:?}"));
+async fn receives(commits: &mut Receiver<Touched>, expected: Touched) {
+    let notified = async { while commits.recv().await.expect("a store that notifies") != expected {} };
+    tokio::time::timeout(PATIENCE, notified)
+        .await
+        .unwrap_or_else(|_| panic!("no notification of {expected:?}"));
 }
 
-/// A replica that is certainly listening, with what it is told from then on.
+/// A replica that is certainly listening, with its notifications from then on.
 async fn listening(harness: &Harness) -> (Store, Receiver<Touched>) {
     let replica = harness.replica().await.expect("PostgreSQL has replicas");
     let mut commits = replica.subscribe();
-    hears(&mut commits, Touched::Everything).await;
+    receives(&mut commits, Touched::Everything).await;
     (replica, commits)
 }
 
@@ -44,7 +46,7 @@ async fn a_commit_that_touches_too_much_for_a_notice_makes_other_replicas_read_e
     all.limit = u32::try_from(MANY).unwrap();
     let claimed = harness.store.claim(all).await.unwrap();
     assert_eq!(claimed.len(), usize::try_from(MANY).unwrap());
-    hears(&mut commits, Touched::Everything).await;
+    receives(&mut commits, Touched::Everything).await;
     replica.close().await;
 }
 
@@ -54,7 +56,7 @@ async fn the_last_commit_of_a_replica_that_stops_is_announced() {
     let (replica, mut commits) = listening(&harness).await;
     harness.create(1).await;
     harness.store.close().await;
-    hears(&mut commits, Touched::Action(action_id(1))).await;
+    receives(&mut commits, Touched::Action(action_id(1))).await;
     replica.close().await;
 }
 
@@ -66,7 +68,7 @@ async fn commits_that_are_made_at_once_are_all_announced() {
     let mut missing: HashSet<Touched> = (1..=60).map(|number| Touched::Action(action_id(number))).collect();
     let notified = async {
         while !missing.is_empty() {
-            missing.remove(&commits.recv().await.expect("a store that tells"));
+            missing.remove(&commits.recv().await.expect("a store that notifies"));
         }
     };
     let notified = tokio::time::timeout(PATIENCE, notified).await;
@@ -75,26 +77,26 @@ async fn commits_that_are_made_at_once_are_all_announced() {
 }
 
 #[tokio::test]
-async fn whoever_was_cut_off_reads_everything_again() {
+async fn a_replica_that_was_cut_off_reads_everything_again() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let (replica, mut commits) = listening(&harness).await;
     harness.cut_listeners().await;
-    hears(&mut commits, Touched::Everything).await;
+    receives(&mut commits, Touched::Everything).await;
     harness.create(1).await;
-    hears(&mut commits, Touched::Action(action_id(1))).await;
+    receives(&mut commits, Touched::Action(action_id(1))).await;
     replica.close().await;
 }
 
-/// Everything that was told since it was last asked.
+/// All notifications since the last call of `take`.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Touched>>);
+struct Recorder(Mutex<Vec<Touched>>);
 
-impl Heard {
+impl Recorder {
     fn of(store: &Store) -> Arc<Self> {
-        let heard = Arc::new(Self::default());
-        let listener: Weak<Self> = Arc::downgrade(&heard);
+        let recorder = Arc::new(Self::default());
+        let listener: Weak<Self> = Arc::downgrade(&recorder);
         store.listen(listener);
-        heard
+        recorder
     }
 
     fn take(&self) -> Vec<Touched> {
@@ -102,27 +104,27 @@ impl Heard {
     }
 }
 
-impl Listener for Heard {
+impl Listener for Recorder {
     fn on_commit(&self, touched: &[Touched]) {
         self.0.lock().extend(touched);
     }
 }
 
 #[database_test]
-async fn whoever_listens_knows_of_a_commit_before_whoever_asked_for_it_has_an_answer(harness: Harness) {
-    let heard = Heard::of(&harness.store);
+async fn listeners_are_notified_of_a_commit_before_its_caller_has_an_answer(harness: Harness) {
+    let recorder = Recorder::of(&harness.store);
     for number in 1..=3 {
         harness.create(number).await;
-        let told = heard.take();
-        assert!(told.contains(&Touched::Action(action_id(number))), "{told:?}");
-        assert!(told.contains(&Touched::Work), "{told:?}");
+        let notified = recorder.take();
+        assert!(notified.contains(&Touched::Action(action_id(number))), "{notified:?}");
+        assert!(notified.contains(&Touched::Work), "{notified:?}");
     }
 }
 
 #[database_test]
-async fn an_end_tells_whoever_looks_for_work_only_if_something_waits(harness: Harness) {
+async fn an_end_notifies_dispatchers_only_if_something_waits(harness: Harness) {
     let store = &harness.store;
-    let heard = Heard::of(store);
+    let recorder = Recorder::of(store);
     let engine = living(store, 9).await;
     for (number, waiting) in [(1, false), (3, true)] {
         harness.create(number).await;
@@ -132,12 +134,12 @@ async fn an_end_tells_whoever_looks_for_work_only_if_something_waits(harness: Ha
             let behind = request(number + 1, ActionKind::ClusterDelete, cluster, OnConflict::Queue);
             store.accept(behind).await.unwrap();
         }
-        heard.take();
+        recorder.take();
         let mut end = record(&claimed);
         end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
         store.record(end).await.unwrap();
-        let told = heard.take();
-        assert!(told.contains(&Touched::Action(action_id(number))), "{told:?}");
-        assert_eq!(told.contains(&Touched::Work), waiting, "{told:?}");
+        let notified = recorder.take();
+        assert!(notified.contains(&Touched::Action(action_id(number))), "{notified:?}");
+        assert_eq!(notified.contains(&Touched::Work), waiting, "{notified:?}");
     }
 }

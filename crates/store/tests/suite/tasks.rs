@@ -39,7 +39,13 @@ async fn inserted(store: &Store, template: &ImageTemplate) -> bool {
 }
 
 async fn claimed(store: &Store, engine: muster_core::ids::EngineId) -> Vec<Task> {
-    let command = ClaimTasks { engine, instances: vec![instance()], limit: 9, now: harness::now(2_000) };
+    let command = ClaimTasks {
+        engine,
+        instances: vec![instance()],
+        kinds: vec![TaskKind::ImageBuild],
+        limit: 9,
+        now: harness::now(2_000),
+    };
     store.claim_tasks(command).await.expect("a claim")
 }
 
@@ -111,7 +117,13 @@ async fn a_task_that_is_tried_again_waits_for_its_time(harness: Harness) {
     let later = TaskProgress::Requeue { not_before: Some(harness::now(2_001)), reason: "soon".to_owned() };
     store.record_task(record(task, later, "")).await.unwrap();
     assert_eq!(claimed(store, engine).await, []);
-    let command = ClaimTasks { engine, instances: vec![instance()], limit: 9, now: harness::now(2_001) };
+    let command = ClaimTasks {
+        engine,
+        instances: vec![instance()],
+        kinds: vec![TaskKind::ImageBuild],
+        limit: 9,
+        now: harness::now(2_001),
+    };
     assert_eq!(store.claim_tasks(command).await.unwrap().len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! The process that owns the real things which tests run against.
+//! The process that owns the real programs that tests run against.
 
 use std::process::ExitCode;
 

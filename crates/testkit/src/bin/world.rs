@@ -1,4 +1,4 @@
-//! The world that engines of tests act on.
+//! The world in which engines of tests start nodes.
 
 use std::process::ExitCode;
 

@@ -17,14 +17,14 @@ use tokio::sync::{broadcast, watch};
 
 use crate::eventually::PATIENCE;
 
-/// What a provider is told to do.
+/// The calls of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Say whether what a recipe needs is there.
+    /// Check the requirements of a recipe.
     Admit,
-    /// Make what a cluster needs.
+    /// Prepare a cluster.
     Create,
-    /// Remove what is left of a cluster.
+    /// Clear the leftovers of a cluster.
     Delete,
     /// Change a cluster.
     Update,
@@ -32,26 +32,26 @@ pub enum Verb {
     Start,
     /// Stop a node.
     Stop,
-    /// Look.
+    /// Observe.
     Observe,
-    /// Say whether a cluster is used.
+    /// Report the activity of a cluster.
     Activity,
-    /// Do to a node what only its type can.
+    /// Run an operation of the node's type.
     Operate,
 }
 
-/// One thing that was done, in order.
+/// An entry of the log of calls, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What.
+    /// The call.
     pub verb: Verb,
-    /// To which node, if to one.
+    /// The node, if the call has one.
     pub node: Option<NodeId>,
-    /// Under which fence.
+    /// The fence of the call.
     pub fence: Fence,
 }
 
-/// Processes that only exist in memory, and what is to go wrong with them.
+/// Processes that exist only in memory, and injected faults.
 pub struct World {
     state: Mutex<State>,
     changes: broadcast::Sender<WorldChange>,
@@ -61,10 +61,10 @@ pub struct World {
 #[derive(Default)]
 struct State {
     running: HashMap<NodeId, Running>,
-    /// How many were ever started.
+    /// The number of all starts.
     made: u64,
     exited: HashMap<NodeId, String>,
-    /// Ended with the machine.
+    /// The nodes that ended with the machine.
     rebooted: HashSet<NodeId>,
     fences: HashMap<ClusterId, Fence>,
     log: Vec<Entry>,
@@ -76,10 +76,10 @@ struct State {
 }
 
 struct Running {
-    /// Whose member it was when it was last looked at.
+    /// The cluster of the last observation.
     cluster: ClusterId,
     physical_id: String,
-    /// Where it was told to run.
+    /// Its requested placement.
     place: Placement,
 }
 
@@ -90,17 +90,17 @@ impl Default for World {
 }
 
 impl World {
-    /// The next call of this verb fails so; said several times, several calls do.
+    /// The next call of this verb fails with this error; repeated, several calls do.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
         self.state.lock().failures.entry(verb).or_default().push(error);
     }
 
-    /// The next calls of this verb panic, so many of them.
+    /// The next `times` calls of this verb panic.
     pub fn panic_next(&self, verb: Verb, times: usize) {
         self.state.lock().panics.insert(verb, times);
     }
 
-    /// Calls of this verb are answered with success, and change nothing.
+    /// Calls of this verb succeed without an effect.
     pub fn ignore(&self, verb: Verb) {
         self.state.lock().ignored.insert(verb);
     }
@@ -110,22 +110,22 @@ impl World {
         self.hold_after(verb, 0);
     }
 
-    /// Calls of this verb wait but for the first, so many of them since the beginning, until [`World::release`].
+    /// Calls of this verb after the first `calls` wait until [`World::release`].
     pub fn hold_after(&self, verb: Verb, calls: usize) {
         self.gate.send_replace(Some((verb, calls)));
     }
 
-    /// Lets everything go on.
+    /// Releases all held calls.
     pub fn release(&self) {
         self.gate.send_replace(None);
     }
 
-    /// Returns when so many calls of a verb have begun.
+    /// Returns when this many calls of a verb have begun.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
         let begun = async {
             while self.count(verb) < count {
-                // Every entry in the log touches the gate, so this wakes.
+                // Every entry in the log notifies the gate.
                 drop(gate.changed().await);
             }
         };
@@ -133,7 +133,7 @@ impl World {
         assert!(in_time.is_ok(), "waited {PATIENCE:?} for {count} calls of {verb:?}: {:#?}", self.log());
     }
 
-    /// A node dies, as processes do.
+    /// Kills a node.
     pub fn kill(&self, node: NodeId, reason: &str) {
         let ran = {
             let mut state = self.state.lock();
@@ -141,12 +141,12 @@ impl World {
             state.running.remove(&node).is_some()
         };
         if ran {
-            // Nobody may be listening; whoever looks will see.
+            // There may be no subscriber; observers read the state.
             drop(self.changes.send(WorldChange::Node(node)));
         }
     }
 
-    /// The machine is restarted, and everything ends with it.
+    /// Restarts the machine, which ends all nodes.
     pub fn reboot(&self) {
         let mut state = self.state.lock();
         let ended: Vec<NodeId> = state.running.drain().map(|(node, _)| node).collect();
@@ -154,7 +154,7 @@ impl World {
         drop(self.changes.send(WorldChange::Everything));
     }
 
-    /// Whether a recipe is refused.
+    /// The refusal of a recipe, if one was set.
     pub(super) fn refusal(&self) -> Result<(), ProviderError> {
         match self.state.lock().failures.get_mut(&Verb::Admit).and_then(Vec::pop) {
             Some(error) => Err(error),
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// From now on its machine has so much.
+    /// Sets the capacity of the machine.
     pub fn has(&self, capacity: Capacity) {
         self.state.lock().capacity = Some(capacity);
     }
@@ -171,7 +171,7 @@ impl World {
         self.state.lock().capacity
     }
 
-    /// From now on a cluster says this of its use; before, nobody can tell.
+    /// Sets the activity of a cluster, which is unknown before.
     pub fn used(&self, cluster: ClusterId, activity: Activity) {
         self.state.lock().activities.insert(cluster, activity);
     }
@@ -181,14 +181,14 @@ impl World {
         Ok(self.state.lock().activities.get(&target.cluster.id).copied().unwrap_or(Activity::Unknown))
     }
 
-    /// Which nodes run.
+    /// The running nodes.
     pub fn running(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.state.lock().running.keys().copied().collect();
         nodes.sort_unstable();
         nodes
     }
 
-    /// Starts something that no row tells of.
+    /// Starts a node without a row.
     pub fn start_leftover(&self, node: NodeId) {
         let cluster = ClusterId::from_uuid(*node.as_uuid());
         let leftover = Running { cluster, physical_id: "leftover".to_owned(), place: Placement::default() };
@@ -202,17 +202,17 @@ impl World {
         });
     }
 
-    /// All that was done.
+    /// The log of all calls.
     pub fn log(&self) -> Vec<Entry> {
         self.state.lock().log.clone()
     }
 
-    /// How often a verb was called.
+    /// The number of calls of a verb.
     pub fn count(&self, verb: Verb) -> usize {
         self.state.lock().log.iter().filter(|entry| entry.verb == verb).count()
     }
 
-    /// Records a write, waits at the gate, and refuses what comes too late or is to fail.
+    /// Records a write, waits at the gate, and refuses stale calls and injected failures.
     async fn admit(
         &self,
         verb: Verb,
@@ -222,7 +222,7 @@ impl World {
         self.enter(verb, Some(call), node).await
     }
 
-    /// The same for reads, which have no fence.
+    /// Records a read, which has no fence.
     async fn enter(
         &self,
         verb: Verb,
@@ -249,7 +249,7 @@ impl World {
         if let Some(left) = state.panics.get_mut(&verb).filter(|left| **left > 0) {
             *left -= 1;
             drop(state);
-            panic!("the fake was told to panic at {verb:?}");
+            panic!("an injected panic at {verb:?}");
         }
         match state.failures.get_mut(&verb).filter(|failures| !failures.is_empty()) {
             Some(failures) => Err(failures.remove(0)),
@@ -288,17 +288,17 @@ impl World {
         Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
     }
 
-    /// Does to a node what only some types can; the log has it.
+    /// Runs an operation on a node, which is only logged.
     pub(super) async fn operate(&self, call: FencedCall<'_>, node: &Node) -> Result<(), ProviderError> {
         self.admit(Verb::Operate, call, Some(node.id)).await
     }
 
-    /// What a node that runs is.
+    /// The physical id of a running node.
     pub fn physical_id(&self, node: NodeId) -> Option<String> {
         self.state.lock().running.get(&node).map(|running| running.physical_id.clone())
     }
 
-    /// Where a node that runs was told to.
+    /// The requested placement of a running node.
     pub fn place(&self, node: NodeId) -> Option<Placement> {
         self.state.lock().running.get(&node).map(|running| running.place.clone())
     }
@@ -310,7 +310,7 @@ impl World {
     ) -> Result<Observed, ProviderError> {
         self.enter(Verb::Observe, None, None).await?;
         let mut state = self.state.lock();
-        // Nodes go from one cluster to another without a word to whoever runs them.
+        // Nodes change their cluster without a call of the provider.
         for node in nodes {
             if let Some(running) = state.running.get_mut(&node.id) {
                 running.cluster = target.cluster.id;

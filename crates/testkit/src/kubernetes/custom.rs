@@ -1,4 +1,4 @@
-//! Custom resources of whatever kind.
+//! Clean-up of custom resources of any kind.
 
 use anyhow::Result;
 use futures::future::try_join_all;

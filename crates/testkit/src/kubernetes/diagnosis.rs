@@ -1,4 +1,4 @@
-//! What a person would look at when a wait was in vain.
+//! The report of a failed wait: the state that a person would check.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ impl Diagnosis {
     }
 }
 
-/// The ends of the logs: those of operators only where one was asked for.
+/// The ends of the logs; of operators only if one was requested.
 fn tails(kubernetes: &Kubernetes) -> Vec<(&'static str, String)> {
     let log = |name: &str| kubernetes.log_dir.join(format!("{name}.log"));
     let operators = Operator::ALL.map(Operator::component).into_iter().filter(|name| log(name).exists());

@@ -1,4 +1,4 @@
-//! A gate before the API server: it lets everything through until a chosen write.
+//! A proxy before the API server, which closes at a chosen write.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,23 +24,23 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::Kubernetes;
 
-/// On which side of the API server a write is stopped.
+/// The point at which a write is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It never arrives.
+    /// The request never arrives.
     Before,
-    /// It is done, and its answer never arrives.
+    /// The write takes effect, and its response never arrives.
     After,
 }
 
-/// A write that the API server has done.
+/// A write that took effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Written {
-    /// How.
+    /// The HTTP method.
     pub method: String,
-    /// To what: the path of the object, also of a new one.
+    /// The path of the object, also of a new one.
     pub path: String,
-    /// Which one of that name: the new one, or the one that a deletion named.
+    /// The UID of the written object, or of the deleted one.
     pub uid: Option<String>,
 }
 
@@ -58,27 +58,27 @@ struct State {
     stand: watch::Sender<Stand>,
 }
 
-/// How things stand.
+/// The state of the gate.
 #[derive(Default)]
 struct Stand {
     closed: bool,
-    /// Writes wait, also when their client has given up.
+    /// Writes are delayed, also if their client has disconnected.
     holds_writes: bool,
-    /// Watches stay open and tell nothing.
+    /// Watches stay open without events.
     holds_watches: bool,
-    /// Writes that passed, and are not recorded yet.
+    /// Writes that passed, and whose responses are pending.
     under_way: usize,
 }
 
 #[derive(Default)]
 struct Count {
-    /// Writes that have come since it was last told when to close.
+    /// The number of writes since the gate was last opened or set to close.
     come: usize,
     closes: Option<(usize, Side)>,
     written: Vec<Written>,
 }
 
-/// What becomes of a write.
+/// The decision about a write.
 #[derive(Clone, Copy)]
 enum Turn {
     Passes,
@@ -107,53 +107,54 @@ impl Gate {
         Self { state, folder, task }
     }
 
-    /// The kubeconfig of a client that goes through here.
+    /// The kubeconfig of a client of this proxy.
     pub fn kubeconfig(&self) -> PathBuf {
         Path::join(self.folder.path(), "kubeconfig")
     }
 
-    /// Opens it, until the n-th write from now, or for good; what was written is forgotten.
+    /// Opens the gate until the n-th write from now, or for good, and clears the recorded writes.
     pub fn open(&self, until: Option<(usize, Side)>) {
         *self.state.count.lock() = Count { closes: until, ..Count::default() };
         self.state.stand.send_modify(|stand| stand.closed = false);
     }
 
-    /// Opens it for good, for whoever comes after the one that was stopped; what was written is kept.
+    /// Opens the gate for good, for the successor of the stopped writer, and keeps the recorded writes.
     pub fn open_again(&self) {
         self.state.count.lock().closes = None;
         self.state.stand.send_modify(|stand| stand.closed = false);
     }
 
-    /// Returns when the chosen write has come, and all before it are done; with [`Side::After`] it is done too.
+    /// Returns when the chosen write has arrived, and all before it have taken effect; with [`Side::After`] also the
+    /// chosen one.
     pub async fn closed(&self) {
         let mut stand = self.state.stand.subscribe();
-        // The sender lives as long as this.
+        // The sender is owned by this value.
         drop(stand.wait_for(|stand| stand.closed && stand.under_way == 0).await);
     }
 
-    /// Keeps all watches open and silent, as a connection is whose other end has vanished.
+    /// Keeps all watches open without events, like a connection whose peer has vanished.
     pub fn hold_watches(&self) {
         self.state.stand.send_modify(|stand| stand.holds_watches = true);
     }
 
-    /// Delays writes, as an admission webhook may; they go on when their client has given up.
+    /// Delays writes, as an admission webhook may; they take effect even if their client has disconnected.
     pub fn hold_writes(&self) {
         self.state.stand.send_modify(|stand| stand.holds_writes = true);
     }
 
-    /// Lets delayed writes go on.
+    /// Releases delayed writes.
     pub fn release_writes(&self) {
         self.state.stand.send_modify(|stand| stand.holds_writes = false);
     }
 
-    /// Returns when a write has come since it was opened.
+    /// Returns when a write has arrived since the gate was opened.
     pub async fn write_came(&self) {
         let mut stand = self.state.stand.subscribe();
-        // The sender lives as long as this.
+        // The sender is owned by this value.
         drop(stand.wait_for(|_| self.state.count.lock().come > 0).await);
     }
 
-    /// What was done.
+    /// The recorded writes.
     pub fn written(&self) -> Vec<Written> {
         self.state.count.lock().written.clone()
     }
@@ -179,7 +180,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
             let state = Arc::clone(&state);
             async move {
                 let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                // The API server does not notice that a client has given up either.
+                // The API server does not notice disconnected clients either.
                 let passed = Arc::clone(&state);
                 let answer = tokio::spawn(async move { passed.pass(request).await }).await.expect("no panic");
                 Ok::<_, Infallible>(answer.map(|body| {
@@ -187,7 +188,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
                 }))
             }
         });
-    // A client that is killed in the middle is what this is for.
+    // Clients may be killed in the middle of a request.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
@@ -195,7 +196,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
 fn held(body: Body, stand: watch::Receiver<Stand>) -> UnsyncBoxBody<Bytes, kube::Error> {
     let parts = stream::unfold((body, stand), |(mut body, mut stand)| async move {
         let part = body.frame().await?;
-        // The sender is gone together with the test.
+        // The sender is dropped with the test.
         drop(stand.wait_for(|stand| !stand.holds_watches).await);
         Some((part, (body, stand)))
     });
@@ -250,7 +251,7 @@ impl State {
         Ok(Response::from_parts(parts, Body::from(answered)))
     }
 
-    /// What comes after the one that stops does not arrive either: its client is as good as dead.
+    /// Writes after the chosen one do not arrive either, as if their client had been killed.
     fn turn(&self) -> Turn {
         let mut count = self.count.lock();
         count.come += 1;
@@ -262,7 +263,7 @@ impl State {
         }
     }
 
-    /// Says that it is closed, and stays until the client is gone.
+    /// Records that the gate is closed, and waits until the client disconnects.
     async fn stop(&self) {
         self.stand.send_modify(|stand| stand.closed = true);
         std::future::pending::<()>().await;

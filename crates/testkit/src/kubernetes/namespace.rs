@@ -22,13 +22,13 @@ use uuid::Uuid;
 use super::diagnosis::Diagnosis;
 use super::{Kubernetes, connect, custom};
 
-/// The label of pods that kwok leaves alone, because a test plays their kubelet.
+/// The label of pods that kwok ignores, because a test simulates their kubelet.
 const DRIVER_PODS: &str = "muster.test/driver=true";
 
-/// How long the deletion of a namespace may take to be accepted.
+/// The longest time for the deletion of a namespace to be accepted.
 const DELETION: Duration = Duration::from_secs(40);
 
-/// How long operators may take to let go of their custom resources.
+/// The longest time for operators to release their custom resources.
 const CUSTOM: Duration = Duration::from_secs(20);
 
 /// A namespace of one test, deleted with it, also when the test panics.
@@ -67,9 +67,9 @@ impl Namespace {
         Api::namespaced(self.kubernetes.client(), &self.name)
     }
 
-    /// Watches an object until it is there and as wanted, and returns it.
+    /// Watches an object until it exists and satisfies a condition, and returns it.
     ///
-    /// When the time is up it panics with what a person would look at; `what` says in words what was waited for.
+    /// After the time limit it panics with a report of the state; `what` describes the condition.
     pub async fn wait<K>(
         &self,
         what: &str,
@@ -85,7 +85,7 @@ impl Namespace {
         reached.expect("an absent object is never the wanted one")
     }
 
-    /// Watches an object until it is gone; panics like [`Namespace::wait`] when the time is up.
+    /// Watches an object until it is deleted; panics like [`Namespace::wait`] after the time limit.
     pub async fn wait_gone<K>(&self, what: &str, api: &Api<K>, name: &str, deadline: Duration)
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -107,7 +107,7 @@ impl Namespace {
         let mut last_seen = None;
         let mut last_error = None;
         let reached = timeout(deadline, async {
-            // With back-off a watch outlives an API server that is away for a while, which some tests arrange.
+            // With back-off, the watch survives an API server that some tests stop for a while.
             let mut states = pin!(watch_object(api.clone(), name).default_backoff());
             while let Some(state) = states.next().await {
                 match state {
@@ -152,7 +152,7 @@ impl Drop for Namespace {
 async fn delete(kubeconfig: &Path, name: &str) -> Result<()> {
     let client = connect(kubeconfig, None).await?;
     let namespaces: Api<NamespaceObject> = Api::all(client.clone());
-    // While their operators can still make what they need for it.
+    // Before the namespace is deleted, because operators may have to create objects for it.
     let custom = timeout(CUSTOM, custom::delete(&client, name)).await;
     namespaces.delete(name, &DeleteParams::background()).await?;
     custom.context("its custom resources are not gone in time: does their operator run?")??;

@@ -17,10 +17,10 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// All of them.
+    /// All operators.
     pub const ALL: [Self; 3] = [Self::KubeRay, Self::Domino, Self::Dask];
 
-    /// The name by which it is asked for: `kuberay`, `domino`, `dask`.
+    /// The name of the operator: `kuberay`, `domino`, `dask`.
     pub fn name(self) -> &'static str {
         match self {
             Self::KubeRay => "kuberay",
@@ -38,20 +38,20 @@ impl Operator {
         }
     }
 
-    /// The one with this name.
+    /// The operator of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operator| operator.name() == name)
     }
 }
 
-/// An operator that runs in the testbed.
+/// A running operator of the testbed.
 #[derive(Debug)]
 pub struct RunningOperator {
     pub(super) log: PathBuf,
 }
 
 impl RunningOperator {
-    /// What it wrote, for people: Dask's gives some reasons only there.
+    /// The log of the operator, which has reasons that no object has.
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -1,4 +1,4 @@
-//! A Kubernetes of one test, whose parts it may take away.
+//! A Kubernetes of one test, whose components can be stopped.
 
 use std::env;
 use std::ops::Deref;
@@ -13,18 +13,22 @@ use crate::process::Process;
 use crate::shared::{self, NO_TESTBED};
 use crate::wire::{Order, ProcessParts, ProgramParts};
 
-/// How long the testbed may take until it answers; it starts its parts later.
+/// The longest time until the testbed responds; it starts its parts later.
 const START: Duration = Duration::from_mins(1);
-/// How long the testbed may take to stop its parts.
+/// The longest time for the testbed to stop its parts.
 const END: Duration = Duration::from_secs(30);
 
-/// A part of Kubernetes that a test can take away and bring back.
+/// A component of Kubernetes that a test can stop and start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
     /// The API server. Down for more than 30 seconds, it finds kwok's pods not ready for good.
     ApiServer,
-    /// An operator that was asked for.
+    /// The controllers of Kubernetes.
+    ControllerManager,
+    /// kwok, which simulates the kubelets. Frozen for more than 30 seconds, its nodes are not ready.
+    Kwok,
+    /// A requested operator.
     Operator(Operator),
 }
 
@@ -32,17 +36,19 @@ impl Component {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kwok => "kwok",
             Self::Operator(operator) => operator.component(),
         }
     }
 }
 
-/// What a Kubernetes of one's own is like.
+/// The options of a Kubernetes of one test.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Its etcd waits for the disk with every write. Without that, its data is not worth a sync.
+    /// etcd syncs every write to the disk.
     pub fsync: bool,
-    /// An empty folder for what it keeps, such as one on a real disk; by default one in the temporary folder.
+    /// An empty folder for its data, such as one on a real disk; by default one in the temporary folder.
     pub dir: Option<PathBuf>,
 }
 
@@ -52,7 +58,7 @@ pub async fn own_kubernetes() -> Option<OwnKubernetes> {
     own_kubernetes_with(Options::default()).await
 }
 
-/// The same, other than usual.
+/// A Kubernetes of this test alone with options, or `None` if the test is skipped.
 pub async fn own_kubernetes_with(options: Options) -> Option<OwnKubernetes> {
     let Options { fsync, dir } = options;
     let shared = PathBuf::from(env::var_os("MUSTER_TESTBED").expect(NO_TESTBED));
@@ -86,38 +92,38 @@ impl Deref for OwnKubernetes {
 }
 
 impl OwnKubernetes {
-    /// Makes the custom resources of an operator known without running it; `None` if the test is skipped.
+    /// Creates the custom resource definitions of an operator without running it; `None` if the test is skipped.
     pub async fn custom_resources(&self, of: Operator) -> Option<()> {
         shared::obtain_from(&self.kubernetes.testbed, &format!("crds/{}", of.name())).await
     }
 
-    /// Has a component stand still (SIGSTOP): its connections stay open, and nothing answers.
+    /// Freezes a component (SIGSTOP): its connections stay open without responses.
     pub async fn freeze(&self, component: Component) {
-        self.tell(component, Order::Freeze).await;
+        self.order(component, Order::Freeze).await;
     }
 
-    /// Has a frozen component go on.
+    /// Continues a frozen component.
     pub async fn thaw(&self, component: Component) {
-        self.tell(component, Order::Thaw).await;
+        self.order(component, Order::Thaw).await;
     }
 
-    /// Kills a component (SIGKILL), which is then gone until it is started.
+    /// Kills a component (SIGKILL), which stays down until it is started.
     pub async fn kill(&self, component: Component) {
-        self.tell(component, Order::Kill).await;
+        self.order(component, Order::Kill).await;
     }
 
-    /// Starts a killed component on the same ports and data, and waits until it answers.
+    /// Starts a killed component on the same ports and data, and waits until it responds.
     pub async fn start(&self, component: Component) {
-        self.tell(component, Order::Start).await;
+        self.order(component, Order::Start).await;
     }
 
-    /// The process of a component; none while it is killed.
+    /// The pid of a component; none while it is killed.
     pub async fn pid(&self, component: Component) -> Option<u32> {
-        self.tell(component, Order::Identify).await.pid
+        self.order(component, Order::Identify).await.pid
     }
 
-    async fn tell(&self, component: Component, order: Order) -> ProcessParts {
-        shared::tell(&self.kubernetes.testbed, order, component).await
+    async fn order(&self, component: Component, order: Order) -> ProcessParts {
+        shared::order(&self.kubernetes.testbed, order, component).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Apps in memory: they are as a test says, and their marks can be read.
+//! Apps in memory, whose states a test sets and whose labels it can read.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use muster_engine::ports::provider::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Apps that only exist in memory.
+/// Apps that exist only in memory.
 #[derive(Default)]
 pub struct FakeApps {
-    /// By UID; none cannot be observed.
+    /// The states by UID; none for apps that cannot be observed.
     apps: Mutex<HashMap<String, (AppIdentity, Option<AppObservation>)>>,
     marks: Mutex<HashMap<String, AppMarks>>,
     observed: watch::Sender<u64>,
@@ -24,28 +24,28 @@ pub struct FakeApps {
 }
 
 impl FakeApps {
-    /// From now on an app is so; none cannot be observed.
+    /// Sets the state of an app; none makes it unobservable.
     pub fn set(&self, app: &AppIdentity, observation: Option<AppObservation>) {
         self.apps.lock().insert(app.uid.clone(), (app.clone(), observation));
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// From now on an app wants so many drivers.
+    /// Sets the desired number of drivers of an app.
     pub fn wants(&self, app: &AppIdentity, drivers: u32) {
         self.set(app, Some(observation(AppStanding::Wanted(Some(drivers)), false)));
     }
 
-    /// From now on an app is gone; its pods may still run.
+    /// Deletes an app; its pods may still run.
     pub fn is_gone(&self, app: &AppIdentity, has_pods: bool) {
         self.set(app, Some(observation(AppStanding::Gone, has_pods)));
     }
 
-    /// What was written on the object of an app.
+    /// The label that was written on the object of an app.
     pub fn marks(&self, uid: &str) -> Option<AppMarks> {
         self.marks.lock().get(uid).cloned()
     }
 
-    /// Returns when apps were observed so many times more.
+    /// Returns when apps were observed this many times more.
     pub async fn observed_again(&self, times: u64) {
         let mut observed = self.observed.subscribe();
         let goal = *observed.borrow_and_update() + times;

@@ -1,4 +1,4 @@
-//! The objects and members behind the operator. Pure: what happens follows from what it is told.
+//! The objects and members behind the operator. Pure: its state follows from its calls.
 
 use std::collections::HashMap;
 
@@ -12,46 +12,46 @@ use muster_engine::ports::provider::{
     ProviderError,
 };
 
-/// What a provider is told to do.
+/// The calls of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Make the object.
+    /// Create the object.
     Create,
-    /// Write into it.
+    /// Write the object.
     Update,
-    /// Take away what was only needed until the goal was seen.
+    /// Remove data that was needed only until the goal was observed.
     Settle,
     /// Replace the head.
     RestartHead,
     /// Delete the object.
     Delete,
-    /// Look.
+    /// Observe.
     Observe,
 }
 
-/// One thing that was done, in order.
+/// An entry of the log of calls, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
-    /// What.
+    /// The call.
     pub verb: Verb,
-    /// Under which fence.
+    /// The fence of the call.
     pub fence: Fence,
-    /// Whether it changed anything.
+    /// Whether the call changed anything.
     pub lasting: bool,
 }
 
-/// Everything there is.
+/// The whole state.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) objects: HashMap<ClusterId, Thing>,
     pub(super) deeds: Vec<Deed>,
-    /// The operator is stopped: nothing converges.
+    /// The operator is stopped, so that nothing converges.
     pub(super) stopped: bool,
-    /// More than so many workers are not made, whatever the object says.
+    /// The most workers that are created, whatever the object says.
     pub(super) silent_limit: Option<u32>,
-    /// An admission rule writes this bound over anything larger.
+    /// An admission rule reduces larger numbers to this one.
     pub(super) clamp: Option<u32>,
-    /// Objects that are deleted stay until somebody lets them go.
+    /// Deleted objects stay until their finalizers are released.
     pub(super) finalizer: bool,
     made: u64,
 }
@@ -91,7 +91,7 @@ impl State {
         true
     }
 
-    /// Writes what differs, if the object still holds what it is thought to hold.
+    /// Writes the differences, if the object has the expected content.
     pub(super) fn update(
         &mut self,
         call: FencedCall<'_>,
@@ -164,7 +164,7 @@ impl State {
             .ok_or_else(|| ProviderError::permanent("NotFound", "there is no such object"))
     }
 
-    /// What an operator does when it is left alone.
+    /// One pass of the operator.
     pub(super) fn converge(&mut self) {
         if self.stopped {
             return;
@@ -204,7 +204,7 @@ impl Thing {
             let wanted = usize::try_from(group.desired.min(limit)).unwrap_or(usize::MAX);
             let own = |member: &ObservedMember| member.group.as_ref() == Some(&group.name);
             while self.members.iter().filter(|member| own(member)).count() > wanted {
-                // The victims, and then whoever comes first.
+                // The victims first, and then the first members.
                 let victim = |member: &ObservedMember| own(member) && self.victims.contains(&member.name);
                 let place =
                     self.members.iter().position(victim).or_else(|| self.members.iter().position(own));

@@ -1,4 +1,4 @@
-//! The world behind the operator: who may write to it, what goes wrong, and what others do to it.
+//! The world behind the operator: fences, injected faults, and changes by other programs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::apps::FakeApps;
 use super::state::{Deed, State, Verb};
 use crate::eventually::PATIENCE;
 
-/// What the world says instead of what is.
+/// A false observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// It cannot be asked.
+    /// An observation fails.
     Blind,
-    /// It answers that it does not know.
+    /// An observation is unknown.
     Unknown,
 }
 
-/// Objects and members that only exist in memory.
+/// Objects and members that exist only in memory.
 pub struct OperatorWorld {
     /// The apps that use its clusters.
     pub apps: Arc<FakeApps>,
@@ -47,7 +47,7 @@ struct Faults {
     lie: Option<Lie>,
 }
 
-/// Where calls wait: before they do anything, or before anybody hears of it.
+/// The points at which calls are held: before their effect, or before their response.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Gate {
     before: Option<Verb>,
@@ -66,39 +66,39 @@ impl Default for OperatorWorld {
     }
 }
 
-/// What goes wrong.
+/// Injected faults.
 impl OperatorWorld {
-    /// The next call of this verb fails so; said several times, several calls do.
+    /// The next call of this verb fails with this error; repeated, several calls do.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
         self.faults.lock().failures.entry(verb).or_default().push(error);
     }
 
-    /// The next call of this verb is acknowledged and lost.
+    /// The next call of this verb is acknowledged without an effect.
     pub fn lose_next(&self, verb: Verb) {
         *self.faults.lock().lost.entry(verb).or_default() += 1;
     }
 
-    /// Calls of this verb wait before they do anything, until [`OperatorWorld::release`].
+    /// Calls of this verb wait before their effect, until [`OperatorWorld::release`].
     pub fn hold(&self, verb: Verb) {
         self.gate.send_modify(|gate| gate.before = Some(verb));
     }
 
-    /// Calls of this verb do what they are told, and nobody hears of it until [`OperatorWorld::release`].
+    /// Calls of this verb take effect, and return only after [`OperatorWorld::release`].
     pub fn hold_answers(&self, verb: Verb) {
         self.gate.send_modify(|gate| gate.after = Some(verb));
     }
 
-    /// Lets everything go on.
+    /// Releases all held calls.
     pub fn release(&self) {
         self.gate.send_replace(Gate::default());
     }
 
-    /// Returns when so many calls of a verb have begun, and those held after their deed have done it.
+    /// Returns when this many calls of a verb have begun, and those held after their effect have had it.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
         let begun = async {
             while self.faults.lock().begun.get(&verb).copied().unwrap_or(0) < count {
-                // Every call touches the gate, so this wakes.
+                // Every call notifies the gate.
                 drop(gate.changed().await);
             }
         };
@@ -110,41 +110,41 @@ impl OperatorWorld {
         );
     }
 
-    /// From now on it lies about how things are, or does not any more.
+    /// Sets or ends false observations.
     pub fn lie(&self, lie: Option<Lie>) {
         self.faults.lock().lie = lie;
         drop(self.changes.send(WorldChange::Everything));
     }
 
-    /// The operator stops: objects are written, and nothing comes of it.
+    /// Stops the operator: objects are written, and members do not change.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
     }
 
-    /// The operator goes on.
+    /// Continues the operator.
     pub fn go_on(&self) {
         self.change(None, |state| state.stopped = false);
     }
 
-    /// More than so many workers are not made, whatever the object says.
+    /// The most workers that are created, whatever the object says.
     pub fn limit_silently(&self, limit: u32) {
         self.state.lock().silent_limit = Some(limit);
     }
 
-    /// A rule writes this over anything larger.
+    /// Sets an admission rule that reduces larger numbers to this one.
     pub fn clamp(&self, clamp: u32) {
         self.state.lock().clamp = Some(clamp);
     }
 
-    /// Whether deleted objects stay until somebody lets them go.
+    /// Sets whether deleted objects stay until their finalizers are released.
     pub fn finalize(&self, finalizer: bool) {
         self.change(None, |state| state.finalizer = finalizer);
     }
 }
 
-/// What others do.
+/// Changes by other programs.
 impl OperatorWorld {
-    /// Somebody else changes a group.
+    /// A foreign writer changes a group.
     pub fn edit(&self, id: ClusterId, change: impl FnOnce(&mut ObservedGroup)) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -159,12 +159,12 @@ impl OperatorWorld {
         self.change(Some(cluster.id), |state| state.create(cluster, Fence(0)));
     }
 
-    /// Somebody else deletes the object.
+    /// A foreign writer deletes the object.
     pub fn remove(&self, id: ClusterId) {
         self.change(Some(id), |state| drop(state.objects.remove(&id)));
     }
 
-    /// Its operator says why it will not act.
+    /// The operator rejects an object with a reason.
     pub fn refuse(&self, id: ClusterId, why: &str) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -173,7 +173,7 @@ impl OperatorWorld {
         });
     }
 
-    /// The object says that workers are known to the next head, too.
+    /// The object declares that workers can rejoin the next head.
     pub fn remember(&self, id: ClusterId) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -190,7 +190,7 @@ impl OperatorWorld {
         });
     }
 
-    /// A member is gone; its operator makes another.
+    /// Deletes a member; the operator creates another one.
     pub fn lose(&self, id: ClusterId, name: &str) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -209,9 +209,9 @@ fn change_once(change: impl FnOnce(&mut ObservedMember)) -> impl FnMut(&mut Obse
     }
 }
 
-/// What there is.
+/// The present state.
 impl OperatorWorld {
-    /// The names of the workers that are there, in order.
+    /// The names of the workers, in order.
     pub fn workers(&self, id: ClusterId) -> Vec<String> {
         let state = self.state.lock();
         let members = state.objects.get(&id).into_iter().flat_map(|thing| &thing.members);
@@ -221,44 +221,44 @@ impl OperatorWorld {
         names
     }
 
-    /// What an object says of its first group.
+    /// The desired size of an object's first group.
     pub fn group(&self, id: ClusterId) -> Option<ObservedGroup> {
         self.state.lock().objects.get(&id)?.spec.groups.first().cloned()
     }
 
-    /// Names that an object holds as victims.
+    /// The names of victims in an object.
     pub fn victims(&self, id: ClusterId) -> Vec<String> {
         self.state.lock().objects.get(&id).map(|thing| thing.victims.clone()).unwrap_or_default()
     }
 
-    /// The clusters whose objects are there.
+    /// The clusters with objects.
     pub(super) fn discovered(&self) -> Vec<ClusterId> {
         self.state.lock().objects.keys().copied().collect()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn objects(&self) -> usize {
         self.state.lock().objects.len()
     }
 
-    /// All that was done, looks aside.
+    /// The log of all calls without observations.
     pub fn deeds(&self) -> Vec<Deed> {
         self.state.lock().deeds.clone()
     }
 
-    /// How often somebody looked.
+    /// The number of observations.
     pub fn looks(&self) -> usize {
         self.faults.lock().begun.get(&Verb::Observe).copied().unwrap_or(0)
     }
 
-    /// How often a verb was called.
+    /// The number of calls of a verb.
     pub fn count(&self, verb: Verb) -> usize {
         self.deeds().iter().filter(|deed| deed.verb == verb).count()
     }
 }
 
 impl OperatorWorld {
-    /// Changes something, lets the operator see it, and tells those who listen.
+    /// Changes the state, runs a pass of the operator, and notifies subscribers.
     fn change<T>(&self, id: Option<ClusterId>, change: impl FnOnce(&mut State) -> T) -> T {
         let result = {
             let mut state = self.state.lock();
@@ -266,7 +266,7 @@ impl OperatorWorld {
             state.converge();
             result
         };
-        // Nobody may be listening; whoever looks will see.
+        // There may be no subscriber; observers read the state.
         drop(self.changes.send(id.map_or(WorldChange::Everything, WorldChange::Cluster)));
         result
     }
@@ -281,7 +281,7 @@ impl OperatorWorld {
         self.gate.send_modify(|_| {});
     }
 
-    /// Does what it is told, unless that comes too late, is to fail, or is to get lost.
+    /// Executes a call, unless its fence is stale, or a fault was injected.
     pub(super) async fn call(
         &self,
         verb: Verb,
@@ -307,7 +307,7 @@ impl OperatorWorld {
         Ok(())
     }
 
-    /// Whether it is done at all; an error says why it is refused.
+    /// Checks the fence and injected faults of a call.
     fn admit(&self, verb: Verb, call: FencedCall<'_>) -> Result<bool, ProviderError> {
         let mut faults = self.faults.lock();
         let highest = faults.fences.entry(call.cluster.id).or_default();

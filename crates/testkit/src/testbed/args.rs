@@ -20,25 +20,25 @@ pub struct Args {
     /// The folder to use: one that does not exist or is empty; a fresh one in the temporary folder by default.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// What there is on this machine, as `cargo xtask testbed start` hands it over.
+    /// The inventory of this machine, which `cargo xtask testbed start` writes
     #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// How many kwok nodes Kubernetes gets.
+    /// The number of kwok nodes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
     /// The operators to run in it, parted by commas: kuberay, domino, dask.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     operators: Vec<String>,
-    /// Have etcd wait for the disk with every write, as one does whose data is worth something.
+    /// Let etcd sync every write to the disk, as in production
     #[arg(long)]
     fsync: bool,
-    /// Start each part when it is first wanted, instead of Kubernetes at once.
+    /// Start each part at its first request, instead of Kubernetes at once
     #[arg(long)]
     lazy: bool,
     /// Also stop when standard input ends.
     #[arg(long)]
     until_eof: bool,
-    /// Only say whether this command line is a good one.
+    /// Only check this command line
     #[arg(long)]
     check: bool,
 }

@@ -19,20 +19,20 @@ use super::{kubernetes, operators, postgres};
 use crate::Operator;
 use crate::wire::{Answer, OperatorParts, ProgramParts, PythonParts};
 
-/// How often a part is started when others keep taking its ports between their choice and their use.
+/// The number of starts of a part whose ports were taken by other processes between choice and use.
 const ATTEMPTS: usize = 3;
 
-/// What Kubernetes is like in a testbed.
+/// The options of Kubernetes in a testbed.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) nodes: u16,
-    /// The operators that it is not ready without.
+    /// The operators that must be ready before it is.
     pub(super) operators: Vec<Operator>,
-    /// Whether its etcd waits for the disk.
+    /// Whether etcd syncs every write.
     pub(super) fsync: bool,
 }
 
-/// What a testbed has, and what it is made from.
+/// The parts of a testbed, and their sources.
 pub(super) struct Bed {
     pub(super) folder: Folder,
     pub(super) inventory: Inventory,
@@ -48,7 +48,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// A testbed in which nothing runs yet; `deaths` hears of components that end by themselves.
+    /// A testbed in which nothing runs yet; `deaths` receives components that end by themselves.
     pub(super) fn new(
         folder: Folder,
         inventory: Inventory,
@@ -71,7 +71,7 @@ impl Bed {
         }
     }
 
-    /// Gives what is wanted, started if it is the first time; those who want it meanwhile wait for the same start.
+    /// Returns a part, started at its first request; concurrent requests wait for the same start.
     pub(super) async fn answer(&self, want: &str) -> Answer {
         match want.split_once('/').unwrap_or((want, "")) {
             ("kubernetes", "") => self.kubernetes.get_or_init(|| self.kubernetes()).await.clone(),
@@ -109,7 +109,7 @@ impl Bed {
         }
     }
 
-    /// Kubernetes with the operators that belong to it, for everybody to use.
+    /// The shared Kubernetes with its operators.
     async fn kubernetes(&self) -> Answer {
         let site = match self.site().await {
             Ok(site) => site,
@@ -168,7 +168,7 @@ impl Bed {
     fn keep(&self, group: Group) {
         let (vitals, deaths) = (group.vitals(), self.deaths.clone());
         tokio::spawn(async move {
-            // Nobody listens any more when the testbed is being stopped, and then ends are what is wanted.
+            // There is no receiver while the testbed stops, when ends are expected.
             let _ = deaths.send(first_death(vitals).await).await;
         });
         self.running.lock().push(group);
@@ -177,7 +177,7 @@ impl Bed {
     /// Stops everything and removes the folder.
     pub(super) async fn stop(self) {
         let Self { folder, nursery, mut all_gone, running, .. } = self;
-        // The last first: operators before their API server.
+        // In reverse order: operators before their API server.
         for group in running.into_inner().into_iter().rev() {
             group.stop().await;
         }

@@ -1,4 +1,4 @@
-//! One child from its start to its end, and what it is told in between.
+//! One child process, with its orders.
 
 use std::convert::Infallible;
 use std::fs::OpenOptions;
@@ -17,9 +17,9 @@ use tokio::time::timeout;
 use super::program::Program;
 use crate::wire::Order;
 
-/// How long a component may take to end before it is killed; nothing it could still save is wanted.
+/// The time that a component has to end before it is killed; its data is not needed.
 const GRACE: Duration = Duration::from_secs(3);
-/// One order at a time is carried out, and who gives it waits for that.
+/// Orders are executed one at a time, and their senders wait.
 const ORDERS: usize = 1;
 
 /// Gives orders to a component. It is stopped when the last of these is dropped.
@@ -35,7 +35,7 @@ struct Given {
 }
 
 impl Orders {
-    /// Has an order carried out; by which process, if one is left.
+    /// Executes an order, and returns the pid if the process is left.
     pub(super) async fn give(&self, order: Order) -> Result<Option<u32>> {
         let (done, outcome) = oneshot::channel();
         let gone = || anyhow!("it has ended by itself");
@@ -49,7 +49,7 @@ impl Orders {
 pub(super) struct Component {
     program: Program,
     logs: PathBuf,
-    /// None while it is down by order.
+    /// None while it is stopped by an order.
     child: Option<Child>,
 }
 
@@ -80,7 +80,7 @@ impl Component {
         Ok(())
     }
 
-    /// Sees it to its end, which `exit` hears of; it comes by itself, or when nobody can give orders any more. `alive`
+    /// Runs it to its end, which is sent to `exit`; it ends by itself, or when no orders can come any more. `alive`
     /// is dropped when no process is left.
     pub(super) fn supervise(
         mut self,
@@ -108,7 +108,7 @@ impl Component {
                 status = ended => return status.ok(),
                 given = orders.recv() => match given {
                     Some(Given { order, done }) => {
-                        // Whoever gave it may have gone meanwhile; it is carried out all the same.
+                        // The sender may have disconnected; the order is executed anyway.
                         let _ = done.send(self.obey(order).await);
                     }
                     None => return self.end().await.ok().flatten(),
@@ -139,7 +139,7 @@ impl Component {
     async fn end(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         signal(child, self.program.stop)?;
-        // A frozen one hears of it only when it goes on.
+        // A frozen process receives the signal only when it continues.
         signal(child, Signal::CONT)?;
         if let Ok(status) = timeout(GRACE, child.wait()).await {
             return status.map(Some);

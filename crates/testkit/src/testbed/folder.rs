@@ -1,4 +1,4 @@
-//! The testbed's folder: made, locked as long as anything lives in it, and removed.
+//! The testbed's folder: its creation, its lock, and its removal.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -12,26 +12,26 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::output::say;
 use super::sweep;
 
-/// The socket in the folder on which the testbed answers.
+/// The name of the testbed's socket in the folder.
 pub(crate) const SOCKET: &str = "testbed.sock";
-/// The file whose lock says that the folder is in use.
+/// The file whose lock shows that the folder is in use.
 pub(super) const LOCK: &str = "testbed.lock";
-/// How folders that the testbed names itself begin.
+/// The prefix of folders that the testbed names itself.
 pub(super) const PREFIX: &str = "muster-testbed-";
 /// The folder in it with PostgreSQL's data.
 pub(super) const POSTGRES: &str = "postgres";
 
 /// The lock before it has its name.
 const LOCK_IN_MAKING: &str = "testbed.lock.new";
-/// What the lock file says in a folder that is to be removed with the testbed's things.
+/// The content of the lock file in a folder that is removed with the testbed.
 const MADE: &str = "made by a testbed\n";
-/// What there is on this machine, for tests that start a testbed of their own.
+/// The inventory of this machine, for tests that start a testbed of their own.
 const INVENTORY: &str = "inventory.json";
 const KUBECONFIG: &str = "kubeconfig";
 const KUBERNETES: &str = "kubernetes";
 const LOGS: &str = "logs";
 
-/// All that the testbed makes in its folder; the lock goes last, since it guards the rest.
+/// All files of the testbed; the lock is removed last, because it guards the others.
 const OURS: [&str; 8] = [SOCKET, INVENTORY, KUBECONFIG, KUBERNETES, POSTGRES, LOGS, LOCK_IN_MAKING, LOCK];
 
 /// A folder in use, emptied of the testbed's things on drop, and removed if the testbed made it.
@@ -97,7 +97,7 @@ impl Drop for Folder {
     }
 }
 
-/// Says whether a testbed could use the folder, and changes nothing.
+/// Checks whether a testbed could use the folder, without a change.
 pub(super) fn check(dir: &Path) -> Result<()> {
     let dir = std::path::absolute(dir)?;
     if !dir.exists() {
@@ -141,7 +141,7 @@ fn take(dir: &Path) -> Result<bool> {
 fn prepare(path: &Path, made: bool) -> Result<File> {
     // PostgreSQL may run as another user, who must get through to its own folder but need not look around.
     fs::set_permissions(path, fs::Permissions::from_mode(0o711))?;
-    // Locked before it has its name: whoever sees the file by name can trust what its lock says.
+    // Locked before it has its name: a reader that sees the file by name can trust its lock.
     let unnamed = path.join(LOCK_IN_MAKING);
     let mut lock = File::create(&unnamed)?;
     lock.lock()?;
@@ -162,7 +162,7 @@ fn clear(path: &Path, made: bool) {
     }
 }
 
-/// Removes what a testbed makes in its folder, and nothing else.
+/// Removes only the files that a testbed creates in its folder.
 pub(super) fn remove_ours(dir: &Path) -> io::Result<()> {
     for name in OURS {
         let path = dir.join(name);

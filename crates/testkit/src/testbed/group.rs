@@ -19,7 +19,7 @@ use super::ports;
 use super::program::Program;
 use crate::logs;
 
-/// How long a component may take to become ready: they need seconds, but not on a machine that compiles meanwhile.
+/// The longest time for a component to become ready: it takes seconds, but longer on a machine that compiles.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// How many lines of a component's log are shown when it fails.
 const TAIL: usize = 20;
@@ -43,7 +43,7 @@ impl Nursery {
     }
 }
 
-/// Children in the order of their start. Dropping the group ends them too, but nobody waits for that.
+/// Children in the order of their start. Dropping the group ends them too, without waiting for it.
 #[derive(Debug)]
 pub(super) struct Group {
     nursery: Nursery,
@@ -56,7 +56,7 @@ struct Running {
     orders: Orders,
 }
 
-/// Where to see whether a child still lives.
+/// The receiver that reports the end of a child.
 #[derive(Debug, Clone)]
 pub(super) struct Vitals {
     name: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Vitals {
 }
 
 impl Group {
-    /// Starts a program and goes on.
+    /// Starts a program without waiting for it.
     pub(super) fn start(&mut self, program: &Program) -> Result<()> {
         let name = program.name;
         let log = program.log(&self.nursery.logs);
@@ -135,7 +135,7 @@ pub(super) async fn first_death(children: Vec<Vitals>) -> Death {
     }
 }
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Debug)]
 pub(super) struct Death {
     name: &'static str,
@@ -144,7 +144,7 @@ pub(super) struct Death {
 }
 
 impl Death {
-    /// Whether it died because somebody else had taken its port.
+    /// Whether it died because another process had taken its port.
     pub(super) fn port_was_taken(&self) -> bool {
         ports::was_taken(&self.tail)
     }

@@ -1,4 +1,4 @@
-//! What there is on this machine.
+//! The programs that are available on this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::Operator;
 
-/// The programs that make a Kubernetes.
+/// The programs of a Kubernetes.
 #[derive(Debug, Clone)]
 pub(super) struct KubernetesBinaries {
     pub(super) etcd: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct KubernetesBinaries {
     pub(super) kwok: PathBuf,
 }
 
-/// What makes an operator.
+/// The program and files of an operator.
 #[derive(Debug, Clone)]
 pub(super) struct OperatorFiles {
     /// Its program, or the interpreter that runs it.
@@ -30,22 +30,22 @@ pub(super) struct OperatorFiles {
     pub(super) webhooks: Option<PathBuf>,
 }
 
-/// Where PostgreSQL comes from.
+/// The source of PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PostgresSource {
-    /// The programs in this folder make one.
+    /// The folder with the programs of PostgreSQL.
     BinDir(PathBuf),
-    /// Somebody else runs one there.
+    /// A server that does not belong to the testbed.
     Url(String),
 }
 
-/// Why a part cannot be handed out.
+/// The reason why a part is not available.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It cannot be had on this machine.
+    /// It is not available on this machine.
     Missing(String),
-    /// It should work and does not.
+    /// It should work, and failed.
     Failed(anyhow::Error),
 }
 
@@ -55,7 +55,7 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
     }
 }
 
-/// What `cargo xtask testbed` found, built or installed, and what it could not.
+/// The programs that `cargo xtask testbed` found, built or installed, and the reasons for missing ones.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Inventory {
     #[serde(default)]
@@ -69,7 +69,7 @@ pub(super) struct Inventory {
     postgres: Option<PostgresSource>,
     #[serde(default)]
     missing: BTreeMap<String, String>,
-    /// What it was read from.
+    /// The file that it was read from.
     #[serde(skip)]
     pub(super) text: String,
 }

@@ -1,4 +1,4 @@
-//! Operators: beside Kubernetes, as processes of this machine with the admin's rights.
+//! Operators, as processes of this machine with admin permissions.
 
 mod definitions;
 mod programs;
@@ -35,7 +35,7 @@ pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<
     Ok(instance)
 }
 
-/// Makes the custom resources of an operator known, and starts nothing.
+/// Creates the custom resource definitions of an operator, without starting it.
 pub(super) async fn make_known(bed: &Bed, site: &Site, operator: Operator) -> Result<(), Trouble> {
     let crds = bed.inventory.crds(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;

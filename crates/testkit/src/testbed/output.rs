@@ -1,8 +1,8 @@
-//! What the testbed says to the person who started it.
+//! The output of the testbed.
 
 use std::io::Write as _;
 
-/// Writes a line to standard error; whoever started the testbed may be gone, and that must not stop the clean-up.
+/// Writes a line to standard error. Its reader may be gone, and that must not stop the clean-up.
 macro_rules! say {
     ($($words:tt)*) => { $crate::testbed::output::write_to_stderr(format_args!($($words)*)) };
 }

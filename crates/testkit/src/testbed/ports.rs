@@ -16,7 +16,7 @@ pub(super) fn free<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether the end of a log says that somebody else took a port in the meantime.
+/// Whether the end of a log says that another process took a port in the meantime.
 pub(super) fn was_taken(log: &str) -> bool {
     log.to_lowercase().contains("address already in use")
 }

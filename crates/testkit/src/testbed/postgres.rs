@@ -1,4 +1,4 @@
-//! PostgreSQL: made in the testbed's folder, or somebody else's.
+//! PostgreSQL: created in the testbed's folder, or an existing server.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::wire::PostgresParts;
 
 /// The user that PostgreSQL's package makes.
 const USER: &str = "postgres";
-/// Between two questions whether it is ready.
+/// The interval between checks of readiness.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A user to run a program as.
@@ -115,7 +115,7 @@ fn check_way_to(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whom root runs PostgreSQL as, since it refuses to run as root.
+/// The user for PostgreSQL if this process is root's, because PostgreSQL refuses to run as root.
 fn unprivileged_user() -> Result<User, Trouble> {
     let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
     user_named(USER, &passwd).ok_or_else(|| {

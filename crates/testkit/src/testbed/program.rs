@@ -1,4 +1,4 @@
-//! How a program is started: plain data, so that command lines are tested without running anything.
+//! A program with its command line, as plain data that tests can check without running it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -20,10 +20,10 @@ use crate::Operator;
 use crate::stdin::end_of_stdin;
 use crate::wire::{Answer, Request};
 
-/// More than any request needs; a client that sends more is not one of ours.
+/// The longest request; only a foreign client would send more.
 const LONGEST_REQUEST: u64 = 4096;
 
-/// What the testbed is to do.
+/// The parameters of a testbed.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) dir: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(super) async fn run(plan: Plan) -> Result<()> {
     let bed = Bed::new(folder, inventory, Shape { nodes, operators, fsync }, report);
     let outcome = tokio::select! {
         why = stop.wait() => {
-            // Whoever closed its input knows.
+            // The process that closed its input knows.
             if !until_eof {
                 say!("{why}: stopping");
             }
@@ -86,7 +86,7 @@ fn quoted(path: &Path) -> String {
     if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
-/// Answers requests, each connection in its own time, all on this thread.
+/// Serves requests, all on this thread, with a task for each connection.
 async fn serve(bed: &Bed, listener: UnixListener) -> Result<()> {
     let mut connections = FuturesUnordered::new();
     loop {
@@ -95,7 +95,7 @@ async fn serve(bed: &Bed, listener: UnixListener) -> Result<()> {
                 let (stream, _) = accepted.context("cannot accept connections")?;
                 connections.push(converse(bed, stream));
             }
-            // A client that went away early has nobody to tell.
+            // A client may have disconnected early.
             Some(_) = connections.next() => {}
         }
     }
@@ -106,7 +106,7 @@ async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
     BufReader::new((&mut stream).take(LONGEST_REQUEST)).read_line(&mut line).await?;
     let answer = match serde_json::from_str(&line) {
         Ok(Request::Want(want)) => bed.answer(&want).await,
-        Ok(Request::Do(order, component)) => bed.tell(component, order).await,
+        Ok(Request::Do(order, component)) => bed.order(component, order).await,
         Err(error) => {
             Answer::Failed(format!("a request is a line like {{\"want\":\"kubernetes\"}}: {error}"))
         }
@@ -116,7 +116,7 @@ async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
     stream.write_all(line.as_bytes()).await
 }
 
-/// Everything that asks the testbed to end.
+/// The signals and events that end the testbed.
 struct Stop {
     interrupt: Signal,
     terminate: Signal,

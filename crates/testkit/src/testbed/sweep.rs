@@ -48,7 +48,7 @@ pub(super) fn sweep(temp: &Path) {
     }
 }
 
-/// Whether nobody holds the lock of a folder that has one.
+/// Whether the lock of a folder that has one is free.
 pub(super) fn is_abandoned(dir: &Path) -> io::Result<bool> {
     Ok(lock_of(dir)?.0 == Lock::Free)
 }
@@ -62,7 +62,7 @@ fn is_to_be_swept(Sighting { ours, lock, age }: Sighting) -> bool {
 }
 
 fn look(entry: &DirEntry) -> io::Result<(Sighting, Option<File>)> {
-    // Of the entry itself: a link that somebody put there is not followed.
+    // Of the entry itself: a link is not followed.
     let found = entry.metadata()?;
     let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     let (lock, file) = if ours { lock_of(&entry.path())? } else { (Lock::Absent, None) };
@@ -87,7 +87,7 @@ fn lock_of(dir: &Path) -> io::Result<(Lock, Option<File>)> {
 pub(super) fn remove_shared_memory(dir: &Path) {
     let Ok(pid_file) = fs::read_to_string(dir.join(POSTGRES).join("postmaster.pid")) else { return };
     if let Some(id) = segment(&pid_file) {
-        // Somebody may have removed it already, and a segment more or less is no reason to stop.
+        // It may have been removed already, and a segment more or less is no reason to stop.
         let _ = Command::new("ipcrm").args(["--shmem-id", id]).stderr(Stdio::null()).status();
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     #[rstest]
     #[case::in_use(true, Lock::Held, 9999, false)]
     #[case::left_by_a_kill(true, Lock::Free, 0, true)]
-    #[case::somebody_elses(false, Lock::Free, 9999, false)]
+    #[case::of_another_user(false, Lock::Free, 9999, false)]
     #[case::being_made(true, Lock::Absent, 1, false)]
     #[case::killed_while_being_made(true, Lock::Absent, 9999, true)]
     fn only_our_own_abandoned_folders_are_swept(

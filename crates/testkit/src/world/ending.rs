@@ -1,4 +1,4 @@
-//! Being asked to end.
+//! Requests to end.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use tokio::sync::oneshot;
 
 use crate::stdin::end_of_stdin;
 
-/// Everything that asks a program of the testkit to end.
+/// The signals and events that end a program of the testkit.
 pub(super) struct Ending {
     terminate: Signal,
     eof: oneshot::Receiver<()>,
 }
 
 impl Ending {
-    /// From here on a request to end is not the end yet.
+    /// Installs the handler: from now on SIGTERM no longer kills the process.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, eof: end_of_stdin()? })
     }

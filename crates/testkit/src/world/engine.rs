@@ -1,4 +1,4 @@
-//! The program `engine`: an engine over the world, which does what a test asks through its socket.
+//! The program `engine`: an engine over the world, which a test controls by a socket.
 
 mod requests;
 
@@ -16,13 +16,13 @@ use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_store::Store;
 use tokio::net::UnixListener;
 
-pub(super) use requests::{Ask, Told};
+pub(super) use requests::{Ask, Response};
 
 use super::ending::Ending;
 use super::lines;
 use super::provider::WorldProvider;
 
-/// Runs an engine until standard input ends or it is asked to end.
+/// Runs an engine until standard input ends or SIGTERM arrives
 #[derive(Debug, Parser)]
 #[command(name = "engine")]
 pub struct Args {
@@ -32,16 +32,16 @@ pub struct Args {
     /// The world's socket.
     #[arg(long)]
     world: PathBuf,
-    /// The socket to listen on for what a test asks.
+    /// The socket for requests of a test
     #[arg(long)]
     socket: PathBuf,
-    /// How long it counts as alive without another word, in milliseconds.
+    /// The duration of its lease, in milliseconds
     #[arg(long)]
     lease: u32,
-    /// How often it says that it is, in milliseconds.
+    /// The interval between renewals of its lease, in milliseconds
     #[arg(long)]
     heartbeat: u32,
-    /// How often it looks for work that nobody told it of, in milliseconds.
+    /// The interval between polls for work, in milliseconds
     #[arg(long)]
     safety: u32,
 }
@@ -105,8 +105,8 @@ async fn accept(engine: &Engine, listener: UnixListener) -> io::Result<()> {
         let engine = engine.clone();
         tokio::spawn(async move {
             let asked = lines::request(&mut stream).await?;
-            let told = Box::pin(requests::answer(&engine, asked)).await;
-            lines::send(&mut stream, &told).await
+            let response = Box::pin(requests::answer(&engine, asked)).await;
+            lines::send(&mut stream, &response).await
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The world, as a test holds it.
+//! The handle of a test on the world.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::server::{log_in, socket_in};
 use super::wire::{Answer, Control, Entry, Outcome, Request, Verb};
 use crate::Process;
 
-/// Longer than anything a test waits for takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running world; it ends with this value, and its folder goes.
@@ -35,17 +35,17 @@ impl World {
         Self { process, folder }
     }
 
-    /// Where engines find it.
+    /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
         socket_in(self.folder.path())
     }
 
-    /// Tells it what is to go wrong, or what is to go on.
-    pub async fn tell(&self, control: Control) {
+    /// Injects a fault, or releases held calls.
+    pub async fn control(&self, control: Control) {
         self.ask(&Request::Control(control)).await;
     }
 
-    /// What runs of a cluster, with what it is there.
+    /// The running nodes of a cluster, with their physical ids.
     pub async fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
         match self.ask(&Request::Running(cluster)).await {
             Answer::Running(running) => running,
@@ -56,24 +56,24 @@ impl World {
     /// All calls so far.
     pub fn log(&self) -> Vec<Entry> {
         let text = std::fs::read_to_string(log_in(self.folder.path())).expect("the world writes a log");
-        // A line that is being written is not there yet.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
     }
 
-    /// How many calls of a verb had this outcome.
+    /// The number of calls of a verb with this outcome.
     pub fn count(&self, verb: Verb, outcome: Outcome) -> usize {
         self.log().iter().filter(|entry| entry.verb == verb && entry.outcome == outcome).count()
     }
 
-    /// Returns when so many calls of a verb had this outcome.
+    /// Returns when this many calls of a verb had this outcome.
     pub async fn until(&self, verb: Verb, outcome: Outcome, count: usize) {
         let what = format!("{count} times {verb:?} {outcome:?}");
         let matches = |entry: &&Entry| entry.verb == verb && entry.outcome == outcome;
         self.until_log(&what, |log| log.iter().filter(matches).count() >= count).await;
     }
 
-    /// Returns when the log is so; told by the world, not by time.
+    /// Returns when the log satisfies a condition; notified by the world, not by time.
     pub async fn until_log(&self, what: &str, is_so: impl Fn(&[Entry]) -> bool) {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {

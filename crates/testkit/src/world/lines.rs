@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Asks, and gives the first answer.
+/// Sends a request, and returns the first response.
 pub(super) async fn ask<Q: Serialize, A: DeserializeOwned>(socket: &Path, request: &Q) -> io::Result<A> {
     let mut answers = open(socket, request).await?;
     let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, "it went away before it answered");
     next(&mut answers).await?.ok_or_else(ended)
 }
 
-/// Asks, and gives all answers as they come.
+/// Sends a request, and returns all responses as they arrive.
 pub(super) async fn open<Q: Serialize>(
     socket: &Path,
     request: &Q,
@@ -26,7 +26,7 @@ pub(super) async fn open<Q: Serialize>(
     Ok(BufReader::new(stream).lines())
 }
 
-/// The next answer; none once there are no more.
+/// The next response; none at the end.
 pub(super) async fn next<A: DeserializeOwned>(
     answers: &mut Lines<BufReader<UnixStream>>,
 ) -> io::Result<Option<A>> {
@@ -41,7 +41,7 @@ pub(super) async fn send(stream: &mut UnixStream, line: &impl Serialize) -> io::
     stream.write_all(text.as_bytes()).await
 }
 
-/// Listens where a killed predecessor may have.
+/// Listens on a socket whose file a killed predecessor may have left.
 pub(super) fn listen(socket: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,4 +1,4 @@
-//! Where the testkit's own programs are.
+//! The paths of the testkit's own programs.
 
 use std::env;
 use std::path::PathBuf;

@@ -25,7 +25,7 @@ pub const WORLD_NODE: &str = "world.node-1.0";
 /// Workers with a head that they cannot outlive, healed by default.
 pub const WORLD_CLUSTER: &str = "world.cluster-1.0";
 
-/// Calls at once: few, so that an engine that is stopped in the middle of a batch has some of it before it.
+/// The number of concurrent calls: few, so that an engine that is stopped within a batch has calls left.
 const AT_ONCE: usize = 4;
 
 /// A provider whose nodes are in the world's process.
@@ -35,12 +35,12 @@ pub struct WorldProvider {
 }
 
 impl WorldProvider {
-    /// A provider of the instance `world:test`; several share a world as several engines share a machine.
+    /// A provider of the instance `world:test`. Several share a world, as engines share a machine.
     pub fn new(socket: &Path) -> Self {
         Self { instance: Self::instance_id(), socket: socket.to_owned() }
     }
 
-    /// The instance that every such provider stands for.
+    /// The instance of all these providers.
     pub fn instance_id() -> InstanceId {
         InstanceId::new("world", "test")
     }
@@ -118,7 +118,7 @@ impl Provider for WorldProvider {
     fn changes(&self) -> BoxStream<'static, WorldChange> {
         let socket = self.socket.clone();
         let open = async move { lines::open(&socket, &Request::Changes).await.ok() };
-        // What happened before the connection was there is not told: everything may have.
+        // Changes before the connection are not notified: everything may have changed.
         let follow = |opened: Option<_>| match opened {
             None => stream::empty().boxed(),
             Some(answers) => stream::once(async { WorldChange::Everything })
@@ -148,7 +148,7 @@ impl NodeProvider for WorldProvider {
         _: &Node,
         before: &Profile,
     ) -> Result<UpdateOutcome, ProviderError> {
-        // As real ones do: what does not differ needs nothing.
+        // As in real providers, an unchanged node needs no call.
         Ok(if before.id == call.profile.id { UpdateOutcome::InPlace } else { UpdateOutcome::MustRecreate })
     }
 

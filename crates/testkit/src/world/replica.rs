@@ -1,4 +1,4 @@
-//! An engine in a process of its own, as a test holds it.
+//! The handle of a test on an engine in a process of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -11,26 +11,26 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::World;
-use super::engine::{Ask, Told};
+use super::engine::{Ask, Response};
 use super::lines;
 use super::program::program;
 use crate::Process;
 
-/// Longer than anything a test waits for takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How an engine keeps time, in milliseconds.
+/// The time settings of an engine, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How long it counts as alive without another word.
+    /// The duration of its lease.
     pub lease: u32,
-    /// How often it says that it is.
+    /// The interval between renewals of its lease.
     pub heartbeat: u32,
-    /// How often it looks for work that nobody told it of.
+    /// The interval between polls for work.
     pub safety: u32,
 }
 
-/// A running engine; it is killed with this value.
+/// A running engine, which is killed with this value.
 pub struct Replica {
     process: Process,
     folder: TempDir,
@@ -53,15 +53,15 @@ impl Replica {
         (spawn(database, world, pace, folder.path()), folder)
     }
 
-    /// The name under which it began.
+    /// Its first name.
     pub fn first_id(&self) -> EngineId {
         self.id
     }
 
-    /// Its present name: another one once it has lost its lease.
+    /// Its present name, which changes when it loses its lease.
     pub async fn id(&self) -> EngineId {
         match self.ask(&Ask::Name).await {
-            Told::Name(id) => id,
+            Response::Name(id) => id,
             other => panic!("an engine was asked its name and answered {other:?}"),
         }
     }
@@ -91,29 +91,29 @@ impl Replica {
         self.action(&Ask::End(action)).await
     }
 
-    /// Waits until there is nothing left to do for a cluster.
+    /// Waits until a cluster has no unfinished actions.
     pub async fn rest(&self, cluster: ClusterId) {
-        let told = self.ask(&Ask::Rest(cluster)).await;
-        assert!(matches!(told, Told::Rests), "an engine answered {told:?}");
+        let response = self.ask(&Ask::Rest(cluster)).await;
+        assert!(matches!(response, Response::Rests), "an engine answered {response:?}");
     }
 
-    /// Asks, and says what a refusal says.
+    /// Sends a request, and panics with the message of a refusal.
     pub async fn try_create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Result<Action, String> {
         match self.ask(&Ask::Create(cluster, kind.to_owned(), workers)).await {
-            Told::Action(action) => Ok(*action),
-            Told::Refused(why) => Err(why),
+            Response::Action(action) => Ok(*action),
+            Response::Refused(why) => Err(why),
             other => panic!("an engine answered {other:?}"),
         }
     }
 
     async fn action(&self, ask: &Ask) -> Action {
         match self.ask(ask).await {
-            Told::Action(action) => *action,
+            Response::Action(action) => *action,
             other => panic!("{ask:?} was answered with {other:?}"),
         }
     }
 
-    async fn ask(&self, ask: &Ask) -> Told {
+    async fn ask(&self, ask: &Ask) -> Response {
         let answer = tokio::time::timeout(PATIENCE, lines::ask(&socket_in(self.folder.path()), ask)).await;
         let answer = answer
             .unwrap_or_else(|_| panic!("no answer to {ask:?}; its last lines:\n{}", self.process.tail()));
@@ -126,18 +126,18 @@ impl Replica {
         self.process.wait_for_exit(PATIENCE).await;
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM, and waits for its end.
     pub async fn stop(mut self) -> ExitStatus {
         self.process.terminate();
         self.process.wait_for_exit(PATIENCE).await
     }
 
-    /// Lets it sleep (SIGSTOP): nothing in it moves.
+    /// Freezes it (SIGSTOP).
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Wakes it up (SIGCONT).
+    /// Continues it (SIGCONT).
     pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
@@ -147,7 +147,7 @@ impl Replica {
         kill_process(pid.expect("it was not waited for"), signal).expect("a child can be signalled");
     }
 
-    /// Returns when it has said this in its log.
+    /// Returns when its log contains this text.
     pub async fn says(&self, words: &str) {
         self.process.wait_for_line(words, PATIENCE).await;
     }

@@ -1,4 +1,4 @@
-//! The program `world`: answers calls, and logs them.
+//! The program `world`: it serves calls, and logs them.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use super::lines;
 use super::state::State;
 use super::wire::{Answer, Call, Control, Entry, Outcome, Request, Verb};
 
-/// Changes that a slow engine may be behind; it looks at everything then.
+/// The capacity of the change feed; a slower engine observes everything instead.
 const BACKLOG: usize = 256;
 
-/// Keeps nodes that cost nothing, until standard input ends.
+/// Runs simulated nodes until standard input ends
 #[derive(Debug, Parser)]
 #[command(name = "world")]
 pub struct Args {
@@ -45,7 +45,7 @@ impl Args {
     pub fn run(self) -> ExitCode {
         let Self { dir } = self;
         let ended = serve(&dir);
-        // Whoever made the folder may have removed it already.
+        // The owner of the folder may have removed it already.
         let _ = fs::remove_dir_all(&dir);
         match ended {
             Ok(()) => ExitCode::SUCCESS,
@@ -81,7 +81,7 @@ fn serve(dir: &Path) -> io::Result<()> {
 async fn accept(server: &Arc<Server>, listener: UnixListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
-        // A call goes on when its engine has died: so it is with calls that are on their way.
+        // A call continues after the death of its engine, as real calls in flight do.
         tokio::spawn(converse(Arc::clone(server), stream));
     }
 }
@@ -131,7 +131,7 @@ struct Server {
     log: Mutex<File>,
     /// Lines in the log.
     length: watch::Sender<usize>,
-    /// How often what waits was let go, and whether it was lost then.
+    /// The number of releases, and whether the last one dropped the held calls.
     releases: watch::Sender<(u64, bool)>,
     changes: broadcast::Sender<ClusterId>,
 }
@@ -146,7 +146,7 @@ impl Server {
         self.length.send_modify(|length| *length += 1);
     }
 
-    /// Waits while its verb is held; false if it is lost on its way.
+    /// Waits while the verb is held; false if the call was dropped.
     async fn gate(&self, entry: Entry) -> bool {
         let mut releases = self.releases.subscribe();
         let before = releases.borrow_and_update().0;
@@ -169,7 +169,7 @@ impl Server {
     }
 
     async fn call(&self, call: Call) -> Option<Answer> {
-        // Noted when it comes in: whoever comes later with less is overtaken, also while this one waits.
+        // The fence is recorded on arrival, so that later calls with a lower one are refused even while this one waits.
         self.state.lock().overtaken_by(&call);
         let entry = Entry::of(&call);
         if !self.gate(entry.clone()).await {
@@ -182,7 +182,7 @@ impl Server {
         };
         self.log(&Entry { outcome, ..entry });
         if died {
-            self.tell(call.cluster);
+            self.notify(call.cluster);
         }
         Some(answer)
     }
@@ -190,7 +190,7 @@ impl Server {
     fn control(&self, control: &Control) {
         let changed = self.state.lock().obey(control);
         if let Some(cluster) = changed {
-            self.tell(cluster);
+            self.notify(cluster);
         }
         if matches!(control, Control::Release | Control::Drop) {
             let lost = matches!(control, Control::Drop);
@@ -198,8 +198,8 @@ impl Server {
         }
     }
 
-    fn tell(&self, cluster: ClusterId) {
-        // Nobody may be listening; whoever looks will see.
+    fn notify(&self, cluster: ClusterId) {
+        // There may be no subscriber; observers read the state.
         drop(self.changes.send(cluster));
     }
 }

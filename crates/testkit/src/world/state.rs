@@ -1,4 +1,4 @@
-//! The nodes of the world, and what is to go wrong with them. Pure: what happens follows from what it is told.
+//! The nodes of the world, and injected faults. Pure: the state follows from the calls.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use muster_core::node::Observation;
 
 use super::wire::{Answer, Call, Control, Lie, Outcome, Verb};
 
-/// Everything there is.
+/// The whole state.
 #[derive(Default)]
 pub(super) struct State {
     running: HashMap<NodeId, Running>,
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// How many milliseconds a call of this verb takes.
+    /// The duration of a call of this verb in milliseconds.
     pub(super) fn pace(&self, verb: Verb) -> u64 {
         self.slow.get(&verb).copied().unwrap_or(0)
     }
@@ -57,14 +57,14 @@ impl State {
         call.node.as_ref().is_some_and(|(node, _)| self.exited.contains_key(node))
     }
 
-    /// Does what it is told, unless it comes from an overtaken engine or is to fail.
+    /// Executes a call, unless its engine was overtaken or a fault was injected.
     pub(super) fn execute(&mut self, call: &Call) -> (Outcome, Answer) {
         if let Some(by) = self.overtaken_by(call) {
             return (Outcome::Refused, Answer::Overtaken { given: call.fence, by });
         }
         if let Some(transient) = self.fails(call.verb) {
-            let message = "it was told to fail".to_owned();
-            let answer = Answer::Refused { transient, reason: "ToldToFail".to_owned(), message };
+            let message = "a fault was injected".to_owned();
+            let answer = Answer::Refused { transient, reason: "OrderedToFail".to_owned(), message };
             return (Outcome::Failed, answer);
         }
         match (call.verb, &call.node) {
@@ -98,7 +98,7 @@ impl State {
         (Outcome::Made, Answer::Done(Some(physical_id)))
     }
 
-    /// Whether this call was told to fail, and then whether for the moment only.
+    /// The injected failure of this call, and whether it is transient.
     fn fails(&mut self, verb: Verb) -> Option<bool> {
         for (_, calls, _) in self.failures.iter_mut().filter(|(failing, ..)| *failing == verb) {
             *calls -= 1;
@@ -107,7 +107,7 @@ impl State {
         Some(self.failures.remove(at).2)
     }
 
-    /// Takes an order about what goes wrong; tells which cluster changed by it.
+    /// Applies a fault, and returns the cluster that it changes.
     pub(super) fn obey(&mut self, control: &Control) -> Option<ClusterId> {
         match control {
             Control::Hold(verb, after) => self.hold = Some((*verb, *after)),
@@ -127,7 +127,7 @@ impl State {
         None
     }
 
-    /// Nodes go from one cluster to another without a word: whoever looks at them says whose they are.
+    /// Nodes change their cluster without a call: an observation contains the new one.
     pub(super) fn belong(&mut self, cluster: ClusterId, nodes: &[NodeId]) {
         for node in nodes {
             if let Some(running) = self.running.get_mut(node) {
@@ -136,9 +136,9 @@ impl State {
         }
     }
 
-    /// How nodes are, or what it says of them.
+    /// The observations of nodes, true or false.
     pub(super) fn look(&self, nodes: &[NodeId]) -> Answer {
-        let reason = "it was told to lie".to_owned();
+        let reason = "a false state was injected".to_owned();
         if self.lie == Some(Lie::Blind) {
             return Answer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };
         }
@@ -151,7 +151,7 @@ impl State {
         Answer::Observation(nodes.iter().map(|node| (*node, seen(node))).collect())
     }
 
-    /// What runs of a cluster.
+    /// The running nodes of a cluster.
     pub(super) fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
         let own = self.running.iter().filter(|(_, running)| running.cluster == cluster);
         own.map(|(node, running)| (*node, running.physical_id.clone())).collect()

@@ -1,4 +1,4 @@
-//! What is said to the world, and what it says.
+//! The messages between engines, tests and the world.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Observation;
 use serde::{Deserialize, Serialize};
 
-/// What the world can be told to do.
+/// Faults that the world can inject, and their release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verb {
-    /// Make what a cluster needs.
+    /// Prepare a cluster.
     Create,
-    /// Remove what is left of a cluster.
+    /// Clear the leftovers of a cluster.
     Delete,
     /// Change a cluster.
     Update,
@@ -20,9 +20,9 @@ pub enum Verb {
     Start,
     /// Stop a node.
     Stop,
-    /// Do to a node what only some types can.
+    /// Run an operation of the node's type.
     Operate,
-    /// Look.
+    /// Observe.
     Observe,
 }
 
@@ -35,90 +35,90 @@ pub(super) struct Call {
     pub(super) fence: Fence,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It waits until it is released.
+    /// The call waits until it is released.
     Held,
-    /// A node came into being.
+    /// A node was started.
     Made,
-    /// The node was there already.
+    /// The node existed already.
     There,
     /// A node was removed.
     Removed,
-    /// There was nothing to remove.
+    /// The node did not exist.
     Absent,
-    /// Something about a cluster was done.
+    /// A call for a cluster took effect.
     Done,
-    /// It came from an engine that was overtaken.
+    /// The engine was overtaken, and the call refused.
     Refused,
-    /// It was told to fail.
+    /// A fault was injected.
     Failed,
-    /// It was lost on its way.
+    /// The call was dropped.
     Dropped,
 }
 
 /// A line of the world's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What was asked for.
+    /// The verb.
     pub verb: Verb,
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// Of which node, if of one.
+    /// The node, if the call has one.
     pub node: Option<NodeId>,
-    /// What the node is called.
+    /// The name of the node.
     pub name: Option<String>,
-    /// Under which fence.
+    /// The fence of the call.
     pub fence: Fence,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Entry {
-    /// Whether the world did what it was told.
+    /// Whether the call was executed.
     pub fn is_accepted(&self) -> bool {
         use Outcome::{Absent, Done, Made, Removed, There};
         matches!(self.outcome, Made | There | Removed | Absent | Done)
     }
 }
 
-/// What the world says about nodes that is not so.
+/// A false observation of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lie {
-    /// That it cannot tell how they are.
+    /// Their state is unknown.
     Unknown,
-    /// That it cannot look at all.
+    /// The observation fails.
     Blind,
-    /// That they are not there.
+    /// The nodes are absent.
     Absent,
 }
 
-/// What is to go wrong, or to be let go.
+/// A fault to inject, or a release.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Control {
-    /// Calls of a verb wait, after so many more have passed.
+    /// Calls of a verb wait, after this many more have passed.
     Hold(Verb, u32),
-    /// Those that wait go on, and nothing waits any more.
+    /// Held calls continue, and no call is held any more.
     Release,
-    /// Those that wait are lost on their way, and nothing waits any more.
+    /// Held calls are dropped, and no call is held any more.
     Drop,
-    /// Calls of a verb take so many milliseconds.
+    /// Calls of a verb take this many milliseconds.
     Slow(Verb, u64),
-    /// The n-th call of a verb from now on fails, for good or for the moment.
+    /// The n-th call of a verb from now on fails, permanently or transiently.
     FailAt {
-        /// Of which verb.
+        /// The verb.
         verb: Verb,
         /// Counted from one.
         call: u32,
-        /// Whether it may work in a moment.
+        /// Whether the failure is transient.
         transient: bool,
     },
-    /// So many of the nodes that are started next end at once.
+    /// This many of the next started nodes end at once.
     DieAfterStart(u32),
-    /// A node ends, as processes do.
+    /// A node ends by itself.
     Lose(NodeId),
-    /// What it says about nodes is not so, or is again.
+    /// Observations become false, or true again.
     Lie(Option<Lie>),
 }
 
@@ -130,7 +130,7 @@ pub(super) enum Request {
     Changes,
     Control(Control),
     Running(ClusterId),
-    /// Answered when the log has more lines than this.
+    /// The response is sent when the log has more lines than this.
     Longer(usize),
 }
 

@@ -11,6 +11,10 @@
 {{- printf "%s-%s" .Release.Namespace (include "muster.name" .) -}}
 {{- end -}}
 
+{{- define "muster.webhookName" -}}
+{{- printf "%s-webhook" (include "muster.name" .) -}}
+{{- end -}}
+
 {{- define "muster.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -37,9 +41,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
+{{/* Not empty for an object of the whole cluster that is missing, or that this release has created. Helm refuses to install
+over an object of others. */}}
+{{- define "muster.creates" -}}
+{{- $release := (index . 0).Release -}}
+{{- $found := lookup (index . 1) (index . 2) "" (index . 3) -}}
+{{- $annotations := dig "metadata" "annotations" dict $found -}}
+{{- if or (empty $found) (and (eq (get $annotations "meta.helm.sh/release-name") $release.Name) (eq (get $annotations "meta.helm.sh/release-namespace") $release.Namespace)) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* What contradicts itself is refused before anything is made. */}}
 {{- define "muster.check" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.database.urlSecret.name) -}}
 {{- fail (printf "replicas is %d, and SQLite serves one server only: set database.urlSecret.name to a Secret with the URL of a PostgreSQL, or replicas to 1" (int .Values.replicas)) -}}
+{{- end -}}
+{{- if and .Values.machines.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "machines.enabled is true, and this Kubernetes is %s: machines need 1.30 or later, for scheduling gates; set machines.enabled to false or upgrade Kubernetes" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 {{- end -}}

@@ -32,6 +32,10 @@
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
+# What pods use, for `muster top`: of metrics-server, where that is installed.
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 # Whether a namespace is there, before something is to be made in it.
 - apiGroups: [""]
   resources: [namespaces]
@@ -42,9 +46,13 @@
   verbs: [get, list, watch, create, delete]
 # Apps that use clusters: found, followed by their label, and labelled. Deployments and pods are above.
 - apiGroups: [apps]
-  resources: [replicasets, statefulsets]
+  resources: [statefulsets]
   verbs: [get, list, watch, patch]
-# Jobs are apps too, and images are built by Jobs.
+# The same, and what a Spark master leaves behind that was deleted without it.
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [get, list, watch, patch, delete]
+# Jobs are apps too; images are built, and the commands of jobs run, by Jobs.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]

@@ -3,6 +3,7 @@ use muster_service::ports::domino::DominoUnavailable;
 use rstest::rstest;
 
 use super::*;
+use crate::auth::Authenticators;
 
 /// A Domino that knows one API key and one token.
 struct FakeDomino;
@@ -30,6 +31,25 @@ fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
         (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
     };
     given.iter().map(header).collect()
+}
+
+#[tokio::test]
+async fn a_caller_without_credentials_is_referred_to_the_headers_of_domino() {
+    let users = Authenticators::new().with(DominoUsers::new(Arc::new(FakeDomino)));
+    for (given, expected) in [
+        (
+            &[][..],
+            "credentials are needed: send an API key or a token in the X-Domino-Api-Key or Authorization header",
+        ),
+        (
+            &[("x-domino-api-key", "wrong")][..],
+            "the credentials in the X-Domino-Api-Key or Authorization header are not",
+        ),
+    ] {
+        let headers = headers(given);
+        let refused = users.identify(Caller { headers: &headers }).await.expect_err("refused").to_string();
+        assert!(refused.starts_with(expected), "{refused}");
+    }
 }
 
 #[rstest]
@@ -92,8 +112,15 @@ async fn an_api_key_that_cannot_be_verified_is_of_no_other_scheme(
     #[case] expected: Result<&str, AuthError>,
 ) {
     let headers = headers(&[("x-domino-api-key", key)]);
-    let chain =
-        crate::auth::Authenticators::new().with(DominoUsers::new(Arc::new(FakeDomino))).with(Everyone);
+    let chain = Authenticators::new().with(DominoUsers::new(Arc::new(FakeDomino))).with(Everyone);
     let found = chain.identify(Caller { headers: &headers }).await.map(|principal| principal.id);
     assert_eq!(found.as_deref().map_err(Clone::clone), expected);
+}
+
+#[rstest]
+#[case("x-domino-api-key", "mst_0123")]
+#[case("authorization", "Bearer mst_0123")]
+fn tokens_of_muster_are_not_forwarded(#[case] header: &'static str, #[case] value: &str) {
+    let headers = headers(&[(header, value)]);
+    assert_eq!(Caller { headers: &headers }.domino_credentials(), None);
 }

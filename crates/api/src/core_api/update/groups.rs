@@ -6,7 +6,8 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
-use super::super::recipe::{check_named, check_same_image_template, check_same_template};
+use super::super::machines::check_same_machine;
+use super::super::recipe::{check_same_image_template, check_same_template};
 use super::super::{convert, pods, sizes as group_sizes};
 use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
@@ -100,7 +101,8 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
     let whose = format!("group '{}'", given.group_name);
     check_same_template(&whose, &given.compute_template, &present.compute_template)?;
     check_same_image_template(&whose, &given.image_template, &present.image_template)?;
-    check_named(&whose, [&given.machine_group, &given.machine_type])?;
+    let machine = [&present.machine_group, &present.machine_type];
+    check_same_machine(&whose, [&given.machine_group, &given.machine_type], machine)?;
     let merged = wire::WorkerGroupSpec {
         ray_start_params: either(given.ray_start_params.clone(), present.ray_start_params.clone()),
         volumes: either(given.volumes.clone(), present.volumes.clone()),

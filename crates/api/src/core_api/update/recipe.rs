@@ -6,7 +6,7 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 
 use super::super::convert::{self, CLUSTER_SPEC};
-use super::super::{pods, recipe};
+use super::super::{machines, pods, recipe};
 use super::either;
 use super::mask::{self, Fields, GivenNode};
 use crate::error::ApiError;
@@ -82,7 +82,8 @@ fn check_head(
     }
     recipe::check_same_template("head_group_spec", &given.compute_template, &present.compute_template)?;
     recipe::check_same_image_template("head_group_spec", &given.image_template, &present.image_template)?;
-    recipe::check_named("head_group_spec", [&given.machine_group, &given.machine_type])?;
+    let machine = [&present.machine_group, &present.machine_type];
+    machines::check_same_machine("head_group_spec", [&given.machine_group, &given.machine_type], machine)?;
     // Other values have to be the present ones: they cannot be changed.
     let rest = wire::HeadGroupSpec {
         service_type: either(given.service_type.clone(), present.service_type.clone()),

@@ -108,7 +108,7 @@ fn head(given: wire::HeadGroupSpec, common: &Variables) -> HeadGroupSpec {
         image: given.image,
         service_type: given.service_type,
         enable_ingress: given.enable_ingress,
-        ray_start_params: given.ray_start_params,
+        ray_start_params: start_parameters(given.ray_start_params, HEAD_PARAMETER),
         volumes: given.volumes.into_iter().map(volume).collect(),
         service_account: given.service_account,
         image_pull_secret: given.image_pull_secret,
@@ -118,6 +118,21 @@ fn head(given: wire::HeadGroupSpec, common: &Variables) -> HeadGroupSpec {
         image_pull_policy: given.image_pull_policy,
         security_context: given.security_context.map(security_context),
     }
+}
+
+/// What a head is shown with that has no start parameters.
+pub(super) const HEAD_PARAMETER: (&str, &str) = ("dashboard-host", "0.0.0.0");
+
+/// What a group of workers is shown with that has no start parameters.
+pub(super) const WORKER_PARAMETER: (&str, &str) = ("node-ip-address", "$MY_POD_IP");
+
+/// The start parameters of a group. Clients in Python fail on a group without any, and empty maps are not written: a
+/// default that changes nothing stands for none.
+pub(super) fn start_parameters(
+    given: BTreeMap<String, String>,
+    (name, value): (&str, &str),
+) -> BTreeMap<String, String> {
+    if given.is_empty() { BTreeMap::from([(name.to_owned(), value.to_owned())]) } else { given }
 }
 
 fn workers(given: wire::WorkerGroupSpec, common: &Variables) -> WorkerGroupSpec {
@@ -130,7 +145,7 @@ fn workers(given: wire::WorkerGroupSpec, common: &Variables) -> WorkerGroupSpec 
         min_replicas: min,
         // There is no word for no bound.
         max_replicas: given.max_replicas.unwrap_or_else(|| given.replicas.max(min)),
-        ray_start_params: given.ray_start_params,
+        ray_start_params: start_parameters(given.ray_start_params, WORKER_PARAMETER),
         volumes: given.volumes.into_iter().map(volume).collect(),
         service_account: given.service_account,
         image_pull_secret: given.image_pull_secret,
@@ -199,6 +214,7 @@ mod tests {
         let head = HeadGroupSpec {
             compute_template: "t".to_owned(),
             enable_ingress: true,
+            ray_start_params: [("num-cpus".to_owned(), "0".to_owned())].into(),
             environment: Some(variables(&["A"], &["B"])),
             security_context: Some(SecurityContext {
                 capabilities: Some(Capabilities { add: vec!["SYS_PTRACE".to_owned()], drop: Vec::new() }),
@@ -234,6 +250,7 @@ mod tests {
                 ..head
             }),
             worker_group_spec: vec![WorkerGroupSpec {
+                ray_start_params: [("node-ip-address".to_owned(), "$MY_POD_IP".to_owned())].into(),
                 environment: Some(variables(&["B", "C"], &["A"])),
                 ..group
             }],

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::cluster::{Cluster as Row, Framework};
 use muster_core::event::Event;
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::{ActionId, ClusterId, LOCAL_PROVIDER};
 use muster_proto::v1::cluster_service_server::ClusterService;
 use muster_proto::v1::{
     Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, ListAllClustersRequest,
@@ -12,8 +12,8 @@ use muster_proto::v1::{
 };
 use muster_proto::wkt::Empty;
 use muster_service::find::{ClusterRef, FindError};
-use muster_service::lists::{ClusterQuery, ClusterSort, Direction, PageRequest};
-use muster_service::{Mutation, Recipe};
+use muster_service::lists::{ClusterQuery, ClusterSort, Direction};
+use muster_service::{Mutation, Recipe, ServiceError};
 use serde_json::Value;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, async_trait};
@@ -43,7 +43,7 @@ impl CoreApi {
         token: &str,
         limit: i64,
     ) -> Result<(Vec<Cluster>, String), ApiError> {
-        let limit = u32::try_from(limit).map_err(|_| {
+        let limit = u64::try_from(limit).map_err(|_| {
             ApiError::invalid(format!("limit is {limit}: give 0, for all, or a positive number"))
         })?;
         let sort = [ClusterSort::Namespace, ClusterSort::Name];
@@ -54,9 +54,9 @@ impl CoreApi {
             sort: sort.map(|key| (key, Direction::Ascending)).to_vec(),
             ..ClusterQuery::default()
         });
-        let limit = (limit > 0).then_some(limit);
-        let page = self.service.list_page(&query, PageRequest { limit, token, sort_by: "" }).await?;
-        Ok((self.v1_clusters(page.items).await?, page.next_token))
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        let run = self.service.list_run(&query, token, limit).await.map_err(name_token_continue)?;
+        Ok((self.v1_clusters(run.items).await?, run.next_token))
     }
 
     /// Clusters as they are shown, with their objects and events in one query each.
@@ -127,8 +127,20 @@ impl CoreApi {
     async fn v1_known(&self, mut rows: Vec<Row>) -> Result<(Vec<Row>, HashMap<ClusterId, Value>), ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let objects = self.service.cluster_objects(&ids).await?;
-        rows.retain(|row| objects.get(&row.id).is_none_or(is_managed));
+        rows.retain(|row| match objects.get(&row.id) {
+            Some(object) => is_managed(object),
+            // One whose object was refused, or is not created yet, is unknown to existing clients.
+            None => row.instance.provider() == LOCAL_PROVIDER,
+        });
         Ok((rows, objects))
+    }
+}
+
+/// The error about a page token by the name that its parameter has in this API.
+fn name_token_continue(error: ServiceError) -> ServiceError {
+    match error.message.strip_prefix("page_token") {
+        Some(rest) => ServiceError { message: format!("continue{rest}"), ..error },
+        None => error,
     }
 }
 
@@ -183,11 +195,17 @@ impl ClusterService for CoreApi {
         let Mutation { access, caller, .. } = &mutation;
         let create = Box::pin(async {
             let mut given = request::cluster(request.cluster.unwrap_or_default());
+            let without_groups =
+                given.cluster_spec.as_ref().is_none_or(|spec| spec.worker_group_spec.is_empty());
             let namespace = create::namespace(&request.namespace, &given.namespace)?;
             self.service.authorize_namespace(access, &namespace)?;
             self.resolve_templates(&namespace, &mut given).await?;
             let new = self.new_cluster(access.principal(), namespace, given);
-            let create::New { cluster, profile } = new.map_err(check::explain_quantity)?;
+            let create::New { mut cluster, profile } = new.map_err(check::explain_quantity)?;
+            if without_groups && cluster.instance.provider() != LOCAL_PROVIDER {
+                // The object has the groups that were given, and no other.
+                cluster.groups.clear();
+            }
             Ok::<_, ApiError>(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)
         });
         let (row, action) = match self.service.mutate(&mutation, create).await {

@@ -10,7 +10,7 @@ use muster_proto::v1::{
     ListComputeTemplatesResponse, PodToleration,
 };
 use muster_proto::wkt::Empty;
-use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction, PageRequest};
+use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::super::compute_templates::writer;
@@ -33,16 +33,8 @@ impl CoreApi {
             sort: sort.map(|key| (key, Direction::Ascending)).to_vec(),
             ..ComputeTemplateQuery::default()
         });
-        let (mut all, mut token) = (Vec::new(), String::new());
-        loop {
-            let page = PageRequest { limit: None, token: &token, sort_by: "" };
-            let page = self.service.list_page(&query, page).await?;
-            all.extend(page.items.into_iter().map(shown));
-            if page.next_token.is_empty() {
-                return Ok(all);
-            }
-            token = page.next_token;
-        }
+        let all = self.service.list_run(&query, "", u64::MAX).await?.items;
+        Ok(all.into_iter().map(shown).collect())
     }
 }
 

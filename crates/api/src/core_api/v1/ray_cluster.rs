@@ -12,6 +12,7 @@ use muster_proto::v1::{
 use muster_proto::wkt::Timestamp;
 use serde_json::Value;
 
+use super::cluster::{HEAD_PARAMETER, WORKER_PARAMETER, start_parameters};
 use pod::Pod;
 
 /// Annotations and labels that only Muster writes begin so.
@@ -60,7 +61,7 @@ fn head(group: &Value) -> HeadGroupSpec {
         image: pod.image(),
         service_type: text(&group["serviceType"]),
         enable_ingress: flag(&group["enableIngress"]),
-        ray_start_params: texts(&group["rayStartParams"]),
+        ray_start_params: start_parameters(texts(&group["rayStartParams"]), HEAD_PARAMETER),
         volumes: pod.volumes(),
         service_account: pod.service_account(),
         image_pull_secret: pod.image_pull_secret(),
@@ -98,7 +99,7 @@ fn workers(group: &Value) -> WorkerGroupSpec {
         replicas: number(&group["replicas"]),
         min_replicas: number(&group["minReplicas"]),
         max_replicas: number(&group["maxReplicas"]),
-        ray_start_params: texts(&group["rayStartParams"]),
+        ray_start_params: start_parameters(texts(&group["rayStartParams"]), WORKER_PARAMETER),
         volumes: pod.volumes(),
         service_account: pod.service_account(),
         image_pull_secret: pod.image_pull_secret(),

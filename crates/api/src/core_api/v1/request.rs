@@ -7,11 +7,19 @@ use muster_proto::v1::{
     SecurityContext, Volume, WorkerGroupSpec,
 };
 use muster_proto::v1alpha2 as wire;
+use muster_proto::wkt;
+use serde_json::{Map, json};
 use wire::env_value_from::Source;
 
 /// A cluster that is to be created.
 pub(super) fn cluster(given: Cluster) -> wire::Cluster {
     let (envs, envs_from) = variables(given.envs);
+    // No method of this API returns a token.
+    let mut properties = Map::from_iter([("token".to_owned(), json!(false))]);
+    if given.version.is_empty() {
+        // Otherwise a default would be chosen.
+        properties.insert("version".to_owned(), json!(""));
+    }
     wire::Cluster {
         name: given.name,
         namespace: given.namespace,
@@ -23,6 +31,7 @@ pub(super) fn cluster(given: Cluster) -> wire::Cluster {
         envs,
         envs_from,
         framework: "ray".to_owned(),
+        profile_properties: Some(wkt::Struct::from(properties)),
         ..wire::Cluster::default()
     }
 }

@@ -14,7 +14,7 @@ fn cluster() -> Cluster {
 #[test]
 fn a_cluster_of_another_provider_has_the_form_of_dominos_objects() {
     let nodes = ["dask-1-head".to_owned(), "dask-1-1".to_owned(), "dask-1-2".to_owned()];
-    let object = rendered(Kind::Dask, 100, &cluster(), 2, &nodes);
+    let object = rendered(Kind::Dask, 100, &cluster(), &nodes);
     assert_eq!(object["kind"], "DaskCluster");
     assert_eq!(object["metadata"]["namespace"], "team");
     assert_eq!(object["metadata"]["labels"][STARTED_BY], "ann");
@@ -27,13 +27,25 @@ fn a_cluster_of_another_provider_has_the_form_of_dominos_objects() {
 }
 
 #[test]
+fn the_resources_of_a_head_are_those_of_its_objects_pod() {
+    let resources = json!({"requests": {"cpu": "1"}});
+    let pod = json!({"spec": {"containers": [{"name": "ray-head", "resources": resources}]}});
+    let object = json!({"spec": {"headGroupSpec": {"template": pod}}});
+    let shown = json!({"requests": {"cpu": "1"}, "limits": {}});
+    assert_eq!(head_resources(Kind::Ray, &object), Some(shown));
+    assert_eq!(head_resources(Kind::Dask, &object), None);
+}
+
+#[test]
 fn lists_have_no_secrets() {
-    let mut object = json!({"spec": {
+    let applied = r#"{"spec":{"envVars":[{"name":"A","value":"secret"}]}}"#;
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": applied, "team": "x"});
+    let mut object = json!({"metadata": {"annotations": annotations}, "spec": {
         "kerberosKeytab": {"contents": "c2VjcmV0", "mountPath": "/x"},
         "envVars": [{"name": "A", "value": "secret"}, {"name": "B", "valueFrom": {"fieldRef": {}}}],
     }});
     blank_secrets(&mut object);
-    let expected = json!({"spec": {
+    let expected = json!({"metadata": {"annotations": {"team": "x"}}, "spec": {
         "kerberosKeytab": {"contents": "", "mountPath": "/x"},
         "envVars": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {}}}],
     }});

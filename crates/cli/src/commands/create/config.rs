@@ -1,4 +1,4 @@
-//! The configuration of a new cluster: a stored set, and values that go before it.
+//! Flags for the configuration of a new cluster: a stored set, and values that take precedence over it.
 
 use clap::Parser;
 use muster_core::config_set::{expose_ui_flag, metrics_flag};
@@ -6,25 +6,25 @@ use muster_proto::v1alpha2::ClusterConfig;
 
 use crate::failure::{Exit, Failure};
 
-/// The stored configuration, and values that go before it.
+/// The stored configuration, and values that take precedence over it.
 #[derive(Debug, Clone, Default, Parser)]
 pub(crate) struct ConfigFlags {
-    /// The stored configuration that completes it: a ConfigMap, or NAME.toml in the folder configs of the data folder
+    /// Stored configuration with defaults: a ConfigMap, or NAME.toml in the folder configs of the data folder
     #[arg(long, value_name = "NAME")]
     pub(crate) storedconfig: Option<String>,
-    /// How many masters; only 1 is possible
+    /// Number of masters; must be 1
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     masters: Option<i32>,
-    /// The ConfigMap with Spark's configuration files for the master
+    /// ConfigMap with Spark's configuration files for the master
     #[arg(long, value_name = "CONFIGMAP")]
     masterconfig: Option<String>,
-    /// The ConfigMap with Spark's configuration files for the workers
+    /// ConfigMap with Spark's configuration files for the workers
     #[arg(long, value_name = "CONFIGMAP")]
     workerconfig: Option<String>,
-    /// The metrics of a Spark cluster on Kubernetes: true, false, jolokia or prometheus
+    /// Metrics of a Spark cluster on Kubernetes: true, false, jolokia or prometheus
     #[arg(long, value_name = "METRICS")]
     metrics: Option<String>,
-    /// Whether the page of a Spark cluster may be reached from outside: true or false
+    /// Expose the web UI of a Spark cluster outside of Kubernetes: true or false
     #[arg(long, value_name = "BOOLEAN")]
     exposeui: Option<String>,
 }
@@ -35,7 +35,7 @@ impl ConfigFlags {
         self.storedconfig.as_deref().unwrap_or_default()
     }
 
-    /// Refuses values before a server is asked.
+    /// Checks the flags before a server is called.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let bad = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
         metrics_flag(self.metrics.as_deref().unwrap_or_default()).map_err(|error| bad(&error))?;
@@ -43,8 +43,8 @@ impl ConfigFlags {
         Ok(())
     }
 
-    /// The values that are given. A negative number of masters counts as not given.
-    pub(super) fn values(self) -> ClusterConfig {
+    /// Converts the given values. A negative number of masters counts as not given.
+    pub(super) fn into_config(self) -> ClusterConfig {
         let Self { storedconfig: _, masters, masterconfig, workerconfig, metrics, exposeui } = self;
         ClusterConfig {
             masters: masters.filter(|masters| *masters >= 0),
@@ -56,7 +56,7 @@ impl ConfigFlags {
         }
     }
 
-    /// The first flag that is given: nodes of other profiles than a framework's have none of them.
+    /// Returns the first given flag; profiles without a framework allow none of them.
     pub(super) fn first_given(&self) -> Option<&'static str> {
         let flags = [
             ("--storedconfig", self.storedconfig.is_some()),
@@ -85,10 +85,7 @@ mod tests {
     #[case(&["--exposeui", "maybe"], Some("Value for 'exposeui' must be a boolean"))]
     #[case(&["--exposeui", "T", "--metrics", "prometheus"], None)]
     #[case::empty(&["--exposeui", "", "--metrics", ""], None)]
-    fn bad_values_are_refused_before_a_server_is_asked(
-        #[case] arguments: &[&str],
-        #[case] refusal: Option<&str>,
-    ) {
+    fn bad_values_are_refused_without_a_server(#[case] arguments: &[&str], #[case] refusal: Option<&str>) {
         let checked = flags(arguments).check();
         assert_eq!(checked.as_ref().map_err(|failure| failure.what.as_str()).err(), refusal);
         assert!(checked.is_ok() || checked.is_err_and(|failure| failure.exit == Exit::Usage));
@@ -96,10 +93,10 @@ mod tests {
 
     #[test]
     fn only_what_is_given_is_sent() {
-        assert_eq!(flags(&[]).values(), ClusterConfig::default());
-        assert_eq!(flags(&["--masters", "-1"]).values().masters, None);
+        assert_eq!(flags(&[]).into_config(), ClusterConfig::default());
+        assert_eq!(flags(&["--masters", "-1"]).into_config().masters, None);
         let given = flags(&["--masters", "2", "--masterconfig", "m", "--workerconfig", "w"]);
-        let values = given.values();
+        let values = given.into_config();
         assert_eq!(values.masters, Some(2));
         assert_eq!((values.spark_master_config.as_str(), values.spark_worker_config.as_str()), ("m", "w"));
     }

@@ -4,22 +4,31 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use muster_proto::v1alpha2::{Framework, InstallFrameworkRequest};
-use tonic::Status;
 
-use super::found;
-use crate::connect::{Client, ServerFlags};
-use crate::failure::{Exit, Failure, connection_lost};
-use crate::output::{self, Spinner, harmless, say};
+use super::progress::{self, Outcome};
+use super::{INSTALLED, list_frameworks};
+use crate::connect::ServerFlags;
+use crate::failure::{Exit, Failure};
+use crate::format::FormatFlag;
+use crate::output::{self, message};
 
-/// All that can be installed.
+/// The name that stands for all frameworks.
 const ALL: &str = "all";
 
-/// Install a framework for clusters on this machine, unless it is there
+/// Install a framework for clusters on this machine, unless it is installed already
 #[derive(Debug, Parser)]
+#[command(
+    after_help = "Examples:\n  muster framework install dask\n  muster framework install dask --with pandas,numpy\n  muster framework install ray --with \"torch>=2\""
+)]
 pub(super) struct Install {
-    /// Which one: dask, ray; or all that can be installed
+    /// The framework: dask, ray or spark; or all
     #[arg(value_name = "NAME|all")]
     name: String,
+    /// Packages to add, such as pandas or "pandas>=2"; upgrades keep them
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    with: Vec<String>,
+    #[command(flatten)]
+    format: FormatFlag,
     #[command(flatten)]
     server: ServerFlags,
 }
@@ -27,9 +36,9 @@ pub(super) struct Install {
 impl Install {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
-            let Self { name, server } = self;
+            let Self { name, with, format, server } = self;
             let mut client = server.connect().await?;
-            let known = found(&mut client).await?;
+            let known = list_frameworks(&mut client).await?;
             let (chosen, others): (Vec<Framework>, Vec<Framework>) =
                 known.into_iter().partition(|framework| match name.as_str() {
                     ALL => framework.installable,
@@ -37,63 +46,52 @@ impl Install {
                 });
             if name == ALL {
                 for other in others {
-                    say!("{}: {}", other.name, other.missing);
+                    message!("{}: {}", other.name, other.missing);
                 }
-            } else if chosen.is_empty() {
-                // The server says which there are.
-                install(&client, &name).await?;
             }
+            // The server's error lists the known frameworks.
+            let unknown = Framework { name: name.clone(), ..Framework::default() };
+            let chosen = if chosen.is_empty() && name != ALL { vec![unknown] } else { chosen };
+            let mut outcome = Outcome::new(format.format);
             for framework in chosen {
-                let line = if framework.usable {
-                    there(&framework)
-                } else {
-                    install(&client, &framework.name).await?
-                };
-                if output::print(&line) != ExitCode::SUCCESS {
-                    return Ok(ExitCode::FAILURE);
+                if framework.usable && with.is_empty() {
+                    outcome.add(&already_line(&framework), framework);
+                    continue;
                 }
+                if framework.usable && framework.source != INSTALLED {
+                    return Err(not_installed_by_muster(&framework, &with).into());
+                }
+                let request =
+                    InstallFrameworkRequest { name: framework.name.clone(), packages: with.clone() };
+                let name = framework.name;
+                let mut frameworks = client.frameworks();
+                let answers = frameworks.install_framework(request);
+                let (framework, already) = progress::follow(answers, &name, "install").await?;
+                let line = if already { already_line(&framework) } else { installed_line(&framework) };
+                outcome.add(&line, framework);
             }
-            Ok(ExitCode::SUCCESS)
+            outcome.print()
         })
     }
 }
 
-fn there(framework: &Framework) -> String {
+fn already_line(framework: &Framework) -> String {
     let Framework { name, version, interpreter, source, .. } = framework;
-    format!("{name} {version} is there already: {interpreter} ({source})\n")
+    format!("{name} {version} is installed already: {interpreter} ({source})")
 }
 
-/// Installs one, shows how far it is, and says what came of it.
-async fn install(client: &Client, name: &str) -> Result<String, Failure> {
-    let spinner = Spinner::new(format!("{name}: installing"));
-    tokio::select! {
-        ended = follow(client, name, &spinner) => ended,
-        _ = tokio::signal::ctrl_c() => {
-            let what = format!("stopped: {name} is not installed");
-            Err(Failure::new(Exit::Interrupted, what).hint("the next installation begins anew"))
-        }
-    }
+fn installed_line(framework: &Framework) -> String {
+    let Framework { name, version, interpreter, packages, .. } = framework;
+    let with = if packages.is_empty() { String::new() } else { format!(" with {}", packages.join(", ")) };
+    format!("{name} {version} is installed{with}: {interpreter}")
 }
 
-async fn follow(client: &Client, name: &str, spinner: &Spinner) -> Result<String, Failure> {
-    let request = InstallFrameworkRequest { name: name.to_owned() };
-    let broken = |status: Status| {
-        let lost = connection_lost(&status);
-        let failure = Failure::from(status);
-        if lost { failure.hint(format!("`muster framework install {name}` begins anew")) } else { failure }
-    };
-    let mut told = client.frameworks().install_framework(request).await.map_err(broken)?.into_inner();
-    while let Some(message) = told.message().await.map_err(broken)? {
-        let Some(framework) = message.framework else {
-            spinner.show(format!("{name}: {}", harmless(&message.progress)));
-            continue;
-        };
-        let Framework { name, version, interpreter, .. } = &framework;
-        return Ok(if message.already_there {
-            there(&framework)
-        } else {
-            format!("{name} {version} is installed: {interpreter}\n")
-        });
-    }
-    Err(broken(Status::unknown("it ended without a result")))
+/// Clusters created from here use another environment than the one to which Muster would add packages.
+fn not_installed_by_muster(framework: &Framework, packages: &[String]) -> Failure {
+    let Framework { name, interpreter, source, .. } = framework;
+    let what = format!(
+        "your clusters use the {name} in {interpreter} ({source}), which was not installed by Muster"
+    );
+    let hint = format!("add packages with `{interpreter} -m pip install {}`", packages.join(" "));
+    Failure::new(Exit::Refused, what).hint(hint)
 }

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::ListFrameworksResponse;
 
-use super::{found, vain_variable};
+use super::{explain_unused_variable, list_frameworks};
 use crate::connect::ServerFlags;
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
-/// List the frameworks, and where they were found
+/// List the frameworks and where they were found
 #[derive(Debug, Parser)]
 pub(super) struct List {
     #[command(flatten)]
@@ -24,13 +24,13 @@ impl List {
         output::run(async {
             let Self { format, server } = self;
             let mut client = server.connect().await?;
-            let message = ListFrameworksResponse { frameworks: found(&mut client).await? };
-            let nothing = "no frameworks are known";
+            let message = ListFrameworksResponse { frameworks: list_frameworks(&mut client).await? };
+            let nothing = "no frameworks";
             let listed = format::list(format.format, &message.frameworks, "frameworks", &message, nothing)?;
             if matches!(format.format, Format::Table | Format::Wide)
-                && let Some(sentence) = vain_variable(&client).await
+                && let Some(message) = explain_unused_variable(&client).await
             {
-                output::print(&format!("{sentence}\n"));
+                output::print(&format!("{message}\n"));
             }
             Ok(listed)
         })

@@ -1,11 +1,11 @@
-//! The columns of the Oshinko CLI, as scripts read them.
+//! The columns of the Oshinko CLI, which existing scripts parse.
 
 use muster_proto::v1alpha2::Cluster;
 
 use crate::commands::is_usable;
 use crate::table::ephemeral;
 
-/// One line a cluster: name, workers, master, page, route, status, app.
+/// Formats one line per cluster: name, workers, master, web UI, route, status, app.
 pub(super) fn lines(clusters: &[Cluster]) -> String {
     if clusters.is_empty() {
         return "No clusters found.\n".to_owned();
@@ -31,7 +31,7 @@ fn line(cluster: &Cluster) -> String {
     )
 }
 
-/// The Services of such a cluster have these names.
+/// The Services of such clusters have these fixed names.
 fn is_native_spark(cluster: &Cluster) -> bool {
     cluster.framework == "spark" && cluster.flavor == "native"
 }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_cluster_is_written_as_scripts_expect_it() {
+    fn a_shared_cluster_has_the_columns_that_scripts_expect() {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let shared = [
             "abc",
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_clusters_that_is_said() {
+    fn an_empty_list_has_a_message() {
         assert_eq!(lines(&[]), "No clusters found.\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The app that a launcher is: the command that it runs, or in a pod what the pod belongs to.
+//! The app of a launcher: its command, or in a pod the workload that the pod belongs to.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::Launcher;
 use crate::commands::DEFAULT_NAMESPACE;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::say;
+use crate::output::message;
 
-/// Where Kubernetes says which namespace a pod is in.
+/// Where Kubernetes mounts the namespace of a pod.
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// An environment variable that is set to something.
+/// Returns an environment variable unless it is empty.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The pod that this runs in.
+/// Returns the name of the pod that this process runs in.
 pub(super) fn pod_name() -> Option<String> {
     variable("POD_NAME")
 }
@@ -29,17 +29,17 @@ pub(super) fn pod_namespace() -> String {
     variable("POD_NAMESPACE").or_else(file).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
-/// The app on whose behalf clusters are made and deleted.
+/// The registered app on whose behalf clusters are created and deleted.
 pub(super) struct Driver {
-    /// Its id.
+    /// Id of the app.
     pub(super) id: String,
-    /// Its name, as clusters are marked with it.
+    /// Name of the app, which its ephemeral cluster carries as a mark.
     pub(super) name: String,
     /// `kind/name`, as requests name it.
     pub(super) given: String,
-    /// The Deployment that it belongs to.
+    /// The Deployment that the app belongs to; empty if none.
     pub(super) deployment: String,
-    /// The name of the cluster that it uses.
+    /// Name of the cluster that the app uses.
     pub(super) cluster: String,
     is_command: bool,
     renewal: Option<JoinHandle<()>>,
@@ -54,8 +54,8 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    /// Registers the app: in a pod the one that the pod belongs to, elsewhere a command. A cluster that is not named is
-    /// the one that was recorded for the app, or gets a new name.
+    /// Registers the app: in a pod the workload it belongs to, elsewhere the command. Without a given name, the cluster is
+    /// the one recorded for the app, or gets a generated name.
     pub(super) async fn register(
         client: &mut Client,
         namespace: &str,
@@ -66,7 +66,7 @@ impl Driver {
     ) -> Result<Self, Failure> {
         let is_command = pod.is_none();
         if is_command && across_rollouts {
-            let what = "--across-rollouts is for drivers of a Deployment, and this is not one: leave it out";
+            let what = "--across-rollouts is for drivers in pods of a Deployment: leave it out";
             return Err(Failure::new(Exit::Usage, what));
         }
         let process = if is_command { Some(own_process()?) } else { None };
@@ -76,16 +76,16 @@ impl Driver {
             app: pod.map_or_else(|| format!("run-{}", suffix()), |pod| format!("pod/{pod}")),
             provider: provider.to_owned(),
             process,
-            // A name that was given is recorded once its cluster is there.
+            // A given name is recorded once its cluster exists.
             cluster: generated.clone(),
             across_rollouts,
         };
         let answer = client.ask(async |client| client.apps().register_app(request.clone()).await).await?;
         let app = answer.into_inner();
-        let renewal = renewal(client, &app);
+        let renewal = start_renewal(client, &app);
         let App { id, name, kind, deployment, cluster: recorded, .. } = app;
         if cluster.is_none() && recorded != generated {
-            say!("using stored cluster name {recorded}");
+            message!("using stored cluster name {recorded}");
         }
         Ok(Self {
             given: format!("{kind}/{name}"),
@@ -98,19 +98,19 @@ impl Driver {
         })
     }
 
-    /// Whether it is a command, and not an app that goes on without this driver.
+    /// Returns true if the app is a command, which ends with this driver.
     pub(super) const fn is_command(&self) -> bool {
         self.is_command
     }
 
-    /// Whether a cluster that is marked with this app is its own.
+    /// Returns true if a cluster with this mark belongs to the app.
     pub(super) fn owns(&self, marked: &str) -> bool {
         marked == self.name || (!self.deployment.is_empty() && marked == self.deployment)
     }
 }
 
-/// Renews the lease of a command that the server cannot see, for as long as this runs.
-fn renewal(client: &Client, app: &App) -> Option<JoinHandle<()>> {
+/// Renews the lease of a command that the server cannot observe, until the returned task is aborted.
+fn start_renewal(client: &Client, app: &App) -> Option<JoinHandle<()>> {
     let lease = app.lease.and_then(|lease| Duration::try_from(lease).ok())?;
     let request = RenewAppRequest { namespace: app.namespace.clone(), id: app.id.clone(), process: None };
     let mut apps = client.apps();
@@ -118,13 +118,13 @@ fn renewal(client: &Client, app: &App) -> Option<JoinHandle<()>> {
         let mut period = tokio::time::interval(lease / 3);
         loop {
             period.tick().await;
-            // The next one may arrive; a lease outlasts two that do not.
+            // Errors are ignored: a lease survives two failed renewals.
             let _ = tokio::time::timeout(lease / 3, apps.renew_app(request.clone())).await;
         }
     }))
 }
 
-/// Six characters that make a name unlikely to be taken.
+/// Returns six random characters for a generated name.
 fn suffix() -> String {
     let id = uuid::Uuid::new_v4();
     let letters = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -136,14 +136,14 @@ fn own_process() -> Result<AppProcess, Failure> {
 }
 
 fn process(pid: u32) -> Result<AppProcess, Failure> {
-    let found = muster_local::process(pid).ok().flatten();
+    let found = muster_local::find_process(pid).ok().flatten();
     let found =
-        found.ok_or_else(|| Failure::new(Exit::Failed, format!("process {pid} cannot be found in /proc")))?;
+        found.ok_or_else(|| Failure::new(Exit::Failed, format!("process {pid} not found in /proc")))?;
     Ok(AppProcess { pid: found.pid, start_time: found.start_time, boot_id: found.boot_id })
 }
 
 impl Launcher {
-    /// From now on the command itself is the app: it may outlive its launcher.
+    /// Registers the command's own process as the app, since it may outlive its launcher.
     pub(super) async fn hand_over(&mut self, pid: u32) {
         if !self.driver.is_command {
             return;
@@ -156,11 +156,11 @@ impl Launcher {
         };
         let renewed = self.client.ask(async |client| client.apps().renew_app(request.clone()).await).await;
         if let Err(failure) = renewed {
-            say!("warning: the server does not know the command's process: {failure}");
+            message!("warning: could not register the command's process: {failure}");
         }
     }
 
-    /// The command has ended, so that its cluster is not wanted any more.
+    /// Reports that the command has ended and no longer uses its cluster.
     pub(super) async fn end_app(&mut self) {
         if !self.driver.is_command {
             return;
@@ -171,7 +171,7 @@ impl Launcher {
         let request = EndAppRequest { namespace: self.namespace.clone(), id: self.driver.id.clone() };
         let ended = self.client.ask(async |client| client.apps().end_app(request.clone()).await).await;
         if let Err(failure) = ended {
-            say!("warning: the server does not know that the command has ended: {failure}");
+            message!("warning: could not report the end of the command: {failure}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a driver does with its cluster when its command has ended. A clean-up that fails or is refused only warns.
+//! Deletes or releases the cluster when the command has ended. Failures and refusals only print warnings.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::Launcher;
 use super::startup::Cluster;
 use crate::commands::request_id;
 use crate::connect::Client;
-use crate::failure::Failure;
-use crate::output::say;
+use crate::failure::Exit;
+use crate::output::message;
 use crate::wait::{Subject, WaitFlags};
 
-/// How long a clean-up may take: within the grace period of a pod, of which the command may have had ten seconds.
-const AT_MOST: Duration = Duration::from_secs(15);
+/// Time limit of the clean-up. A pod has 30 s grace, of which the command may have used ten.
+const CLEANUP_LIMIT: Duration = Duration::from_secs(15);
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy)]
@@ -31,23 +31,21 @@ impl End {
 }
 
 impl Launcher {
-    /// Ends the app and deletes its cluster, by the rules.
+    /// Ends the app and deletes its cluster if the rules for drivers allow it.
     pub(super) async fn clean_up(&mut self, cluster: &Cluster, end: End) {
-        if timeout(AT_MOST, self.delete(cluster, end)).await.is_err() {
+        if timeout(CLEANUP_LIMIT, self.delete(cluster, end)).await.is_err() {
             let name = &cluster.name;
-            say!(
-                "warning: cluster '{name}' is not gone yet; a server goes on with that, now or once one runs"
-            );
+            message!("warning: cluster '{name}' is not deleted yet; the server continues the deletion");
         }
     }
 
     async fn delete(&mut self, cluster: &Cluster, end: End) {
         let name = &cluster.name;
-        say!("Deleting cluster '{name}'");
+        message!("Deleting cluster '{name}'");
         if !cluster.ephemeral {
-            say!("cluster is not ephemeral");
-            say!("cluster not deleted '{name}'");
-            // The next driver of an app that goes on finds its cluster by this.
+            message!("cluster is not ephemeral");
+            message!("cluster not deleted '{name}'");
+            // Other apps stay attached: their next driver finds the cluster that way.
             if self.driver.is_command() {
                 self.detach(cluster).await;
             }
@@ -65,12 +63,16 @@ impl Launcher {
             ..DeleteClusterRequest::default()
         };
         let submit = async |client: &Client| client.clusters().delete_cluster(request.clone()).await;
-        let deadline = WaitFlags::patient().deadline();
+        let deadline = WaitFlags::without_limit().deadline();
         match deadline.submit(&mut self.client, submit).await {
             Ok((_, action)) => self.wait_for_deletion(cluster, action).await,
+            // Kubernetes' garbage collector deleted it together with its app.
+            Err(failure) if failure.exit == Exit::NotFound => {
+                message!("cluster \"{name}\" deleted: it was gone already");
+            }
             Err(failure) => {
-                say!("{}", failure.what);
-                say!("cluster not deleted '{name}'");
+                message!("{}", failure.what);
+                message!("cluster not deleted '{name}'");
             }
         }
     }
@@ -82,9 +84,9 @@ impl Launcher {
             cluster_id: cluster.id.clone(),
             action_id,
         };
-        match subject.reached_quietly(&mut self.client).await {
-            Ok(()) => say!("cluster \"{}\" deleted", cluster.name),
-            Err(failure) => say!("warning: {failure}"),
+        match subject.wait_silently(&mut self.client).await {
+            Ok(()) => message!("cluster \"{}\" deleted", cluster.name),
+            Err(failure) => message!("warning: {failure}"),
         }
     }
 
@@ -97,11 +99,11 @@ impl Launcher {
         };
         let detached = self.client.ask(async |client| client.apps().detach_app(request.clone()).await).await;
         if let Err(failure) = detached {
-            say!("warning: the app is still attached to cluster '{}': {failure}", cluster.name);
+            message!("warning: the app is still attached to cluster '{}': {failure}", cluster.name);
         }
     }
 
-    /// Deletes what this launcher has made and cannot use.
+    /// Deletes a cluster that this launcher created and cannot use.
     pub(super) async fn remove(&mut self, id: &str) {
         let request = DeleteClusterRequest {
             id: id.to_owned(),
@@ -112,11 +114,11 @@ impl Launcher {
         let removed =
             self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await).await;
         if let Err(failure) = removed.map(drop) {
-            say!("warning: what was made could not be deleted: {failure}");
+            message!("warning: could not delete the new cluster: {failure}");
         }
     }
 
-    /// Cleans up after a signal that came while the cluster was being found or made.
+    /// Cleans up after a signal that arrived while the cluster was being found or created.
     pub(super) async fn clean_up_by_name(&mut self, shared: bool) {
         self.end_app().await;
         if shared {
@@ -132,11 +134,13 @@ impl Launcher {
             ..DeleteClusterRequest::default()
         };
         let delete = self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await);
-        if let Ok(Err(failure)) =
-            timeout(AT_MOST, delete).await.map(|answer| answer.map(drop).map_err(|why: Failure| why))
-        {
-            say!("{}", failure.what);
-            say!("cluster not deleted '{}'", self.driver.cluster);
+        match timeout(CLEANUP_LIMIT, delete).await {
+            Ok(Err(failure)) if failure.exit != Exit::NotFound => {
+                message!("{}", failure.what);
+                message!("cluster not deleted '{}'", self.driver.cluster);
+            }
+            // It is being deleted, or nothing was created yet.
+            Ok(_) | Err(_) => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Running the command: its signals, and how it ends.
+//! Runs the command, forwards signals to it, and reports how it ended.
 
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use anyhow::Result;
 use muster_core::ephemeral::AppStatus;
-use muster_local::attached::Guard;
+use muster_local::attached::GroupGuard;
 use rustix::process::{Pid, Signal as Number, kill_process, kill_process_group};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use super::Launcher;
-use crate::output::say;
+use crate::output::message;
 
-/// How long a command has to end after a signal.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a command has to end after a signal before it is killed.
+const KILL_AFTER: Duration = Duration::from_secs(10);
 
-/// A signal that ends a launcher.
+/// A signal that asks a launcher to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum EndSignal {
     Interrupt,
     Terminate,
 }
 
-impl Ending {
+impl EndSignal {
     pub(super) const fn number(self) -> u8 {
         match self {
             Self::Interrupt => 2,
@@ -41,7 +41,7 @@ impl Ending {
     }
 }
 
-/// The signals that a launcher gets.
+/// Receives the signals that ask a launcher to end.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -52,16 +52,16 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    pub(super) async fn next(&mut self) -> Ending {
+    pub(super) async fn next(&mut self) -> EndSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupt,
-            _ = self.terminate.recv() => Ending::Terminate,
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
+            _ = self.terminate.recv() => EndSignal::Terminate,
         }
     }
 }
 
-/// Whether the command has a process group of its own. On a terminal it shares that of its launcher: otherwise it could not
-/// read from the terminal. Ctrl-C then reaches both.
+/// Returns true if the command gets a process group of its own. On a terminal it shares the launcher's group: otherwise it
+/// could not read from the terminal. Ctrl-C then reaches both.
 pub(super) fn has_own_group() -> bool {
     !std::io::stdin().is_terminal()
 }
@@ -77,19 +77,19 @@ impl Ended {
         matches!(self.status, AppStatus::Terminated)
     }
 
-    /// The exit status that is passed on.
+    /// The exit status that the launcher passes on.
     pub(super) fn exit_status(&self) -> u8 {
         u8::try_from(self.code).unwrap_or(1)
     }
 }
 
-/// The exit status of a command, as shells count signals.
+/// Returns the exit status of a command: 128 + n for signal n, as in shells.
 fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 impl Launcher {
-    /// Runs the command until it has ended, and passes signals on to it.
+    /// Runs the command until it has ended, and forwards signals to it.
     pub(super) async fn follow(&mut self, command: Command, signals: &mut Signals) -> Result<Ended> {
         let mut child = tokio::process::Command::from(command).spawn()?;
         let pid = child.id();
@@ -97,10 +97,10 @@ impl Launcher {
             self.hand_over(pid).await;
         }
         let own_group = has_own_group();
-        let guard = pid.filter(|_| own_group).map(Guard::over).transpose()?;
+        let guard = pid.filter(|_| own_group).map(GroupGuard::start).transpose()?;
         let leader = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let send = |signal: Number| {
-            // What has ended needs no signal.
+            // Fails if the process has ended, which is fine.
             let _ = match leader {
                 Some(leader) if own_group => kill_process_group(leader, signal),
                 Some(leader) => kill_process(leader, signal),
@@ -119,30 +119,30 @@ impl Launcher {
             tokio::select! {
                 ended = child.wait() => break ended?,
                 ending = signals.next() => {
-                    if status == AppStatus::Terminated && ending == Ending::Interrupt {
+                    if status == AppStatus::Terminated && ending == EndSignal::Interrupt {
                         send(Number::KILL);
                         continue;
                     }
-                    say!("Received a termination signal");
+                    message!("Received a termination signal");
                     status = AppStatus::Terminated;
-                    if own_group || ending == Ending::Terminate {
+                    if own_group || ending == EndSignal::Terminate {
                         send(ending.signal());
                     }
-                    killed_at.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    killed_at.get_or_insert_with(|| Instant::now() + KILL_AFTER);
                 }
                 () = patience => {
-                    say!("Process is still running {} seconds after TERM, sending KILL", PATIENCE.as_secs());
+                    message!("Process is still running {} seconds after TERM, sending KILL", KILL_AFTER.as_secs());
                     send(Number::KILL);
-                    killed_at = Some(Instant::now() + PATIENCE);
+                    killed_at = Some(Instant::now() + KILL_AFTER);
                 }
             }
         };
         if status == AppStatus::Terminated {
             if own_group {
-                // What the command left behind in its group ends with it.
+                // Kill what the command left behind in its group.
                 send(Number::KILL);
             }
-            say!("Subprocess stopped");
+            message!("Subprocess stopped");
         }
         if let Some(guard) = guard {
             guard.dismiss();

@@ -1,26 +1,25 @@
-//! The rules by which a driver finds or makes its cluster.
+//! The rules by which a driver finds or creates its cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_proto::v1alpha2::{
-    AttachAppRequest, Cluster as Shown, CreateClusterRequest, GetClusterRequest, GetEnvironmentRequest,
-    ListAppsRequest, ListFrameworksRequest,
+    AttachAppRequest, Cluster as FoundCluster, CreateClusterRequest, GetClusterRequest, ListAppsRequest,
 };
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Launcher;
 use crate::commands::create::Spec;
-use crate::commands::{is_usable, request_id};
+use crate::commands::{AmongFlags, find_optional, is_usable, request_id};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
-use crate::output::say;
+use crate::output::message;
 use crate::wait::{Subject, WaitFlags};
 
-/// How often a cluster is read that is not complete.
+/// How often to poll an incomplete cluster.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The rules that the command line chooses.
+/// The flags that affect the rules.
 pub(super) struct Startup {
     pub(super) shared: bool,
     pub(super) across_rollouts: bool,
@@ -33,36 +32,31 @@ pub(super) struct Cluster {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) ephemeral: bool,
-    pub(super) framework: String,
-    pub(super) is_local: bool,
-    /// The interpreter that its processes were given, on this machine.
-    pub(super) python: Option<String>,
+    /// The variables of its nodes.
+    pub(super) variables: BTreeMap<String, String>,
 }
 
-impl From<Shown> for Cluster {
-    fn from(shown: Shown) -> Self {
-        let head = shown.cluster_spec.and_then(|spec| spec.head_group_spec).unwrap_or_default();
-        let is_local = shown.provider == "local";
-        let python = Some(head.image).filter(|image| is_local && !image.is_empty());
-        let Shown { id, name, ephemeral, framework, .. } = shown;
-        Self { id, name, ephemeral, framework, is_local, python }
+impl From<FoundCluster> for Cluster {
+    fn from(shown: FoundCluster) -> Self {
+        let FoundCluster { id, name, ephemeral, envs, .. } = shown;
+        Self { id, name, ephemeral, variables: envs }
     }
 }
 
-/// What a cluster that has the name is to a driver.
+/// How an existing cluster of the name fits a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fit {
-    /// It can be used.
+    /// The driver can use it.
     Usable,
-    /// It is being made, changed or deleted.
+    /// It is being created, changed or deleted.
     Incomplete,
-    /// It belongs to another app, which may be about to leave it.
+    /// It belongs to another app, which may be ending.
     Foreign,
-    /// It cannot be used.
+    /// It has failed, for this reason.
     Broken(String),
 }
 
-fn fit(cluster: &Shown, own: bool) -> Fit {
+fn fit(cluster: &FoundCluster, own: bool) -> Fit {
     match cluster.state.as_str() {
         "ERROR" => Fit::Broken(cluster.status_reason.clone()),
         _ if cluster.ephemeral && !own => Fit::Foreign,
@@ -72,28 +66,28 @@ fn fit(cluster: &Shown, own: bool) -> Fit {
 }
 
 impl Startup {
-    /// Finds the cluster of a driver, or makes it.
+    /// Finds the cluster of a driver, or creates it.
     pub(super) async fn cluster(&self, launcher: &mut Launcher, spec: &Spec) -> Result<Cluster, Failure> {
         let deadline = Instant::now() + self.wait;
         let name = launcher.driver.cluster.clone();
-        let mut said = false;
+        let mut is_announced = false;
         loop {
             let Some(found) = launcher.find(&name, spec).await? else {
                 match Box::pin(self.create(launcher, spec, &name)).await? {
                     Some(cluster) => return Ok(cluster),
-                    // Another driver made it in this moment.
+                    // Another driver created it at the same moment.
                     None => continue,
                 }
             };
-            if !said && fit(&found, true) == Fit::Usable {
-                say!("Found cluster {name}");
+            if !is_announced && fit(&found, true) == Fit::Usable {
+                message!("Found cluster {name}");
             }
             if let Some(framework) = spec.framework()
                 && spec.is_of_framework()
                 && found.framework != framework
             {
                 let what =
-                    format!("cluster '{name}' runs {}, and this driver wants {framework}", found.framework);
+                    format!("cluster '{name}' runs {}, but this driver needs {framework}", found.framework);
                 return Err(Failure::new(Exit::Refused, what).hint("choose another name with --cluster"));
             }
             let own = launcher.driver.owns(&found.app);
@@ -105,20 +99,20 @@ impl Startup {
                         format!("cluster '{name}' is in state ERROR: {why}"),
                     ));
                 }
-                Fit::Foreign if !launcher.may_be_left(&found).await? => {
-                    return Err(foreign(launcher, &found));
+                Fit::Foreign if !launcher.owner_may_be_ending(&found).await? => {
+                    return Err(foreign_error(launcher, &found));
                 }
-                Fit::Foreign if Instant::now() >= deadline => return Err(foreign(launcher, &found)),
+                Fit::Foreign if Instant::now() >= deadline => return Err(foreign_error(launcher, &found)),
                 Fit::Incomplete if Instant::now() >= deadline => {
                     let what = "Cluster is still incomplete, exiting";
                     return Err(Failure::new(Exit::TimedOut, what)
                         .hint(format!("it is {}: {}", found.state, found.status_reason)));
                 }
                 Fit::Foreign | Fit::Incomplete => {
-                    if !said {
-                        say!("Found incomplete cluster {name}, waiting ...");
+                    if !is_announced {
+                        message!("Found incomplete cluster {name}, waiting ...");
                     }
-                    said = true;
+                    is_announced = true;
                     sleep(PERIOD).await;
                 }
             }
@@ -129,17 +123,17 @@ impl Startup {
         &self,
         launcher: &mut Launcher,
         spec: &Spec,
-        found: Shown,
+        found: FoundCluster,
     ) -> Result<Cluster, Failure> {
         let name = found.name.clone();
         if let Some(workers) = spec.workers.filter(|workers| *workers != found.desired_workers) {
-            say!(
-                "note: cluster {name} has {} workers, and {workers} were asked for: it is used as it is",
+            message!(
+                "note: cluster {name} has {} workers instead of {workers}; it is used unchanged",
                 found.desired_workers
             );
         }
         if found.ephemeral && self.shared {
-            say!("note: cluster {name} is ephemeral: it is used as it is, and deleted by the rules");
+            message!("note: cluster {name} is ephemeral; it is used unchanged, and deleted with its app");
         }
         if !found.ephemeral {
             let request = AttachAppRequest {
@@ -151,18 +145,18 @@ impl Startup {
             };
             launcher.client.ask(async |client| client.apps().attach_app(request.clone()).await).await?;
         }
-        say!("Using {} cluster {name}", kind(found.ephemeral));
+        message!("Using {} cluster {name}", kind(found.ephemeral));
         Ok(found.into())
     }
 
-    /// Makes the cluster; none if another driver has just made it.
+    /// Creates the cluster; `None` if another driver has just created it.
     async fn create(
         &self,
         launcher: &mut Launcher,
         spec: &Spec,
         name: &str,
     ) -> Result<Option<Cluster>, Failure> {
-        say!("Didn't find cluster {name}, creating {} cluster", kind(!self.shared));
+        message!("Didn't find cluster {name}, creating {} cluster", kind(!self.shared));
         let mut request = CreateClusterRequest {
             namespace: launcher.namespace.clone(),
             wait_for: "accepted".to_owned(),
@@ -176,16 +170,17 @@ impl Startup {
         }
         let client = &mut launcher.client;
         let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
-        let (created, action) = match WaitFlags::patient().deadline().submit(client, submit).await {
-            Ok(created) => created,
-            Err(failure) if failure.is_taken => return Ok(None),
-            Err(failure) => return Err(failure),
-        };
+        let (created, action) =
+            match Box::pin(WaitFlags::without_limit().deadline().submit(client, submit)).await {
+                Ok(created) => created,
+                Err(failure) if failure.is_taken => return Ok(None),
+                Err(failure) => return Err(failure),
+            };
         if created.ephemeral == self.shared {
-            say!("Could not create an ephemeral cluster, created a shared cluster instead");
+            message!("Could not create an ephemeral cluster, created a shared cluster instead");
         }
         let subject = Subject::new(&created, action);
-        match timeout(self.timeout, subject.reached_quietly(client)).await {
+        match timeout(self.timeout, subject.wait_silently(client)).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
                 launcher.remove(&created.id).await;
@@ -193,13 +188,13 @@ impl Startup {
             }
             Err(_) => {
                 launcher.remove(&created.id).await;
-                let what = format!("cluster '{name}' was not there after {} s", self.timeout.as_secs());
-                return Err(Failure::new(Exit::TimedOut, what).hint("give it longer with --timeout"));
+                let what = format!("cluster '{name}' was not usable after {} s", self.timeout.as_secs());
+                return Err(Failure::new(Exit::TimedOut, what).hint("allow more time with --timeout"));
             }
         }
         let request = GetClusterRequest { id: created.id, ..GetClusterRequest::default() };
         let shown = client.ask(async |client| client.clusters().get_cluster(request.clone()).await).await?;
-        say!("Using {} cluster {name}", kind(!self.shared));
+        message!("Using {} cluster {name}", kind(!self.shared));
         Ok(Some(shown.into_inner().into()))
     }
 }
@@ -208,30 +203,19 @@ fn kind(ephemeral: bool) -> &'static str {
     if ephemeral { "ephemeral" } else { "shared" }
 }
 
-fn foreign(launcher: &Launcher, found: &Shown) -> Failure {
+fn foreign_error(launcher: &Launcher, found: &FoundCluster) -> Failure {
     let (theirs, own) = (&found.app, &launcher.driver.name);
     let what = format!("ephemeral cluster belongs to deployment {theirs} and this is {own}, exiting");
     Failure::new(Exit::Refused, what)
 }
 
 impl Launcher {
-    async fn find(&mut self, name: &str, spec: &Spec) -> Result<Option<Shown>, Failure> {
-        let request = GetClusterRequest {
-            namespace: self.namespace.clone(),
-            name: name.to_owned(),
-            provider: spec.provider().to_owned(),
-            ..GetClusterRequest::default()
-        };
-        let call = async |client: &Client| client.clusters().get_cluster(request.clone()).await;
-        match self.client.ask(call).await {
-            Ok(found) => Ok(Some(found.into_inner())),
-            Err(failure) if failure.exit == Exit::NotFound => Ok(None),
-            Err(failure) => Err(failure),
-        }
+    async fn find(&mut self, name: &str, spec: &Spec) -> Result<Option<FoundCluster>, Failure> {
+        find_optional(&mut self.client, &self.namespace, name, &AmongFlags::at(spec.provider())).await
     }
 
-    /// Whether the app that a cluster belongs to is gone, or is another rollout of the same Deployment.
-    async fn may_be_left(&mut self, found: &Shown) -> Result<bool, Failure> {
+    /// Returns true if the app that a cluster belongs to is gone, or is another rollout of the same Deployment.
+    async fn owner_may_be_ending(&mut self, found: &FoundCluster) -> Result<bool, Failure> {
         let request = ListAppsRequest {
             namespace: self.namespace.clone(),
             cluster: found.name.clone(),
@@ -240,7 +224,7 @@ impl Launcher {
         let answer = self.client.ask(async |client| client.apps().list_apps(request.clone()).await).await?;
         let apps = answer.into_inner().apps;
         let Some(owner) = apps.into_iter().find(|app| app.name == found.app) else { return Ok(true) };
-        // The name of a ReplicaSet is that of its Deployment and a hash.
+        // A ReplicaSet is named after its Deployment, with a hash.
         let rollout = |deployment: &str| {
             owner
                 .name
@@ -248,24 +232,6 @@ impl Launcher {
                 .is_some_and(|rest| rest.starts_with('-') && rest.matches('-').count() == 1)
         };
         Ok(owner.state == "gone" || (!self.driver.deployment.is_empty() && rollout(&self.driver.deployment)))
-    }
-
-    /// The interpreter that the server takes for local clusters of a framework.
-    pub(super) async fn interpreter(&mut self, framework: &str) -> Result<Option<String>, Failure> {
-        let request = ListFrameworksRequest::default();
-        let call = async |client: &Client| client.frameworks().list_frameworks(request).await;
-        let all = self.client.ask(call).await?.into_inner().frameworks;
-        let found = all.into_iter().find(|known| known.name == framework);
-        Ok(found.map(|known| known.interpreter).filter(|python| !python.is_empty()))
-    }
-
-    pub(super) async fn environment(
-        &mut self,
-        cluster: &Cluster,
-    ) -> Result<BTreeMap<String, String>, Failure> {
-        let request = GetEnvironmentRequest { id: cluster.id.clone(), ..GetEnvironmentRequest::default() };
-        let call = async |client: &Client| client.clusters().get_environment(request.clone()).await;
-        Ok(self.client.ask(call).await?.into_inner().variables)
     }
 }
 
@@ -293,8 +259,12 @@ mod tests {
         #[case] own: bool,
         #[case] expected: Fit,
     ) {
-        let cluster =
-            Shown { state: state.to_owned(), status_reason: "why".to_owned(), ephemeral, ..Shown::default() };
+        let cluster = FoundCluster {
+            state: state.to_owned(),
+            status_reason: "why".to_owned(),
+            ephemeral,
+            ..FoundCluster::default()
+        };
         assert_eq!(fit(&cluster, own), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Shapes of a namespace, which are compute templates.
+//! `muster shape create|show|delete`: shapes of a namespace, which are compute templates.
 
 use std::process::ExitCode;
 
@@ -12,17 +12,17 @@ use crate::commands::NamespaceFlag;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::Failure;
 use crate::format::{self, FormatFlag};
-use crate::output::{self, say};
+use crate::output::{self, message};
 
-/// Create a shape that clusters of the namespace can be given by name
+/// Create a shape that clusters of the namespace can use by name
 #[derive(Debug, Parser)]
 pub(super) struct Create {
-    /// Its name
+    /// Name of the shape
     name: String,
-    /// What a node is given: whole processors, memory with a unit, and accelerators, as in cpu=2,memory=4Gi,gpu=1
+    /// Resources of a node: whole processors, memory with a unit, and accelerators, as in cpu=2,memory=4Gi,gpu=1
     #[arg(value_parser = parse)]
     amounts: ComputeTemplate,
-    /// The resource that accelerators are requested by on Kubernetes; nvidia.com/gpu otherwise
+    /// The resource name of the accelerators on Kubernetes [default: nvidia.com/gpu]
     #[arg(long, value_name = "NAME")]
     gpu_resource: Option<String>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(super) struct Create {
 /// Show a shape of the namespace
 #[derive(Debug, Parser)]
 pub(super) struct Show {
-    /// Its name
+    /// Name of the shape
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
@@ -46,12 +46,12 @@ pub(super) struct Show {
     server: ServerFlags,
 }
 
-/// Delete a shape of the namespace; clusters that were created with it keep what they have
+/// Delete a shape of the namespace; clusters that were created with it keep their resources
 #[derive(Debug, Parser)]
 pub(super) struct Delete {
-    /// Its name
+    /// Name of the shape
     name: String,
-    /// Delete it although clusters use it
+    /// Delete it even if clusters use it
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(super) struct Delete {
 impl Create {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
-            let client = self.server.connect().await?;
+            let mut client = self.server.connect().await?;
             let template = ComputeTemplate {
                 name: self.name,
                 gpu_accelerator: self.gpu_resource.unwrap_or_default(),
@@ -71,9 +71,9 @@ impl Create {
             };
             let request = CreateComputeTemplateRequest {
                 compute_template: Some(template),
-                namespace: self.namespace.namespace,
+                namespace: self.namespace.resolve(&mut client).await?,
             };
-            // It is not sent again where no answer comes: it may have been done.
+            // Not retried without an answer: the shape may have been created.
             let created = client
                 .templates()
                 .create_compute_template(request)
@@ -88,9 +88,10 @@ impl Create {
 impl Show {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
-            let mut client = self.server.connect().await?;
+            let mut client = self.server.connect_to_existing().await?;
+            let namespace = self.namespace.resolve(&mut client).await?;
             let get = async |client: &Client| {
-                let (name, namespace) = (self.name.clone(), self.namespace.namespace.clone());
+                let (name, namespace) = (self.name.clone(), namespace.clone());
                 client.templates().get_compute_template(GetComputeTemplateRequest { name, namespace }).await
             };
             let found = client.ask(get).await?.into_inner();
@@ -103,11 +104,11 @@ impl Delete {
     pub(super) fn run(self) -> ExitCode {
         output::run(async {
             let Self { name, force, namespace, server } = self;
-            let client = server.connect().await?;
-            let namespace = namespace.namespace;
+            let mut client = server.connect_to_existing().await?;
+            let namespace = namespace.resolve(&mut client).await?;
             let request = DeleteComputeTemplateRequest { name: name.clone(), namespace, force };
             client.templates().delete_compute_template(request).await.map_err(Failure::from)?;
-            say!("shape '{name}' is deleted");
+            message!("shape '{name}' deleted");
             Ok(ExitCode::SUCCESS)
         })
     }
@@ -118,7 +119,7 @@ fn show(format: &FormatFlag, template: &ComputeTemplate) -> anyhow::Result<ExitC
     format::one(format.format, &row, |wide| crate::table::render(std::slice::from_ref(&row), wide))
 }
 
-/// A template as a shape that has a name.
+/// Converts a template to a named shape.
 pub(super) fn to_shape(template: &ComputeTemplate) -> Shape {
     Shape {
         name: template.name.clone(),
@@ -132,23 +133,21 @@ pub(super) fn to_shape(template: &ComputeTemplate) -> Shape {
     }
 }
 
-/// Amounts as they are written on the command line.
+/// Parses the amounts on the command line.
 fn parse(text: &str) -> Result<ComputeTemplate, String> {
     let given = super::parse(text)?;
     if !given.name.is_empty() {
-        return Err(super::expected(text));
+        return Err(super::not_a_shape(text));
     }
     let Ok(cpu) = given.cpu.parse() else {
-        return Err("a shape with a name has whole processors: give cpu, such as cpu=2".to_owned());
+        return Err("named shapes need a whole number of processors: give cpu, such as cpu=2".to_owned());
     };
     let (amount, unit) = given.memory.split_at(given.memory.trim_end_matches(char::is_alphabetic).len());
     let Ok(memory) = amount.parse() else {
-        return Err(
-            "a shape with a name has memory in whole units: give memory, such as memory=4Gi".to_owned()
-        );
+        return Err("named shapes need memory in whole units: give memory, such as memory=4Gi".to_owned());
     };
     if unit.is_empty() {
-        return Err("memory has no unit: give one, such as memory=4Gi".to_owned());
+        return Err("memory has no unit: add one, such as memory=4Gi".to_owned());
     }
     Ok(ComputeTemplate {
         cpu,
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read() {
+    fn amounts_are_parsed() {
         let template = parse("cpu=2,memory=4Gi,gpu=1").unwrap();
         let amounts = (template.cpu, template.memory, template.memory_unit.as_str(), template.gpu);
         assert_eq!(amounts, (2, 4, "Gi", 1));
@@ -174,12 +173,12 @@ mod tests {
     }
 
     #[rstest]
-    #[case("small", "'small' is no shape")]
+    #[case("small", "'small' is not a shape")]
     #[case("memory=4Gi", "give cpu")]
-    #[case("cpu=500m,memory=4Gi", "whole processors")]
+    #[case("cpu=500m,memory=4Gi", "whole number of processors")]
     #[case("cpu=1", "give memory")]
     #[case("cpu=1,memory=1.3Ki", "memory is")]
-    fn what_no_template_can_have_is_refused(#[case] given: &str, #[case] why: &str) {
+    fn amounts_that_templates_cannot_store_are_refused(#[case] given: &str, #[case] why: &str) {
         let error = parse(given).unwrap_err();
         assert!(error.contains(why), "{error}");
     }

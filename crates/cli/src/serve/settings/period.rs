@@ -1,4 +1,4 @@
-//! A length of time in settings: `30s`, `500ms`, `1m`, or a number of seconds.
+//! Durations in settings: `30s`, `500ms`, `1m`, or a number of seconds.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use muster_core::time::TimeSpan;
 use muster_proto::wkt;
 use serde::{Deserialize, Deserializer};
 
-/// A length of time that is not negative.
+/// A duration that is not negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Period(pub(crate) TimeSpan);
 
@@ -25,7 +25,7 @@ impl FromStr for Period {
         }
         let given = wkt::Duration::from_str(text).map_err(|error| error.to_string())?;
         if given.micros() < 0 {
-            return Err(format!("'{text}' is less than nothing: write it as 30s or 1m"));
+            return Err(format!("'{text}' is negative: write 30s or 1m"));
         }
         Ok(Self(TimeSpan::from_micros(given.micros())))
     }
@@ -66,7 +66,7 @@ mod tests {
     #[case("-1s")]
     #[case("soon")]
     #[case("")]
-    fn what_is_no_period_is_refused(#[case] text: &str) {
+    fn invalid_periods_are_refused(#[case] text: &str) {
         assert!(text.parse::<Period>().is_err());
     }
 }

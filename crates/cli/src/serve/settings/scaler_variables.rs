@@ -1,12 +1,12 @@
-//! The variables of Domino's cluster scaler. They count less than Muster's own settings.
+//! Environment variables of Domino's cluster scaler. Muster's own settings take precedence.
 
 use std::path::PathBuf;
 
 use super::Settings;
 
 impl Settings {
-    /// Completes settings that were not given. A server that only the scaler's variables configure serves clusters as the
-    /// scaler does: of the Kubernetes that it runs in, else of the kubeconfig, in one namespace.
+    /// Applies the variables to settings that were not given. A server that is configured only by them serves what the scaler
+    /// does: one namespace of the Kubernetes that it runs in, else of the kubeconfig.
     pub(super) fn with_scaler_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         let default = Self::default();
         if self.compute_namespace == default.compute_namespace {
@@ -32,14 +32,14 @@ impl Settings {
     }
 }
 
-/// The kubeconfig that Kubernetes' own commands use, if there is one.
+/// Returns the kubeconfig that kubectl would use, if it exists.
 fn kubeconfig(variable: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let named = variable("KUBECONFIG").and_then(|paths| paths.split(':').next().map(PathBuf::from));
     let default = || Some(PathBuf::from(variable("HOME")?).join(".kube/config"));
     named.or_else(default).filter(|path| path.is_file())
 }
 
-/// A log level of Python as a filter.
+/// Converts a log level of Python to a filter.
 fn log_level(level: &str) -> String {
     match level.to_lowercase().as_str() {
         "warning" => "warn".to_owned(),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_muster_count_more() {
+    fn musters_own_settings_take_precedence() {
         let own = Settings {
             domino_url: Some("http://own".to_owned()),
             compute_namespace: "own".to_owned(),

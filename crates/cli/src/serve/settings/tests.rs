@@ -10,7 +10,7 @@ fn keys_of(text: &str) -> BTreeSet<String> {
         let (key, _) = line.split_once(" = ")?;
         key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then(|| key.to_owned())
     };
-    // What stands in tables is no flag.
+    // Keys in tables are not flags.
     text.lines().take_while(|line| !line.contains("# [")).filter_map(key).collect()
 }
 
@@ -40,13 +40,13 @@ fn every_flag_is_a_key_and_a_variable() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_name() {
+fn an_unknown_key_is_named_in_the_error() {
     let error = toml::from_str::<Settings>("lisen = \"127.0.0.1:1\"").unwrap_err().to_string();
     assert!(error.contains("lisen"), "{error}");
 }
 
 #[test]
-fn development_stays_on_this_machine() {
+fn development_mode_listens_on_loopback_only() {
     let settings = Settings { dev: true, listen: "0.0.0.0:8888".parse().unwrap(), ..Settings::default() };
     let error = settings.check().unwrap_err().to_string();
     assert!(error.contains("0.0.0.0:8888") && error.contains("loopback"), "{error}");
@@ -61,7 +61,7 @@ fn a_given_scheme_replaces_the_default() {
 }
 
 #[test]
-fn projects_have_namespaces_of_their_own() {
+fn no_two_projects_share_a_namespace() {
     let read = |text: &str| toml::from_str::<Settings>(text);
     let table: String = DEFAULT_FILE
         .lines()
@@ -74,15 +74,15 @@ fn projects_have_namespaces_of_their_own() {
 }
 
 #[test]
-fn kubernetes_vouches_only_where_there_is_one() {
+fn authentication_by_kubernetes_needs_a_kubernetes() {
     let settings = Settings { auth: vec!["kubernetes".into()], ..Settings::default() };
     let error = settings.check().unwrap_err().to_string();
-    assert_eq!(error, "auth is 'kubernetes', and there is none to ask: set kubeconfig or in_cluster");
+    assert_eq!(error, "auth is 'kubernetes', but no Kubernetes is configured: set kubeconfig or in_cluster");
     Settings { in_cluster: true, ..settings }.check().unwrap();
 }
 
 #[test]
-fn shapes_have_names_of_their_own_and_say_something() {
+fn shapes_have_unique_names_and_amounts() {
     let read = |text: &str| toml::from_str::<Settings>(text).unwrap();
     let table: String = DEFAULT_FILE
         .lines()
@@ -92,8 +92,8 @@ fn shapes_have_names_of_their_own_and_say_something() {
     let shapes = read(&table).shape;
     assert_eq!((shapes.len(), shapes[0].name.as_str()), (1, "small"), "as the printed file shows it");
     for (text, why) in [
-        ("[[shape]]\nname = 'a'", "shape 'a' says nothing"),
-        ("[[shape]]\nname = 'a=b'\ncpu = 1", "without '=' and ','"),
+        ("[[shape]]\nname = 'a'", "shape 'a' is empty"),
+        ("[[shape]]\nname = 'a=b'\ncpu = 1", "must not be empty or have '=' or ','"),
         ("[[shape]]\nname = 'a'\ncpu = 1\n[[shape]]\nname = 'a'\ngpu = 1", "two shapes are named 'a'"),
     ] {
         let error = read(text).check().unwrap_err().to_string();

@@ -1,10 +1,10 @@
-//! The Service by which an API server finds the webhook.
+//! The Service by which the API server calls the webhook.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The port of Services that give none.
+/// The port if none is given.
 const DEFAULT_PORT: u16 = 443;
 
 /// A Service: `namespace/name`, or `namespace/name:port`.
@@ -20,7 +20,7 @@ impl FromStr for WebhookService {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no Service: give namespace/name or namespace/name:port");
+        let wrong = || format!("'{text}' is not a Service: write namespace/name or namespace/name:port");
         let (namespace, rest) = text.split_once('/').ok_or_else(wrong)?;
         let (name, port) = match rest.split_once(':') {
             Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),

@@ -78,7 +78,7 @@ request = urllib.request.Request(receiver.channel["alarm_url"], method="POST")
 with urllib.request.urlopen(request) as answer:
     assert answer.status == 202, answer.status
 size(2)
-print("told")
+print("triggered")
 
 def processes():
     return {node.id: node.physical_id for node in clustering.nodes(cluster_id="c")}

@@ -1,4 +1,4 @@
-//! A program of a user that stays connected to a Spark cluster and does what the test says.
+//! A user's program that stays connected to a Spark cluster and executes the lines that a test sends.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,10 +8,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::clusters::CLUSTERS;
-use crate::laptop::{Laptop, PATIENCE};
+use crate::harness::{Harness, TIMEOUT};
 
-/// Reads lines of Python and prints what they come to, each with its number. What computes a square leaves word of
-/// where it did.
+/// Evaluates lines of Python and prints the results with their numbers. Tasks record the host on which they ran.
 const PROGRAM: &str = r#"
 import os, sys, time
 from pyspark.sql import SparkSession
@@ -49,44 +48,44 @@ fn folder() -> TempDir {
 }
 
 impl Driver {
-    /// Connects to a cluster with nothing but its environment.
-    pub(super) async fn connect(laptop: &Laptop, python: &Python, cluster: &str) -> Self {
-        let environment = laptop.get(&format!("{CLUSTERS}/{cluster}/environment")).await;
+    /// Connects to a cluster by its environment variables alone.
+    pub(super) async fn connect(harness: &Harness, python: &Python, cluster: &str) -> Self {
+        let environment = harness.get(&format!("{CLUSTERS}/{cluster}/environment")).await;
         let variables = environment["variables"].as_object().expect("variables");
         let (marks, scratch) = (folder(), folder());
         let mut command = python.command();
         command.args(["-c", PROGRAM]).arg(marks.path());
-        // It is killed, and would leave this in the machine's temporary folder.
+        // It is killed, and would otherwise leave files in the machine's temporary folder.
         let temporary = format!("-Djava.io.tmpdir={} -XX:-UsePerfData", scratch.path().display());
         command.env("SPARK_LOCAL_DIRS", scratch.path()).env("SPARK_SUBMIT_OPTS", temporary);
         command.envs(variables.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
         let process = Process::spawn("driver", &command);
-        process.wait_for_line("connected", PATIENCE).await;
+        process.wait_for_line("connected", TIMEOUT).await;
         Self { process, asked: 0, marks, _scratch: scratch }
     }
 
-    /// Has it do something.
+    /// Sends a line to evaluate.
     pub(super) async fn begin(&mut self, line: &str) {
         self.process.write_line(line).await;
         self.asked += 1;
     }
 
-    /// What the last thing came to that it was told to do.
+    /// Returns the result of the last line.
     pub(super) async fn answer(&mut self) -> String {
         let head = format!("answer {}: ", self.asked - 1);
-        let answer = self.process.wait_for_line(&head, PATIENCE).await;
+        let answer = self.process.wait_for_line(&head, TIMEOUT).await;
         answer.trim_start_matches(&head).to_owned()
     }
 
-    /// Lets the cluster compute something of which the answer is known.
+    /// Computes a known result on the cluster.
     pub(super) async fn computes(&mut self) {
         self.begin("squares(20)").await;
         assert_eq!(self.answer().await, "2470", "{}", self.process.tail());
     }
 
-    /// Waits until so many workers have done a part of what it does now.
+    /// Waits until this many workers have executed a task of the current line.
     pub(super) async fn until_done_by(&self, workers: usize) {
-        eventually(&format!("parts done by {workers} workers"), PATIENCE, async || {
+        eventually(&format!("parts done by {workers} workers"), TIMEOUT, async || {
             let hosts = self.hosts().collect::<BTreeSet<_>>();
             let tail = || self.process.tail();
             if hosts.len() < workers { Err(format!("{hosts:?}\n{}", tail())) } else { Ok(()) }
@@ -94,12 +93,12 @@ impl Driver {
         .await;
     }
 
-    /// How many parts were begun: more than there are if some had to be done again.
+    /// Returns the number of started tasks, which exceeds their count if some were retried.
     pub(super) fn begun(&self) -> usize {
         self.hosts().count()
     }
 
-    /// Where parts were begun, one for each.
+    /// Returns the host of each started task.
     fn hosts(&self) -> impl Iterator<Item = String> + use<> {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let files = std::fs::read_dir(self.marks.path()).expect("a folder").flatten();
@@ -108,7 +107,7 @@ impl Driver {
     }
 }
 
-/// Asks the master what it counts.
+/// Queries the master's counters.
 pub(super) async fn master(cluster: &Value) -> Value {
     let dashboard = cluster["endpoints"]["dashboard"].as_str().expect("a dashboard");
     reqwest::get(format!("{dashboard}json/")).await.expect("it answers").json().await.expect("JSON")

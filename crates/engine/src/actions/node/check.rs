@@ -61,7 +61,7 @@ pub(crate) async fn observe_all(run: &mut ActionRun) -> Result<Observed, Stop> {
     for id in run.subject.nodes.ids() {
         record_observation(&mut run.subject, &mut run.journal, id, &observed, now);
     }
-    run.subject.cluster.observed.endpoints.clone_from(&observed.endpoints);
+    observed.write_contact_to(&mut run.subject.cluster);
     Ok(observed)
 }
 

@@ -50,9 +50,9 @@ impl OperatorProvider for InstrumentedOperator {
         timer.end(self.operator.settle(call).await)
     }
 
-    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
-        let timer = self.timers.begin("restart_head", call.cluster, old.len());
-        timer.end(self.operator.restart_head(call, old).await)
+    async fn replace_members(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError> {
+        let timer = self.timers.begin("replace_members", call.cluster, old.len());
+        timer.end(self.operator.replace_members(call, old).await)
     }
 
     fn discovered(&self) -> Vec<ClusterId> {

@@ -63,8 +63,9 @@ pub trait NodeProvider: Send + Sync {
     /// Stops nodes. One result per node, as they come; an absent node counts as stopped.
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
-    /// Why nodes that are being started do not work yet, where that is known without a request.
-    fn obstacles(&self, _: ClusterTarget<'_>, _starting: &HashSet<NodeId>) -> HashMap<NodeId, String> {
+    /// Why nodes that are being started do not work yet, and what those that are being stopped wait for, where that is
+    /// known without a request.
+    fn obstacles(&self, _: ClusterTarget<'_>, _changing: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         HashMap::new()
     }
 

@@ -41,9 +41,9 @@ pub trait OperatorProvider: Send + Sync {
         Ok(())
     }
 
-    /// Replaces just these incarnations of members, among them the head if it exists. One that is gone is replaced
-    /// already. Where the head is missing, its operator is made to recreate it.
-    async fn restart_head(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError>;
+    /// Replaces just these incarnations of members. One that is gone is replaced already. If the head is missing, its
+    /// operator is made to recreate it.
+    async fn replace_members(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError>;
 
     /// Clusters that exist, managed or external, as far as they are known.
     fn discovered(&self) -> Vec<ClusterId> {
@@ -66,6 +66,8 @@ pub struct OperatorCapabilities {
     pub replaces_head: bool,
     /// Running members are recreated when their recipe changes; otherwise only new ones have the new recipe.
     pub rolls: bool,
+    /// A worker that is removed is recreated from the present recipe.
+    pub replaces_workers: bool,
 }
 
 /// The state of the object that holds a cluster's intent: the spec of record.
@@ -203,6 +205,8 @@ impl MemberId {
     pub(crate) fn bind(self, node: &mut Node) {
         let member = serde_json::json!({"identity": self.identity, "uid": self.uid});
         node.data.insert(MEMBER.to_owned(), member);
+        // Another pod was made from what the object says now.
+        node.set_outdated(false);
     }
 
     pub(crate) fn unbind(node: &mut Node) {

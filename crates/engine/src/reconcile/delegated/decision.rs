@@ -1,9 +1,9 @@
 //! The decision of an action on a delegated cluster: made once, and stored with the action.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use muster_core::action::Fence;
-use muster_core::change::Change;
+use muster_core::change::{Change, RestartScope};
 use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
@@ -12,7 +12,9 @@ use crate::action_data::{ActionData, DelegatedDecision, GroupSizes};
 use crate::intent::recipe::RecipeChange;
 use crate::intent::victims::{choose_victims, chosen};
 use crate::intent::{Baseline, Intent, find_group, properties_after, size_changes, with_sizes};
-use crate::ports::provider::{MemberId, ObjectState, Observed, ObservedGroup, OperatorCapabilities};
+use crate::ports::provider::{
+    MemberId, ObjectState, Observed, ObservedGroup, ObservedMember, OperatorCapabilities,
+};
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{Stop, Subject};
@@ -73,7 +75,9 @@ impl WriteDecision {
     }
 
     fn new(subject: &Subject, change: &Change, decided: DelegatedDecision) -> Self {
-        let DelegatedDecision { wanted, groups, recipe, head, victims, old, before, called, .. } = decided;
+        let DelegatedDecision {
+            wanted, groups, recipe, head, victims, old, replaced, before, called, ..
+        } = decided;
         let unmade = subject.cluster.observed.object.is_none();
         let can = |what: fn(OperatorCapabilities) -> bool| subject.operator().is_some_and(what);
         let (write, complete) = match change {
@@ -95,7 +99,8 @@ impl WriteDecision {
         };
         let rolled = recipe && can(|operator| operator.rolls);
         let has_head = subject.cluster.has_head;
-        let goal = WriteGoal { write, wanted, recipe, head, complete, old, rolled, has_head, unmade };
+        let goal =
+            WriteGoal { write, wanted, recipe, head, complete, old, replaced, rolled, has_head, unmade };
         Self { goal, victims, before, called }
     }
 
@@ -112,6 +117,7 @@ impl WriteDecision {
             head: self.goal.head,
             victims: self.victims.clone(),
             old: self.goal.old.clone(),
+            replaced: self.goal.replaced.clone(),
             before: self.before.clone(),
             called: self.called,
             ..data.delegated.take().unwrap_or_default()
@@ -133,7 +139,8 @@ impl WriteDecision {
         self.goal.write == Write::Delete
             || self.goal.rolled
             || self.victims.contains(&node.id)
-            || MemberId::of(node).is_some_and(|member| self.goal.old.contains(&member))
+            || MemberId::of(node)
+                .is_some_and(|member| self.goal.old.contains(&member) || self.goal.replaced.contains(&member))
     }
 
     /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
@@ -184,7 +191,9 @@ fn updated(
     let intent = after(subject, change, data)?;
     let wanted = wanted(subject, &intent, change, observed);
     let victims = victims(subject, &chosen(change, data), &wanted)?;
-    let groups = wanted.iter().map(|wanted| wanted.group.clone()).collect();
+    let mut groups: Vec<String> = wanted.iter().map(|wanted| wanted.group.clone()).collect();
+    let restarts =
+        matches!(change, Change::UpdateCluster(update) if update.restart == Some(RestartScope::Workers));
     let (before, after) = (&subject.cluster, &intent);
     let recipe = !after.has_same_recipe(before)
         || before.labels != after.labels
@@ -192,10 +201,37 @@ fn updated(
     // Members that are made from something else from now on.
     let profile = &subject.profile;
     let change = RecipeChange::between((before, profile), (after, profile));
-    let old = observed.members.iter().filter(|member| change.concerns(member.role, member.group.as_deref()));
-    let before = old.map(|member| member.id.clone()).collect();
+    let concerned = |member: &ObservedMember| change.concerns(member.role, member.group.as_deref());
+    let before = observed.members.iter().filter(|member| concerned(member));
+    let before = before.map(|member| member.id.clone()).collect();
     let head = change.concerns_head();
-    Ok(DelegatedDecision { wanted, groups, recipe, head, victims, before, ..DelegatedDecision::default() })
+    let mut replaced = Vec::new();
+    // An operator that rolls replaces the workers itself.
+    if restarts && subject.operator().is_some_and(|operator| operator.replaces_workers && !operator.rolls) {
+        let is_old = |member: &&ObservedMember| {
+            member.role == NodeRole::Worker && (concerned(member) || is_outdated(subject, member))
+        };
+        let old: Vec<&ObservedMember> = observed.members.iter().filter(is_old).collect();
+        let concerned = old.iter().filter_map(|member| member.group.clone());
+        groups.extend(concerned.filter(|group| !groups.contains(group)).collect::<BTreeSet<_>>());
+        replaced = old.into_iter().map(|member| member.id.clone()).collect();
+    }
+    Ok(DelegatedDecision {
+        wanted,
+        groups,
+        recipe,
+        head,
+        victims,
+        replaced,
+        before,
+        ..DelegatedDecision::default()
+    })
+}
+
+/// Returns whether a member was created from an older recipe, by its observation or by its row from an earlier update.
+fn is_outdated(subject: &Subject, member: &ObservedMember) -> bool {
+    let is_row = |node: &&Node| MemberId::of(node).is_some_and(|id| id == member.id);
+    member.outdated || subject.nodes.iter().find(is_row).is_some_and(Node::is_outdated)
 }
 
 /// The sizes that change, and those that were asked for and that an autoscaler beside the object does not keep yet.

@@ -61,6 +61,12 @@ impl Mirror {
         present.chain(&self.new).collect()
     }
 
+    /// The names of the members that were made from an older recipe.
+    fn outdated_names(&self, before: &[Node]) -> Vec<String> {
+        let nodes = self.nodes(before).into_iter();
+        nodes.filter(|node| node.is_outdated()).map(|node| node.name.clone()).collect()
+    }
+
     /// The number of working workers, and the state of the head.
     pub(crate) fn counts(&self, before: &[Node]) -> Counts {
         Counts::of(&self.cluster, self.nodes(before))
@@ -94,6 +100,7 @@ pub(crate) fn mirror(
     mirror.collect_losses(nodes, expected);
     mirror.import_events(nodes, &observed.external_events, now);
     mirror.counts(nodes).write_to(&mut mirror.cluster);
+    mirror.cluster.observed.outdated = mirror.outdated_names(nodes);
     mirror.cluster.observed.endpoints.clone_from(&observed.endpoints);
     if !mirror.is_same_as(cluster) {
         mirror.cluster.observed.at = Some(now);

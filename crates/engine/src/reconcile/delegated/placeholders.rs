@@ -26,7 +26,7 @@ pub(super) fn add_placeholders(subject: &mut Subject, goal: &WriteGoal, now: Tim
         };
         let present = u32::try_from(subject.nodes.iter().filter(own).count()).unwrap_or(u32::MAX);
         let missing = group.desired.saturating_sub(present);
-        new.extend(naming::new_workers(&mut subject.cluster, &group.name, missing, now));
+        new.extend(naming::placeholders(&mut subject.cluster, &group.name, missing, now));
     }
     subject.nodes.add_new(new);
 }

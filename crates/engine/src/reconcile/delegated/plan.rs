@@ -52,6 +52,8 @@ pub(crate) struct WriteGoal {
     pub(crate) complete: WaitScope,
     /// Incarnations of members that have to be replaced.
     pub(crate) old: HashSet<MemberId>,
+    /// Workers that are replaced one after the other, each once all others work.
+    pub(crate) replaced: Vec<MemberId>,
     /// Outdated members have to be replaced.
     pub(crate) rolled: bool,
     /// There is a head.
@@ -75,6 +77,7 @@ impl WriteGoal {
             head: false,
             complete,
             old: HashSet::new(),
+            replaced: Vec::new(),
             rolled: false,
             has_head: false,
             unmade: false,
@@ -92,6 +95,8 @@ pub(crate) struct WriteProgress {
     pub(crate) acknowledged: bool,
     /// An acknowledged write got lost: no retry before this moment.
     pub(crate) not_before: Option<Timestamp>,
+    /// The worker whose replacement was requested last, and the time of the next attempt.
+    pub(crate) replacing: Option<(MemberId, Timestamp)>,
 }
 
 /// The decision of a plan.
@@ -99,6 +104,8 @@ pub(crate) struct WriteProgress {
 pub(crate) enum Verdict {
     /// Call the provider.
     Call,
+    /// Let the operator replace this worker.
+    Replace(MemberId),
     /// The object has the wanted content.
     Acknowledged,
     /// There is nothing to do now, and why; observe again when something changes, or then.
@@ -149,7 +156,7 @@ pub(crate) fn plan(
     }
     let missing = missing(goal, spec, &observed.members);
     if missing.is_empty() {
-        Verdict::Reached
+        replace_next(goal, &observed.members, progress, now).unwrap_or(Verdict::Reached)
     } else if spec.refused.is_empty() {
         Verdict::Wait(None, missing.into_iter().chain(spec.pending.clone()).collect())
     } else {
@@ -179,8 +186,9 @@ fn without_object(
 /// Leftovers of a deleted object.
 fn left(observed: &Observed) -> Vec<String> {
     let members = &observed.members;
-    let still =
-        (!members.is_empty()).then(|| format!("{} is still there{}", names(members), why(members.iter())));
+    let verb = if members.len() == 1 { "is" } else { "are" };
+    let still = (!members.is_empty())
+        .then(|| format!("{} {verb} still there{}", names(members), why(members.iter())));
     still.into_iter().chain(observed.remaining.clone()).collect()
 }
 
@@ -253,6 +261,24 @@ fn restart(
     }
 }
 
+/// The next worker to replace, once all members work.
+fn replace_next(
+    goal: &WriteGoal,
+    members: &[ObservedMember],
+    progress: &WriteProgress,
+    now: Timestamp,
+) -> Option<Verdict> {
+    let is_there = |id: &&MemberId| members.iter().any(|member| member.id == **id);
+    let next = goal.replaced.iter().find(is_there)?;
+    match &progress.replacing {
+        // Its deletion has not been observed yet.
+        Some((requested, again)) if requested == next && *again > now => {
+            Some(Verdict::Wait(Some(*again), vec!["a worker is being replaced".to_owned()]))
+        }
+        _ => Some(Verdict::Replace(next.clone())),
+    }
+}
+
 /// Messages about everything that differs from the object.
 fn missing(goal: &WriteGoal, spec: &ObjectSpec, members: &[ObservedMember]) -> Vec<String> {
     let mut missing = Vec::new();
@@ -294,7 +320,9 @@ pub(crate) fn obstacles(has_head: bool, spec: &ObjectSpec, members: &[ObservedMe
 /// Parts that were deleted elsewhere, and how to restore them.
 fn taken_away(spec: &ObjectSpec) -> Option<String> {
     let what = spec.missing.join(", ");
-    (!what.is_empty()).then(|| format!("{what} is not there: recover, restart or scale it to make it again"))
+    // Where nothing can be restored the refusal says what to do.
+    let how = if spec.refused.is_empty() { ": recover, restart or scale it to make it again" } else { "" };
+    (!what.is_empty()).then(|| format!("{what} is not there{how}"))
 }
 
 fn missing_of(group: &ObservedGroup, members: &[ObservedMember]) -> Option<String> {

@@ -62,6 +62,7 @@ async fn observe_with(
         let observed = mode.run(provider, target, &nodes).await?;
         all.nodes.extend(observed.nodes);
         all.endpoints.extend(observed.endpoints);
+        all.versions = observed.versions.or(all.versions);
     }
     Ok(all)
 }

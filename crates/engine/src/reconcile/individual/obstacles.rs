@@ -1,4 +1,4 @@
-//! Reasons why starting nodes do not run yet.
+//! Reasons why nodes do not run yet, or are not stopped yet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,18 +17,19 @@ pub(crate) struct Obstacles {
     cluster: Option<String>,
 }
 
-/// Flushes pending changes, with the reasons why these nodes do not run yet, as far as the provider knows them.
+/// Flushes pending changes, with the reasons why these nodes are not started or stopped yet, as far as the provider knows
+/// them.
 pub(crate) async fn flush_with_obstacles(
     run: &mut ActionRun,
-    starting: &HashSet<NodeId>,
+    changing: &HashSet<NodeId>,
     known: &mut Obstacles,
 ) -> Result<(), Stop> {
-    let reasons = run.node_provider()?.obstacles(run.subject.as_target(), starting);
+    let reasons = run.node_provider()?.obstacles(run.subject.as_target(), changing);
     if reasons.is_empty() && known.reported.is_empty() {
         return run.flush().await;
     }
     let now = run.now();
-    known.record(&mut run.subject.nodes, starting, &reasons, now);
+    known.record(&mut run.subject.nodes, changing, &reasons, now);
     let cluster = &mut run.subject.cluster;
     let before = known.cluster.get_or_insert_with(|| cluster.status_reason.clone()).clone();
     let new_reason = cluster_reason(run.subject.nodes.as_slice(), &reasons).unwrap_or(before);
@@ -46,7 +47,7 @@ impl Obstacles {
     fn record(
         &mut self,
         nodes: &mut Members,
-        starting: &HashSet<NodeId>,
+        changing: &HashSet<NodeId>,
         reasons: &HashMap<NodeId, String>,
         now: Timestamp,
     ) {
@@ -56,8 +57,8 @@ impl Obstacles {
             let Some(node) = nodes.get(id).filter(|node| node.status_reason != reason) else { continue };
             if reasons.contains_key(&id) {
                 self.reported.entry(id).or_insert_with(|| node.status_reason.clone());
-            } else if !starting.contains(&id) {
-                // Its start has ended meanwhile, and its status reason says how.
+            } else if !changing.contains(&id) {
+                // Its change has ended meanwhile, and its status reason says how.
                 continue;
             }
             if let Some(node) = nodes.get_mut(id) {

@@ -28,7 +28,8 @@ pub(super) fn add_members(
     let mut nodes: Vec<_> = head.into_iter().collect();
     let mut places = placements::unused(data);
     for (group, count) in &plan.add {
-        let workers = naming::new_workers(&mut subject.cluster, group, *count, now);
+        let members = subject.nodes.as_slice();
+        let workers = naming::new_workers(&mut subject.cluster, members, group, *count, now);
         nodes.extend(workers.into_iter().map(|worker| placements::assign(worker, places.next())));
     }
     let ids = nodes.iter().map(|node| node.id).collect();

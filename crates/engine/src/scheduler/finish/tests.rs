@@ -7,8 +7,11 @@ use crate::ports::provider::{Membership, OperatorCapabilities};
 use crate::run::sample::subject;
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000);
-const DELEGATED: Membership =
-    Membership::Delegated(OperatorCapabilities { replaces_head: false, rolls: false });
+const DELEGATED: Membership = Membership::Delegated(OperatorCapabilities {
+    replaces_head: false,
+    rolls: false,
+    replaces_workers: false,
+});
 
 fn node(index: u32, status: NodeStatus) -> Node {
     Node { status, physical_id: Some(format!("p{index}")), ..sample::node(index) }

@@ -18,13 +18,6 @@ pub(super) enum Seen {
     Unknown,
 }
 
-/// What is remembered of an app between two observations; lost with the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Watch {
-    /// Since when it is gone without a pod, as observed without a pause.
-    pub(super) gone_since: Option<Instant>,
-}
-
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -36,12 +29,18 @@ pub(super) enum Step {
     End,
 }
 
-pub(super) fn decide(before: Watch, seen: Seen, grace: Duration, now: Instant) -> (Watch, Step) {
-    match (seen, before.gone_since) {
-        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (Watch::default(), Step::Wait),
-        (Seen::Gone { has_pods: false }, None) => (Watch { gone_since: Some(now) }, Step::Warn),
-        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => (before, Step::End),
-        (Seen::Gone { has_pods: false }, Some(_)) => (before, Step::Wait),
+/// Since when an app is gone without a pod, as observed without a pause, and what to do.
+pub(super) fn decide(
+    gone_since: Option<Instant>,
+    seen: Seen,
+    grace: Duration,
+    now: Instant,
+) -> (Option<Instant>, Step) {
+    match (seen, gone_since) {
+        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (None, Step::Wait),
+        (Seen::Gone { has_pods: false }, None) => (Some(now), Step::Warn),
+        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => (Some(since), Step::End),
+        (Seen::Gone { has_pods: false }, Some(since)) => (Some(since), Step::Wait),
     }
 }
 
@@ -71,7 +70,7 @@ mod tests {
     ) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let decided = decide(Watch { gone_since: since.map(at) }, seen, GRACE, at(now));
-        assert_eq!(decided, (Watch { gone_since: remembered.map(at) }, step));
+        let decided = decide(since.map(at), seen, GRACE, at(now));
+        assert_eq!(decided, (remembered.map(at), step));
     }
 }

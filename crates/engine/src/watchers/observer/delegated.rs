@@ -2,9 +2,10 @@
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::ephemeral::AppStanding;
-use muster_core::event::Level;
+use muster_core::event::{Event, Level};
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
+use muster_core::usage::{AmountsRecord, RequestedAmounts};
 use muster_store::StoreError;
 use muster_store::commands::Mirror as Command;
 
@@ -30,6 +31,8 @@ pub(crate) async fn record_observation(
         ObjectState::Unknown => return Ok(ObserveOutcome::Pending),
         // Its creation failed or is not that far: there was no object that could be missing.
         ObjectState::Absent if cluster.observed.object.is_none() => return Ok(ObserveOutcome::InSync),
+        // They may go with the object, or stay without it: which of them is not known until it has happened.
+        ObjectState::Absent if !observed.remaining.is_empty() => return Ok(ObserveOutcome::Pending),
         ObjectState::Absent => return end(context, duty, &cluster, now).await,
         ObjectState::Present(spec) => {
             let mut mirror = mirror::mirror(&cluster, &nodes, &observed, Some(spec), |_| false, now);
@@ -42,11 +45,15 @@ pub(crate) async fn record_observation(
         return Ok(ObserveOutcome::InSync);
     }
     let Mirror { cluster: after, new, changed, gone, events, object } = mirror;
+    let mut events = to_events(None, &after, events, now);
+    if let Some(changed) = events.iter_mut().find(|event| event.reason == reason::CHANGED_ELSEWHERE) {
+        Box::pin(record_amounts(context, &cluster, &after, changed)).await?;
+    }
     let command = Command {
         duty,
         engine: context.lease().id,
         read_at: cluster.updated_at,
-        events: to_events(None, &after, events, now),
+        events,
         cluster: Cluster { updated_at: Some(now), ..after },
         new_nodes: new,
         nodes: changed,
@@ -54,6 +61,19 @@ pub(crate) async fn record_observation(
         object,
     };
     Ok(context.store.mirror(command).await?.into())
+}
+
+/// Records what a cluster requests in the event of a change that was made elsewhere.
+async fn record_amounts(
+    context: &Context,
+    before: &Cluster,
+    after: &Cluster,
+    changed: &mut Event,
+) -> Result<(), StoreError> {
+    let profile = context.store.profile(after.profile_id).await?;
+    let amounts = |cluster| RequestedAmounts::of_cluster(cluster, profile.as_ref());
+    AmountsRecord::write(&mut changed.data, Some(amounts(before)), amounts(after));
+    Ok(())
 }
 
 /// Marks the row of a cluster deleted that was deleted elsewhere.
@@ -64,7 +84,9 @@ async fn end(
     now: Timestamp,
 ) -> Result<ObserveOutcome, StoreError> {
     let (reason, message) = Box::pin(why_deleted(context, cluster)).await?;
-    let event = events::of_cluster(None, cluster, Level::Warn, reason, &message, now);
+    let mut event = events::of_cluster(None, cluster, Level::Warn, reason, &message, now);
+    // Its profile is deleted with it.
+    Box::pin(record_amounts(context, cluster, cluster, &mut event)).await?;
     let command = Command {
         duty,
         engine: context.lease().id,
@@ -105,12 +127,9 @@ fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &ObjectSpec, observed: &
     } else {
         counts.evaluate(cluster, "NODE_CHECK")
     };
-    // All members may work while new clients cannot reach the cluster.
-    let status = if status == ClusterStatus::Active && !spec.missing.is_empty() {
-        ClusterStatus::Warning
-    } else {
-        status
-    };
+    // All members may work while new clients cannot reach the cluster: it is incomplete.
+    let works = matches!(status, ClusterStatus::Active | ClusterStatus::Warning);
+    let status = if works && !spec.missing.is_empty() { ClusterStatus::Critical } else { status };
     let obstacles = plan::obstacles(cluster.has_head, spec, &observed.members);
     if !matches!(status, ClusterStatus::Active | ClusterStatus::Suspended) && !obstacles.is_empty() {
         reason = format!("{reason} {}", obstacles.join("; "));

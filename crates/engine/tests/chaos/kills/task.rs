@@ -112,7 +112,7 @@ impl ClusterTask {
         }
         if matches!(self.deed, Deed::Heal | Deed::Recover) {
             let lost = made::one(harness, cluster, NodeRole::Worker).await;
-            harness.world.tell(Control::Lose(lost)).await;
+            harness.world.control(Control::Lose(lost)).await;
             if self.deed == Deed::Heal {
                 return Begun::Lost(lost);
             }

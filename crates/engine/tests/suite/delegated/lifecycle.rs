@@ -190,6 +190,42 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
 }
 
 #[rstest]
+#[case::sqlite_at_once(Kind::Sqlite, true)]
+#[case::postgres_at_once(Kind::Postgres, true)]
+#[case::sqlite_later(Kind::Sqlite, false)]
+#[tokio::test]
+async fn workers_are_replaced_on_request_and_the_head_is_not(#[case] kind: Kind, #[case] at_once: bool) {
+    let Some(harness) = open(kind).await else { return };
+    let cluster = operated(OPERATED_CLUSTER, 3);
+    let create = harness.create(&cluster).await;
+    harness.ended(create).await;
+    let head = async || {
+        let nodes = harness.nodes(cluster.id).await;
+        nodes.into_iter().find(|node| node.role == NodeRole::Head).expect("a head").physical_id
+    };
+    let (workers, before) = (names(&harness, cluster.id).await, head().await);
+    let group = json!({"name": cluster.groups[0].name, "image": "ray:2"});
+    let inputs = if at_once {
+        json!({"groups": [group], "restart": "workers"})
+    } else {
+        let update = harness.submit(ActionKind::ClusterUpdate, &cluster, json!({"groups": [group]})).await;
+        harness.ended(update).await;
+        assert_eq!(names(&harness, cluster.id).await, workers);
+        json!({"restart": "workers"})
+    };
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    let update = harness.ended(update).await;
+    assert_eq!(update.status, ActionStatus::Succeeded, "{}", update.status_reason);
+    let after = names(&harness, cluster.id).await;
+    assert!(after.len() == 3 && workers.iter().all(|name| !after.contains(name)), "{after:?}");
+    assert_eq!(head().await, before);
+    assert_eq!(harness.operators.count(Verb::RestartHead), 3, "each for itself");
+    assert_eq!(recorded_events(&harness, cluster.id, "NodeLost").await, []);
+    let row = harness.cluster(cluster.id).await;
+    assert!(!row.status_reason.contains("RestartNeeded"), "{}", row.status_reason);
+}
+
+#[rstest]
 #[case::sqlite(Kind::Sqlite, None)]
 #[case::postgres(Kind::Postgres, None)]
 #[case::sqlite_rolling(Kind::Sqlite, Some(ROLLING))]

@@ -9,13 +9,13 @@ use tokio::task::JoinSet;
 
 pub(super) struct Server {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    received: Arc<Mutex<Received>>,
     /// Ends the server when the test ends.
     _tasks: JoinSet<()>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Received {
     connections: usize,
     requests: Vec<String>,
 }
@@ -23,10 +23,10 @@ struct Seen {
 impl Server {
     pub(super) async fn start(response: impl Into<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, seen) = (listener.local_addr().unwrap(), Arc::default());
+        let (address, received) = (listener.local_addr().unwrap(), Arc::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, response.into(), Arc::clone(&seen)));
-        Self { address, seen, _tasks: tasks }
+        tasks.spawn(serve(listener, response.into(), Arc::clone(&received)));
+        Self { address, received, _tasks: tasks }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -38,22 +38,22 @@ impl Server {
     }
 
     pub(super) fn requests(&self) -> Vec<String> {
-        self.seen.lock().unwrap().requests.clone()
+        self.received.lock().unwrap().requests.clone()
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.seen.lock().unwrap().connections
+        self.received.lock().unwrap().connections
     }
 }
 
-async fn serve(listener: TcpListener, response: Vec<u8>, seen: Arc<Mutex<Seen>>) {
+async fn serve(listener: TcpListener, response: Vec<u8>, received: Arc<Mutex<Received>>) {
     let mut connections = JoinSet::new();
     while let Ok((mut connection, _)) = listener.accept().await {
-        seen.lock().unwrap().connections += 1;
-        let (response, seen) = (response.clone(), Arc::clone(&seen));
+        received.lock().unwrap().connections += 1;
+        let (response, received) = (response.clone(), Arc::clone(&received));
         connections.spawn(async move {
             while let Some(request) = read_request(&mut connection).await {
-                seen.lock().unwrap().requests.push(request);
+                received.lock().unwrap().requests.push(request);
                 // The client hangs up when it has read enough.
                 if connection.write_all(&response).await.is_err() {
                     return;

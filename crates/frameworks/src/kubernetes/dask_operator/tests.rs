@@ -2,8 +2,8 @@ use muster_core::cluster::Cluster;
 use rstest::rstest;
 
 use super::super::flavor::Victim;
+use super::super::projection::{GroupProjection, merge_groups};
 use super::super::sample::{self, recipe};
-use super::super::words::{GroupWords, groups};
 use super::*;
 
 fn cluster() -> Cluster {
@@ -13,14 +13,14 @@ fn cluster() -> Cluster {
 }
 
 #[test]
-fn what_is_made_is_one_object_with_all_that_its_operator_needs() {
+fn a_new_cluster_is_one_complete_object() {
     let recipe = recipe(&json!({
         "head": {"memory": "4Gi", "args": ["--no-show"]},
         "worker": {"cpu": "2", "memory": "4Gi", "gpu": 1, "env": {"A": "1"}, "args": ["--nthreads", "4"]},
     }));
     let cluster = cluster();
     let [manifest] = DaskOperator
-        .manifests(Plan { cluster: &cluster, recipe: &recipe })
+        .manifests(DesiredCluster { cluster: &cluster, recipe: &recipe })
         .expect("it can be made")
         .try_into()
         .expect("one object");
@@ -76,9 +76,9 @@ fn what_is_made_is_one_object_with_all_that_its_operator_needs() {
 }
 
 #[test]
-fn pods_have_what_their_groups_say_but_no_labels_of_their_own() {
+fn pods_have_the_settings_of_their_group_but_no_labels_of_their_own() {
     let made = |properties: &Value| {
-        DaskOperator.manifests(Plan { cluster: &cluster(), recipe: &recipe(properties) })
+        DaskOperator.manifests(DesiredCluster { cluster: &cluster(), recipe: &recipe(properties) })
     };
     let mut made_so = made(&json!({
         "environment": "TESTING",
@@ -102,15 +102,17 @@ fn pods_have_what_their_groups_say_but_no_labels_of_their_own() {
 }
 
 #[test]
-fn a_group_that_its_operator_would_call_otherwise_is_refused() {
+fn a_group_of_another_name_is_refused() {
     let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
     cluster.groups[0].name = "small".to_owned();
-    let why = DaskOperator.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect_err("it is refused");
+    let why = DaskOperator
+        .manifests(DesiredCluster { cluster: &cluster, recipe: &recipe })
+        .expect_err("it is refused");
     assert_eq!(why, "the worker group of a cluster of flavor dask-operator is called 'default', not 'small'");
 }
 
-/// As its operator leaves them, but for most of it.
-fn root(status: &Value) -> Words {
+/// A root as its operator leaves it, reduced to a few fields.
+fn root(status: &Value) -> ObjectProjection {
     let object = json!({
         "metadata": {"name": "fred", "finalizers": ["kopf.zalando.org/KopfFinalizerMarker"]},
         "spec": {
@@ -119,25 +121,25 @@ fn root(status: &Value) -> Words {
         },
         "status": status,
     });
-    DaskOperator.read(&CLUSTER, &object).expect("a cluster")
+    DaskOperator.read_object(&CLUSTER, &object).expect("a cluster")
 }
 
-fn worker_group(name: &str, worker: &Value) -> Words {
+fn worker_group(name: &str, worker: &Value) -> ObjectProjection {
     let object = json!({"metadata": {"name": name}, "spec": {"cluster": "fred", "worker": worker}});
-    DaskOperator.read(&WORKER_GROUP, &object).expect("a group")
+    DaskOperator.read_object(&WORKER_GROUP, &object).expect("a group")
 }
 
-fn autoscaler() -> Words {
+fn autoscaler() -> ObjectProjection {
     let spec = json!({"cluster": "fred", "minimum": 1, "maximum": 8});
     let object = json!({"metadata": {"name": "adapts"}, "spec": spec});
-    DaskOperator.read(&AUTOSCALER, &object).expect("an autoscaler")
+    DaskOperator.read_object(&AUTOSCALER, &object).expect("an autoscaler")
 }
 
 #[test]
-fn the_groups_object_is_the_truth_and_not_the_root_whose_number_drifts() {
+fn the_number_of_a_group_object_overrides_that_of_the_root() {
     let (root, group) = (root(&json!({})), worker_group("fred-default", &json!({"replicas": 5})));
-    let desired = |words: &[&Words]| {
-        groups(words).iter().map(|group| (group.name.clone(), group.desired)).collect::<Vec<_>>()
+    let desired = |objects: &[&ObjectProjection]| {
+        merge_groups(objects).iter().map(|group| (group.name.clone(), group.desired)).collect::<Vec<_>>()
     };
     assert_eq!(desired(&[&root]), [("default".to_owned(), 2)]);
     let more = worker_group("fred-big", &json!({"replicas": 1}));
@@ -150,23 +152,23 @@ fn the_groups_object_is_the_truth_and_not_the_root_whose_number_drifts() {
 #[case("freddy-default", "freddy-default")]
 #[case("extra", "extra")]
 #[case("fred-", "fred-")]
-fn groups_are_called_without_the_clusters_name(#[case] object: &str, #[case] group: &str) {
-    let words = worker_group(object, &json!({}));
-    let GroupWords { name, desired, bounds, .. } = &words.groups[0];
-    assert_eq!((words.cluster.as_str(), words.object.as_str()), ("fred", object));
+fn group_names_have_no_prefix_of_the_cluster(#[case] object: &str, #[case] group: &str) {
+    let projection = worker_group(object, &json!({}));
+    let GroupProjection { name, desired, bounds, .. } = &projection.groups[0];
+    assert_eq!((projection.cluster.as_str(), projection.object.as_str()), ("fred", object));
     assert_eq!((name.as_str(), *desired, *bounds), (group, 1, None));
 }
 
 #[test]
-fn an_autoscaler_decides_on_the_default_group_between_its_bounds() {
-    let words = autoscaler();
-    let said = words.autoscaler.expect("it is one");
+fn an_autoscaler_scales_the_default_group_between_its_bounds() {
+    let projection = autoscaler();
+    let said = projection.autoscaler.expect("it is one");
     assert_eq!((said.group.as_deref(), said.bounds), (Some("default"), Some((1, Some(8)))));
-    assert_eq!(words.cluster, "fred");
+    assert_eq!(projection.cluster, "fred");
 }
 
 #[test]
-fn a_deployment_tells_why_it_makes_no_pods() {
+fn a_deployment_explains_its_missing_pods() {
     let message = "pods \"x\" is forbidden: exceeded quota: few, requested: cpu=2";
     let object = json!({
         "metadata": {"name": "fred-default-worker-0a1b2c3d4e", "labels": {"dask.org/cluster-name": "fred"}},
@@ -175,16 +177,16 @@ fn a_deployment_tells_why_it_makes_no_pods() {
             {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message},
         ]},
     });
-    let words = DaskOperator.read(&DEPLOYMENT, &object).expect("of a cluster");
-    assert_eq!((words.cluster.as_str(), words.pending), ("fred", vec![message.to_owned()]));
-    assert_eq!(words.groups, []);
-    assert_eq!(DaskOperator.read(&DEPLOYMENT, &json!({"metadata": {"name": "x"}})), None);
+    let projection = DaskOperator.read_object(&DEPLOYMENT, &object).expect("of a cluster");
+    assert_eq!((projection.cluster.as_str(), projection.pending), ("fred", vec![message.to_owned()]));
+    assert_eq!(projection.groups, []);
+    assert_eq!(DaskOperator.read_object(&DEPLOYMENT, &json!({"metadata": {"name": "x"}})), None);
 }
 
 #[test]
-fn a_cluster_that_its_operator_refuses_says_where_to_look() {
-    assert!(root(&json!({"phase": "Error"})).refused[0].contains("its log says why"));
-    assert_eq!(root(&json!({"phase": "Pending"})).refused, Vec::<String>::new());
+fn a_rejected_cluster_names_the_log_of_its_operator() {
+    assert!(root(&json!({"phase": "Error"})).rejections[0].contains("see its log for the reason"));
+    assert_eq!(root(&json!({"phase": "Pending"})).rejections, Vec::<String>::new());
 }
 
 #[rstest]
@@ -193,16 +195,22 @@ fn a_cluster_that_its_operator_refuses_says_where_to_look() {
 #[case::annotation(json!({"metadata": {"annotations": {"kopf.zalando.org/last-handled-configuration": "{}"}}}), true)]
 #[case::phase(json!({"status": {"phase": "Created"}}), true)]
 #[case::others(json!({"metadata": {"finalizers": ["foregroundDeletion"], "annotations": {"a": "b"}}}), false)]
-fn its_operator_leaves_a_mark_on_what_it_has_seen(#[case] object: Value, #[case] noticed: bool) {
-    assert_eq!(DaskOperator.read(&CLUSTER, &object).map(|words| words.noticed), Some(noticed));
+fn an_object_is_acknowledged_once_its_operator_has_marked_it(
+    #[case] object: Value,
+    #[case] acknowledged: bool,
+) {
+    assert_eq!(
+        DaskOperator.read_object(&CLUSTER, &object).map(|object| object.acknowledged),
+        Some(acknowledged)
+    );
 }
 
-fn steps(words: &[&Words], change: Resize<'_>) -> Vec<(String, String, Value)> {
-    let steps = DaskOperator.resize("fred", words, &[change]).expect("it is possible");
-    let plain = |Step { kind, name, deed }| match deed {
-        Deed::Patch(operations) => (kind.kind.to_owned(), name, json!(operations)),
-        Deed::Delete => (kind.kind.to_owned(), name, json!("delete")),
-        deed => panic!("none of these: {deed:?}"),
+fn steps(objects: &[&ObjectProjection], change: GroupResize<'_>) -> Vec<(String, String, Value)> {
+    let steps = DaskOperator.resize_groups("fred", objects, &[change]).expect("it is possible");
+    let plain = |ObjectWrite { kind, name, operation }| match operation {
+        WriteOperation::JsonPatch(operations) => (kind.kind.to_owned(), name, json!(operations)),
+        WriteOperation::Delete => (kind.kind.to_owned(), name, json!("delete")),
+        operation => panic!("none of these: {operation:?}"),
     };
     steps.into_iter().map(plain).collect()
 }
@@ -212,11 +220,11 @@ fn step(kind: &str, name: &str, what: Value) -> (String, String, Value) {
 }
 
 #[test]
-fn those_that_were_chosen_are_gone_before_the_number_falls() {
+fn chosen_workers_are_deleted_before_the_number_falls() {
     let (root, group) = (root(&json!({})), worker_group("fred-default", &json!({"replicas": 3})));
     let victim = |controller: &str| Victim { pod: "x".to_owned(), controller: Some(controller.to_owned()) };
-    let victims = [victim("fred-default-worker-0a1b2c3d4e-7c9f8d6b5c"), victim("somebody-elses-7c9f8d6b5c")];
-    let change = Resize { group: "default", desired: Some(1), bounds: None, victims: &victims };
+    let victims = [victim("fred-default-worker-0a1b2c3d4e-7c9f8d6b5c"), victim("of-others-7c9f8d6b5c")];
+    let change = GroupResize { group: "default", desired: Some(1), bounds: None, victims: &victims };
     let lowered = json!([{"op": "add", "path": "/spec/worker/replicas", "value": 1}]);
     assert_eq!(
         steps(&[&root, &group], change),
@@ -228,11 +236,11 @@ fn those_that_were_chosen_are_gone_before_the_number_falls() {
 }
 
 #[test]
-fn bounds_are_written_where_there_is_an_autoscaler_and_are_the_rows_elsewhere() {
+fn bounds_are_written_only_to_an_autoscaler() {
     let (root, group) = (root(&json!({})), worker_group("fred-default", &json!({"replicas": 3})));
     let bounds = Some((2, Some(9)));
-    let change = Resize { group: "default", desired: None, bounds, victims: &[] };
-    // Nothing but the fence, which whoever writes adds.
+    let change = GroupResize { group: "default", desired: None, bounds, victims: &[] };
+    // An empty patch: the writer adds the fence.
     let nothing = step("DaskWorkerGroup", "fred-default", json!([]));
     assert_eq!(steps(&[&root, &group], change), std::slice::from_ref(&nothing));
     let rebound = json!([
@@ -243,16 +251,18 @@ fn bounds_are_written_where_there_is_an_autoscaler_and_are_the_rows_elsewhere() 
         steps(&[&root, &adapts, &group], change),
         [step("DaskAutoscaler", "adapts", rebound), nothing]
     );
-    let endless = Resize { bounds: Some((2, None)), ..change };
-    let why = DaskOperator.resize("fred", &[&root, &adapts, &group], &[endless]).expect_err("it is not");
+    let endless = GroupResize { bounds: Some((2, None)), ..change };
+    let why =
+        DaskOperator.resize_groups("fred", &[&root, &adapts, &group], &[endless]).expect_err("it is not");
     assert_eq!(why, "the autoscaler of group 'default' needs a largest size");
 }
 
 #[test]
 fn the_roots_number_is_never_written() {
     let root = root(&json!({}));
-    let change = Resize { group: "default", desired: Some(1), bounds: None, victims: &[] };
-    let why = DaskOperator.resize("fred", &[&root], &[change]).expect_err("there is nothing to write to");
+    let change = GroupResize { group: "default", desired: Some(1), bounds: None, victims: &[] };
+    let why =
+        DaskOperator.resize_groups("fred", &[&root], &[change]).expect_err("there is nothing to write to");
     assert_eq!(why, "there is no DaskWorkerGroup of group 'default'");
 }
 
@@ -261,18 +271,18 @@ fn another_recipe_is_written_to_the_group_and_to_the_root() {
     let (root, group) = (root(&json!({})), worker_group("fred-default", &json!({"replicas": 3})));
     let (cluster, old) = (cluster(), recipe(&json!({"image": "mine:1", "worker": {"env": {"A": "1"}}})));
     let new = recipe(&json!({"image": "mine:2"}));
-    let plan = |recipe| Plan { cluster: &cluster, recipe };
-    let steps = DaskOperator.remake(plan(&old), plan(&new), &[&root, &group]).expect("it is possible");
+    let plan = |recipe| DesiredCluster { cluster: &cluster, recipe };
+    let steps = DaskOperator.change_recipe(plan(&old), plan(&new), &[&root, &group]).expect("it is possible");
     let container =
         json!({"image": "mine:1", "env": [{"name": "A", "value": "1"}, {"name": "THEIRS", "value": "1"}]});
     let spec = json!({"containers": [container]});
     let object = json!({"spec": {"worker": {"spec": spec}, "scheduler": {"spec": spec}}});
-    let operations = |step: &Step| -> Vec<Value> {
-        let Deed::Pods(changes) = &step.deed else { panic!("containers: {step:?}") };
+    let operations = |step: &ObjectWrite| -> Vec<Value> {
+        let WriteOperation::PodChanges(changes) = &step.operation else { panic!("containers: {step:?}") };
         changes.iter().flat_map(|change| change.operations(&object)).collect()
     };
     let image = |part: &str| json!({"op": "add", "path": format!("/spec/{part}/spec/containers/0/image"), "value": "mine:2"});
-    // A variable that is not wanted any more goes; what others added, and what stays as it was, is not touched.
+    // A removed variable is deleted; those of others, and unchanged ones, stay.
     let env = json!({
         "op": "add", "path": "/spec/worker/spec/containers/0/env", "value": [{"name": "THEIRS", "value": "1"}],
     });
@@ -287,8 +297,8 @@ fn another_recipe_of_a_scheduler_that_exists_is_refused() {
     let (cluster, old) = (cluster(), recipe(&json!({"worker": {"env": {"A": "1"}}})));
     let refusal = |new: Value| {
         let (cluster, new) = (&cluster, recipe(&new));
-        let (old, new) = (Plan { cluster, recipe: &old }, Plan { cluster, recipe: &new });
-        DaskOperator.check_remake(old, new).err()
+        let (old, new) = (DesiredCluster { cluster, recipe: &old }, DesiredCluster { cluster, recipe: &new });
+        DaskOperator.check_recipe_change(old, new).err()
     };
     assert_eq!(refusal(json!({"worker": {"env": {"A": "2"}}})), None);
     let why = refusal(json!({"head": {"env": {"A": "1"}}})).expect("its operator would not act");
@@ -300,7 +310,7 @@ fn pods_are_members_by_their_labels() {
     let member = |pairs: &[(&str, &str)]| {
         let labels =
             pairs.iter().map(|(key, value)| (format!("dask.org/{key}"), (*value).to_owned())).collect();
-        DaskOperator.member(&labels).map(|member| (member.cluster, member.role, member.group))
+        DaskOperator.read_member(&labels).map(|member| (member.cluster, member.role, member.group))
     };
     let worker = [("cluster-name", "fred"), ("component", "worker"), ("workergroup-name", "fred-default")];
     assert_eq!(member(&worker), Some(("fred".to_owned(), NodeRole::Worker, Some("default".to_owned()))));
@@ -310,9 +320,9 @@ fn pods_are_members_by_their_labels() {
 }
 
 #[test]
-fn programs_are_told_where_the_scheduler_is() {
+fn the_environment_of_clients_has_the_address_of_the_scheduler() {
     let endpoints = DaskOperator.endpoints("demo", "fred");
-    let variables = DaskOperator.environment(&endpoints, None);
+    let variables = DaskOperator.client_environment(&endpoints, None);
     assert_eq!(variables["DASK_SCHEDULER_ADDRESS"], "tcp://fred-scheduler.demo.svc:8786");
     assert_eq!(endpoints.get(Endpoints::DASHBOARD), Some("http://fred-scheduler.demo.svc:8787/status"));
 }
@@ -321,21 +331,25 @@ fn programs_are_told_where_the_scheduler_is() {
 fn an_autoscaler_is_an_object_of_its_own_between_the_bounds_of_the_group() {
     let recipe = recipe(&json!({"autoscaler": {}}));
     let unbounded = cluster();
-    let refused =
-        DaskOperator.manifests(Plan { cluster: &unbounded, recipe: &recipe }).expect_err("no bound");
+    let refused = DaskOperator
+        .manifests(DesiredCluster { cluster: &unbounded, recipe: &recipe })
+        .expect_err("no bound");
     assert_eq!(refused, "an autoscaler needs a bound: give max_replicas of group 'default'");
 
     let cluster = sample::cluster(2, 1, Some(5));
-    let made = DaskOperator.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let made = DaskOperator
+        .manifests(DesiredCluster { cluster: &cluster, recipe: &recipe })
+        .expect("it can be made");
     let [root, autoscaler] = made.try_into().expect("two objects");
     assert_eq!((autoscaler.kind, autoscaler.owned), (&AUTOSCALER, true));
     assert_eq!(autoscaler.body["spec"], json!({"cluster": "fred", "minimum": 1, "maximum": 5}));
 
-    // A creation that was interrupted between the two is not whole.
-    let words = |manifest: &Manifest| DaskOperator.read(manifest.kind, &manifest.body).expect("of a cluster");
-    let (root, autoscaler) = (words(&root), words(&autoscaler));
-    assert!(!DaskOperator.is_whole(&[&root]));
-    assert_eq!(DaskOperator.missing("fred", &[&root]), ["DaskAutoscaler 'fred' (its autoscaler)"]);
-    assert!(DaskOperator.is_whole(&[&root, &autoscaler]));
+    // A creation that was interrupted between the two is incomplete.
+    let parse =
+        |manifest: &Manifest| DaskOperator.read_object(manifest.kind, &manifest.body).expect("of a cluster");
+    let (root, autoscaler) = (parse(&root), parse(&autoscaler));
+    assert!(!DaskOperator.is_complete(&[&root]));
+    assert_eq!(DaskOperator.missing_objects("fred", &[&root]), ["DaskAutoscaler 'fred' (its autoscaler)"]);
+    assert!(DaskOperator.is_complete(&[&root, &autoscaler]));
     assert_eq!(autoscaler.autoscaler.and_then(|autoscaler| autoscaler.bounds), Some((1, Some(5))));
 }

@@ -1,13 +1,13 @@
-//! Images, which Domino's objects name in parts and pods in full.
+//! Image names: Domino's objects have them in parts, pods in full.
 
 use serde_json::{Value, json};
 
-use crate::kubernetes::words::text;
+use crate::kubernetes::projection::text;
 
-/// Where images are whose names say no place.
-const HUB: &str = "docker.io";
+/// The default registry.
+const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// The image that an object names, as its pods do.
+/// The full name of an object's image, as pods have it.
 pub(super) fn of_object(image: &Value) -> String {
     let part = |key: &str| text(&image[key]);
     let (registry, repository, tag) = (part("registry"), part("repository"), part("tag"));
@@ -18,31 +18,31 @@ pub(super) fn of_object(image: &Value) -> String {
     in_full(&if tag.is_empty() { named } else { format!("{named}:{tag}") })
 }
 
-/// An image's name with all that is left out of it usually.
+/// The full name of an image, with default registry, folder and tag.
 pub(super) fn in_full(image: &str) -> String {
-    let (place, rest) = place(image);
+    let (registry, rest) = split_registry(image);
     let tag = if rest.contains([':', '@']) { "" } else { ":latest" };
-    let folder = if place.is_none() && !rest.contains('/') { "library/" } else { "" };
-    format!("{}/{folder}{rest}{tag}", place.unwrap_or(HUB))
+    let folder = if registry.is_none() && !rest.contains('/') { "library/" } else { "" };
+    format!("{}/{folder}{rest}{tag}", registry.unwrap_or(DEFAULT_REGISTRY))
 }
 
-/// The parts that an object names an image in; the sentence says what they cannot name.
+/// The parts of an image's name for an object; the error explains names that cannot be written in parts.
 pub(super) fn to_object(image: &str) -> Result<Value, String> {
-    let (place, rest) = place(image);
+    let (registry, rest) = split_registry(image);
     match rest.rsplit_once(':') {
         Some((repository, tag)) if !rest.contains('@') && !repository.is_empty() => {
-            Ok(json!({"registry": place, "repository": repository, "tag": tag}))
+            Ok(json!({"registry": registry, "repository": repository, "tag": tag}))
         }
-        _ => Err(format!(
-            "image '{image}' is not possible with Domino: name it with a tag, and without a digest"
-        )),
+        _ => Err(format!("image '{image}' is not possible with Domino: use a tag and no digest")),
     }
 }
 
-/// The place that an image's name begins with, if it does: only places have dots, ports or are this machine.
-fn place(image: &str) -> (Option<&str>, &str) {
+/// The registry that an image's name begins with, if any: only registries have dots or ports, or are `localhost`.
+fn split_registry(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
-        Some((place, rest)) if place.contains(['.', ':']) || place == "localhost" => (Some(place), rest),
+        Some((registry, rest)) if registry.contains(['.', ':']) || registry == "localhost" => {
+            (Some(registry), rest)
+        }
         _ => (None, image),
     }
 }

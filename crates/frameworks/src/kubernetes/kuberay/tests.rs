@@ -14,12 +14,13 @@ fn cluster() -> Cluster {
 
 fn made(properties: &Value) -> Value {
     let (cluster, recipe) = (cluster(), recipe(properties));
-    let manifests = KubeRay.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let manifests =
+        KubeRay.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect("it can be made");
     manifests.into_iter().next().expect("a root").body
 }
 
 #[test]
-fn what_is_made_is_what_its_own_api_server_makes() {
+fn a_new_cluster_is_as_kuberays_api_server_creates_it() {
     let made = made(&json!({
         "version": "2.46.0",
         "head": {"cpu": "2", "memory": "4Gi", "env": {"A": "1"}},
@@ -64,7 +65,7 @@ fn what_is_made_is_what_its_own_api_server_makes() {
 }
 
 #[test]
-fn pods_have_what_their_groups_say() {
+fn pods_have_the_settings_of_their_group() {
     let made = made(&json!({
         "environment": "STAGING",
         "head": {"pod": {
@@ -106,79 +107,96 @@ fn pods_have_what_their_groups_say() {
 #[case::image(json!({"image": "rayproject/ray:2.53.0-py312"}), json!({"mode": "token"}))]
 #[case::own_image(json!({"image": "mine/ray:latest"}), json!(null))]
 #[case::default(json!({}), json!({"mode": "token"}))]
-fn a_token_is_asked_for_where_ray_knows_tokens(#[case] properties: Value, #[case] options: Value) {
+#[case::without(json!({"version": "2.55.0", "token": false}), json!(null))]
+#[case::required_of_an_old_version(json!({"version": "2.46.0", "token": true}), json!(null))]
+fn a_token_is_required_where_ray_supports_tokens(#[case] properties: Value, #[case] options: Value) {
     assert_eq!(made(&properties)["spec"]["authOptions"], options);
 }
 
 #[test]
-fn a_group_without_a_bound_is_written_without_one_and_read_as_such() {
-    let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
-    cluster.groups[0].max = None;
-    let mut made = KubeRay.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
-    let mut root = made.remove(0).body;
-    assert_eq!(root["spec"]["workerGroupSpecs"][0]["maxReplicas"], json!(null));
-    // As the API server fills it in.
-    root["spec"]["workerGroupSpecs"][0]["maxReplicas"] = json!(i32::MAX);
-    assert_eq!(read::words(&root).groups[0].bounds, Some((1, None)));
+fn an_empty_version_is_stored_as_given_and_the_default_image_is_used() {
+    let without = made(&json!({"version": "", "token": false}));
+    assert_eq!((&without["spec"]["rayVersion"], &without["spec"]["authOptions"]), (&json!(""), &json!(null)));
+    assert_eq!(without["metadata"]["labels"]["ray.io/version"], "");
+    let image =
+        |made: &Value| made["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"].clone();
+    assert_eq!(image(&without), image(&made(&json!({}))));
 }
 
-fn words(group: &Value) -> Words {
-    read::words(&json!({"metadata": {"name": "fred"}, "spec": {"workerGroupSpecs": [{}, group]}}))
+#[test]
+fn a_group_without_a_bound_is_written_and_read_without_one() {
+    let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
+    cluster.groups[0].max = None;
+    let mut made =
+        KubeRay.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let mut root = made.remove(0).body;
+    assert_eq!(root["spec"]["workerGroupSpecs"][0]["maxReplicas"], json!(null));
+    // The API server fills in this default.
+    root["spec"]["workerGroupSpecs"][0]["maxReplicas"] = json!(i32::MAX);
+    assert_eq!(project::project_object(&root).groups[0].bounds, Some((1, None)));
+}
+
+fn parse(group: &Value) -> ObjectProjection {
+    project::project_object(&json!({"metadata": {"name": "fred"}, "spec": {"workerGroupSpecs": [{}, group]}}))
 }
 
 #[rstest]
 #[case::plain(json!({"groupName": "g", "replicas": 3, "minReplicas": 1, "maxReplicas": 9}), 3, Some((1, Some(9))))]
-#[case::nothing_said(json!({"groupName": "g"}), 0, Some((0, None)))]
+#[case::no_numbers(json!({"groupName": "g"}), 0, Some((0, None)))]
 #[case::below_zero_is_none(json!({"groupName": "g", "replicas": -1, "minReplicas": 2}), 2, Some((2, None)))]
 #[case::kept_within_bounds(json!({"groupName": "g", "replicas": 9, "maxReplicas": 4}), 4, Some((0, Some(4))))]
 #[case::several_hosts(json!({"groupName": "g", "replicas": 2, "maxReplicas": 3, "numOfHosts": 4}), 8, Some((0, Some(12))))]
 #[case::suspended(json!({"groupName": "g", "replicas": 2, "suspend": true}), 0, Some((0, None)))]
-fn a_group_is_read_as_the_operator_takes_it(
+fn a_group_is_read_as_the_operator_reads_it(
     #[case] group: Value,
     #[case] desired: u32,
     #[case] bounds: Option<(u32, Option<u32>)>,
 ) {
-    let group = &words(&group).groups[1];
-    assert_eq!((group.place, group.desired, group.bounds), (1, desired, bounds));
+    let group = &parse(&group).groups[1];
+    assert_eq!((group.index, group.desired, group.bounds), (1, desired, bounds));
 }
 
 #[test]
-fn crossed_bounds_are_told_because_the_operator_does_not() {
-    let refused = words(&json!({"groupName": "g", "minReplicas": 3, "maxReplicas": 2})).refused;
+fn crossed_bounds_are_rejected_because_the_operator_ignores_them() {
+    let refused = parse(&json!({"groupName": "g", "minReplicas": 3, "maxReplicas": 2})).rejections;
     assert!(refused[0].starts_with("group 'g' has more minReplicas than maxReplicas"), "{refused:?}");
 }
 
 #[test]
 fn a_shrinking_group_names_its_victims_in_the_same_write() {
-    let words = words(&json!({"groupName": "g", "replicas": 3}));
+    let projection = parse(&json!({"groupName": "g", "replicas": 3}));
     let victims = [Victim { pod: "g-worker-abc".to_owned(), controller: None }];
-    let change = Resize { group: "g", desired: Some(2), bounds: None, victims: &victims };
-    let steps = KubeRay.resize("fred", &[&words], &[change]).expect("it is possible");
+    let change = GroupResize { group: "g", desired: Some(2), bounds: None, victims: &victims };
+    let steps = KubeRay.resize_groups("fred", &[&projection], &[change]).expect("it is possible");
     let operations = json!([
         {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "g"},
         {"op": "add", "path": "/spec/workerGroupSpecs/1/replicas", "value": 2},
         {"op": "add", "path": "/spec/workerGroupSpecs/1/scaleStrategy", "value": {"workersToDelete": ["g-worker-abc"]}},
     ]);
-    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    let [ObjectWrite { operation: WriteOperation::JsonPatch(patch), .. }] = steps.as_slice() else {
+        panic!("one patch: {steps:?}")
+    };
     assert_eq!(json!(patch), operations);
 }
 
 #[test]
-fn names_of_victims_are_taken_away_afterwards() {
+fn names_of_victims_are_removed_afterwards() {
     let named = json!({"groupName": "g", "scaleStrategy": {"workersToDelete": ["x"]}});
-    let steps = KubeRay.settle("fred", &[&words(&named)]);
-    let [Step { deed: Deed::Patch(patch), .. }] = steps.as_slice() else { panic!("one patch: {steps:?}") };
+    let steps = KubeRay.clean_up_resize("fred", &[&parse(&named)]);
+    let [ObjectWrite { operation: WriteOperation::JsonPatch(patch), .. }] = steps.as_slice() else {
+        panic!("one patch: {steps:?}")
+    };
     assert_eq!(patch[1]["path"], "/spec/workerGroupSpecs/1/scaleStrategy/workersToDelete");
-    assert_eq!(KubeRay.settle("fred", &[&words(&json!({"groupName": "g"}))]), []);
+    assert_eq!(KubeRay.clean_up_resize("fred", &[&parse(&json!({"groupName": "g"}))]), []);
 }
 
 #[test]
 fn a_group_of_several_hosts_is_resized_by_all_of_them() {
-    let words = words(&json!({"groupName": "g", "replicas": 1, "numOfHosts": 4}));
-    let change = |desired| Resize { group: "g", desired: Some(desired), bounds: None, victims: &[] };
-    let why = KubeRay.resize("fred", &[&words], &[change(6)]).expect_err("it is not");
+    let projection = parse(&json!({"groupName": "g", "replicas": 1, "numOfHosts": 4}));
+    let change = |desired| GroupResize { group: "g", desired: Some(desired), bounds: None, victims: &[] };
+    let why = KubeRay.resize_groups("fred", &[&projection], &[change(6)]).expect_err("it is not");
     assert_eq!(why, "group 'g' grows and shrinks by 4 at once: 6 is not possible");
-    assert!(KubeRay.resize("fred", &[&words], &[change(8)]).is_ok());
+    assert!(KubeRay.resize_groups("fred", &[&projection], &[change(8)]).is_ok());
 }
 
 #[test]
@@ -188,21 +206,24 @@ fn pods_are_members_by_their_labels() {
     };
     let worker =
         labels(&[("ray.io/cluster", "fred"), ("ray.io/node-type", "worker"), ("ray.io/group", "small")]);
-    let member = KubeRay.member(&worker).expect("a member");
+    let member = KubeRay.read_member(&worker).expect("a member");
     assert_eq!((member.role, member.group.as_deref()), (NodeRole::Worker, Some("small")));
     let job = labels(&[("ray.io/cluster", "fred"), ("ray.io/node-type", "redis-cleanup")]);
-    assert_eq!(KubeRay.member(&job), None);
+    assert_eq!(KubeRay.read_member(&job), None);
 }
 
 #[test]
-fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
-    let words = words(&json!({"groupName": "small", "replicas": 3}));
+fn only_differences_of_a_recipe_are_written() {
+    let projection = parse(&json!({"groupName": "small", "replicas": 3}));
     let old = recipe(&json!({"worker": {"args": ["--num-gpus=0", "--block"]}}));
     let new = recipe(&json!({"worker": {"image": "mine:2", "args": ["--num-cpus=2", "--block"]}}));
     let cluster = cluster();
-    let plan = |recipe| Plan { cluster: &cluster, recipe };
-    let steps = KubeRay.remake(plan(&old), plan(&new), &[&words]).expect("it is possible");
-    let [Step { deed: Deed::Patch(patch), .. }, Step { deed: Deed::Pods(containers), .. }] = steps.as_slice()
+    let plan = |recipe| DesiredCluster { cluster: &cluster, recipe };
+    let steps = KubeRay.change_recipe(plan(&old), plan(&new), &[&projection]).expect("it is possible");
+    let [
+        ObjectWrite { operation: WriteOperation::JsonPatch(patch), .. },
+        ObjectWrite { operation: WriteOperation::PodChanges(containers), .. },
+    ] = steps.as_slice()
     else {
         panic!("a patch and containers: {steps:?}")
     };
@@ -224,23 +245,23 @@ fn another_recipe_is_written_where_it_differs_and_nowhere_else() {
 #[rstest]
 #[case::usual(json!({}), json!({}), false)]
 #[case::by_options(json!({"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}), json!({}), true)]
-#[case::as_it_was_said_before(json!({}), json!({"ray.io/ft-enabled": "true"}), true)]
-#[case::said_not_to(json!({}), json!({"ray.io/ft-enabled": "false"}), false)]
-fn a_head_remembers_if_its_object_says_so(
+#[case::by_the_old_annotation(json!({}), json!({"ray.io/ft-enabled": "true"}), true)]
+#[case::disabled_by_annotation(json!({}), json!({"ray.io/ft-enabled": "false"}), false)]
+fn a_head_is_durable_if_its_object_says_so(
     #[case] spec: Value,
     #[case] annotations: Value,
-    #[case] remembers: bool,
+    #[case] durable: bool,
 ) {
     let object = json!({"metadata": {"name": "fred", "annotations": annotations}, "spec": spec});
-    let words = KubeRay.read(&RAY_CLUSTER, &object).expect("it is one");
-    assert_eq!(words.head_remembers, remembers);
+    let projection = KubeRay.read_object(&RAY_CLUSTER, &object).expect("it is one");
+    assert_eq!(projection.durable_head, durable);
 }
 
 #[test]
-fn a_quota_stands_in_one_line() {
+fn the_message_of_a_quota_is_one_line() {
     let message = "FailedCreateWorkerPod\npods \"x\" is forbidden: exceeded quota: few";
     let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
     let object = json!({"metadata": {"name": "fred"}, "status": {"conditions": [condition]}});
-    let words = KubeRay.read(&RAY_CLUSTER, &object).expect("it is one");
-    assert_eq!(words.pending, [message.replace('\n', ": ")]);
+    let projection = KubeRay.read_object(&RAY_CLUSTER, &object).expect("it is one");
+    assert_eq!(projection.pending, [message.replace('\n', ": ")]);
 }

@@ -1,17 +1,17 @@
-//! What the settings of a Spark cluster add to its pods, and how they are recorded.
+//! The settings of a Spark cluster: their effect on its pods, and their record in an annotation.
 
 use muster_core::recipe::{ClusterRecipe, Metrics, Mount, NodeRecipe, SparkRecipe, Volume};
 use serde_json::{Value, json};
 
 use crate::kubernetes::pod;
 
-/// Where the files of a `ConfigMap` with Spark's configuration are.
+/// The folder in which a `ConfigMap` with Spark's configuration is mounted.
 const CONFIG_FOLDER: &str = "/etc/oshinko-spark-configs";
 
-/// The name of its volume, where the map's own cannot be the name of one.
+/// The name of its volume, where the name of the map is not a valid one.
 const CONFIG_VOLUME: &str = "spark-config";
 
-/// The port that metrics are served on, by name and number.
+/// The name and number of the port for metrics.
 pub(super) const METRICS_PORT: (&str, u16) = ("spark-metrics", 7777);
 
 /// The node with Spark's configuration files mounted, if a `ConfigMap` has any for it.
@@ -32,10 +32,10 @@ fn volume_name(map: &str) -> String {
     name.to_owned()
 }
 
-/// Variables by which an image knows of the files and of the metrics.
+/// The variables that tell an image about the files and metrics.
 pub(super) fn variables(spark: &SparkRecipe, map: Option<&String>) -> Vec<Value> {
-    // Images of Oshinko copy the files at their start. The program is started without that, so Spark itself reads the
-    // folder, too.
+    // The start script of Oshinko's images copies the files. Muster does not run that script, so that Spark has to read the
+    // folder itself.
     let files = ["UPDATE_SPARK_CONF_DIR", "SPARK_CONF_DIR"].map(|name| pod::variable(name, CONFIG_FOLDER));
     let metrics = spark.served_metrics().map(|served| pod::variable("SPARK_METRICS_ON", served.as_str()));
     map.map(|_| files).into_iter().flatten().chain(metrics).collect()

@@ -3,7 +3,7 @@ use muster_core::recipe::ClusterRecipe;
 use rstest::rstest;
 use serde_json::json;
 
-use super::super::flavor::{Deed, Victim};
+use super::super::flavor::{Victim, WriteOperation};
 use super::super::object::SERVICE;
 use super::super::sample::{self, recipe};
 use super::*;
@@ -16,7 +16,7 @@ fn cluster() -> Cluster {
 
 fn made(properties: &Value) -> Vec<Manifest> {
     let (cluster, recipe) = (cluster(), recipe(properties));
-    Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made")
+    Native.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect("it can be made")
 }
 
 fn body(properties: &Value, name: &str) -> Value {
@@ -29,7 +29,7 @@ fn container(properties: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn all_but_the_root_go_with_it_and_the_workers_are_made_last() {
+fn all_other_objects_are_owned_by_the_root_and_the_workers_come_last() {
     let made = made(&json!({}));
     let made: Vec<_> = made
         .iter()
@@ -47,7 +47,7 @@ fn all_but_the_root_go_with_it_and_the_workers_are_made_last() {
 }
 
 #[test]
-fn pods_have_what_their_groups_say_and_stay_what_they_are_chosen_by() {
+fn pods_have_the_settings_of_their_group_and_the_labels_of_their_selector() {
     let recipe = json!({
         "head": {"pod": {"service_type": "NodePort", "annotations": {"a": "1"}}},
         "worker": {"pod": {"labels": {"l": "2", "oshinko-type": "master"}, "image_pull_secret": "key"}},
@@ -61,7 +61,7 @@ fn pods_have_what_their_groups_say_and_stay_what_they_are_chosen_by() {
 }
 
 #[test]
-fn every_object_says_whose_it_is_and_whose_app_it_lives_with() {
+fn every_object_has_labels_of_its_cluster_and_app() {
     for (name, kind) in [("fred-m", "master"), ("fred", "master"), ("fred-ui", "webui"), ("fred-w", "worker")]
     {
         let labels = json!({
@@ -99,7 +99,7 @@ fn the_master_records_the_settings_that_the_cluster_was_made_with() {
 
 #[rstest]
 #[case::master("fred-m", "masters", "masters")]
-#[case::no_volume_has_a_dot("fred-w", "spark-config", "team.workers")]
+#[case::names_of_volumes_have_no_dots("fred-w", "spark-config", "team.workers")]
 fn configuration_files_are_mounted_read_only_and_named_to_the_image(
     #[case] deployment: &str,
     #[case] volume: &str,
@@ -153,18 +153,22 @@ fn without_settings_nothing_is_added(#[case] properties: Value) {
 fn a_name_is_too_long_only_with_metrics() {
     let (mut cluster, plain, metrics) = (cluster(), recipe(&json!({})), recipe(&with_settings()));
     cluster.object_name = "a".repeat(56);
-    assert!(Native.manifests(Plan { cluster: &cluster, recipe: &plain }).is_ok());
-    let why = Native.manifests(Plan { cluster: &cluster, recipe: &metrics }).expect_err("it is refused");
+    assert!(Native.manifests(DesiredCluster { cluster: &cluster, recipe: &plain }).is_ok());
+    let why =
+        Native.manifests(DesiredCluster { cluster: &cluster, recipe: &metrics }).expect_err("it is refused");
     assert!(why.contains("would have 64 characters, and 63 are possible: choose a shorter name"), "{why}");
 }
 
 #[test]
 fn a_resize_keeps_the_recorded_settings() {
-    let read = |name: &str| Native.read(&DEPLOYMENT, &body(&with_settings(), name)).expect("of a cluster");
+    let read =
+        |name: &str| Native.read_object(&DEPLOYMENT, &body(&with_settings(), name)).expect("of a cluster");
     let (root, workers) = (read("fred-m"), read("fred-w"));
-    let change = Resize { group: "default", desired: Some(7), bounds: None, victims: &[] };
-    let steps = Native.resize("fred", &[&root, &workers], &[change]).expect("it is possible");
-    let Some(Step { deed: Deed::Merge(merge), .. }) = steps.last() else { panic!("a merge: {steps:?}") };
+    let change = GroupResize { group: "default", desired: Some(7), bounds: None, victims: &[] };
+    let steps = Native.resize_groups("fred", &[&root, &workers], &[change]).expect("it is possible");
+    let Some(ObjectWrite { operation: WriteOperation::Merge(merge), .. }) = steps.last() else {
+        panic!("a merge: {steps:?}")
+    };
     let config = merge["metadata"]["annotations"]["oshinko-config"].as_str().expect("a text");
     let config: Value = serde_json::from_str(config).expect("JSON");
     assert_eq!((&config["WorkersCount"], &config["Metrics"]), (&json!(7), &json!("prometheus")));
@@ -172,14 +176,16 @@ fn a_resize_keeps_the_recorded_settings() {
 }
 
 #[test]
-fn a_missing_service_of_metrics_is_named_where_there_should_be_one() {
+fn a_missing_service_for_metrics_is_named_if_metrics_are_on() {
     let (cluster, recipe) = (sample::cluster(2, 0, None), recipe(&with_settings()));
-    let made = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
-    let words = |without: &str| -> Vec<Words> {
+    let made =
+        Native.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let projections = |without: &str| -> Vec<ObjectProjection> {
         let there = made.iter().filter(|one| one.body["metadata"]["name"] != without);
-        there.map(|one| Native.read(one.kind, &one.body).expect("it is a part")).collect()
+        there.map(|one| Native.read_object(one.kind, &one.body).expect("it is a part")).collect()
     };
-    let missing = |without: &str| Native.missing("fred", &words(without).iter().collect::<Vec<_>>());
+    let missing =
+        |without: &str| Native.missing_objects("fred", &projections(without).iter().collect::<Vec<_>>());
     assert_eq!(missing(""), Vec::<String>::new());
     assert_eq!(missing("fred-metrics"), ["Service 'fred-metrics' (its metrics)"]);
     assert_eq!(missing("fred"), ["Service 'fred' (its address)"]);
@@ -204,7 +210,7 @@ fn each_deployment_selects_only_its_own_pods() {
 }
 
 #[test]
-fn a_master_is_made_so() {
+fn the_container_of_a_master_is_complete() {
     let page = json!({"port": "spark-webui", "path": "/json/"});
     let shape = json!({"cpu": "1", "memory": "2Gi"});
     assert_eq!(
@@ -238,7 +244,7 @@ fn a_master_is_made_so() {
 }
 
 #[test]
-fn a_worker_finds_its_master_by_the_service_and_is_let_go_before_it_ends() {
+fn a_worker_connects_to_the_service_and_drains_before_it_ends() {
     let worker = container(&json!({"worker": {"cpu": "1500m", "env": {"A": "1"}}}), "fred-w");
     assert_eq!(
         worker["args"],
@@ -275,7 +281,7 @@ fn a_worker_finds_its_master_by_the_service_and_is_let_go_before_it_ends() {
 #[case("2Gi", "1536m")]
 #[case("8Gi", "7680m")]
 #[case::little("600Mi", "300m")]
-fn executors_get_what_the_worker_does_not_need(#[case] memory: &str, #[case] left: &str) {
+fn executors_have_the_memory_that_the_worker_does_not_need(#[case] memory: &str, #[case] left: &str) {
     assert_eq!(container(&json!({"worker": {"memory": memory}}), "fred-w")["args"][6], left);
 }
 
@@ -283,11 +289,12 @@ fn executors_get_what_the_worker_does_not_need(#[case] memory: &str, #[case] lef
 fn a_name_that_no_service_can_have_is_refused() {
     let (mut cluster, recipe) = (cluster(), recipe(&json!({})));
     cluster.object_name = "1st".to_owned();
-    let why = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect_err("it is refused");
+    let why =
+        Native.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect_err("it is refused");
     assert_eq!(why, "'1st' cannot be the name of a Service, which begins with a letter");
 }
 
-/// A Deployment as its controller leaves it, but for most of it.
+/// A Deployment as its controller leaves it, reduced to a few fields.
 fn deployment(name: &str, kind: &str, replicas: &Value, conditions: &Value) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"oshinko-cluster": "fred", "oshinko-type": kind}},
@@ -299,74 +306,82 @@ fn deployment(name: &str, kind: &str, replicas: &Value, conditions: &Value) -> V
     })
 }
 
-fn words(name: &str, kind: &str, replicas: u32) -> Words {
-    Native.read(&DEPLOYMENT, &deployment(name, kind, &json!(replicas), &json!([]))).expect("of a cluster")
+fn parse(name: &str, kind: &str, replicas: u32) -> ObjectProjection {
+    Native
+        .read_object(&DEPLOYMENT, &deployment(name, kind, &json!(replicas), &json!([])))
+        .expect("of a cluster")
 }
 
 #[test]
-fn a_cluster_is_called_as_its_label_says_and_not_as_its_root() {
-    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+fn a_cluster_is_named_by_its_label_and_not_by_its_root() {
+    let (root, workers) = (parse("fred-m", "master", 1), parse("fred-w", "worker", 3));
     assert_eq!((root.cluster.as_str(), root.object.as_str()), ("fred", "fred-m"));
-    assert_eq!((root.head.image.as_str(), root.suspended, root.noticed), ("spark:1", false, true));
+    assert_eq!((root.head.image.as_str(), root.suspended, root.acknowledged), ("spark:1", false, true));
     assert_eq!((workers.cluster.as_str(), workers.groups[0].desired), ("fred", 3));
     assert_eq!((workers.groups[0].name.as_str(), workers.groups[0].bounds), ("default", None));
-    assert!(words("fred-m", "master", 0).suspended);
-    assert_eq!(Native.read(&DEPLOYMENT, &json!({"metadata": {"name": "x"}})), None);
+    assert!(parse("fred-m", "master", 0).suspended);
+    assert_eq!(Native.read_object(&DEPLOYMENT, &json!({"metadata": {"name": "x"}})), None);
 }
 
 #[test]
-fn the_master_alone_is_not_all_of_a_cluster() {
-    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
-    assert!(!Native.is_whole(&[&root]));
-    assert!(Native.is_whole(&[&root, &workers]));
+fn a_master_alone_is_not_a_complete_cluster() {
+    let (root, workers) = (parse("fred-m", "master", 1), parse("fred-w", "worker", 3));
+    assert!(!Native.is_complete(&[&root]));
+    assert!(Native.is_complete(&[&root, &workers]));
 }
 
 #[test]
-fn a_deployment_tells_why_it_makes_no_pods() {
+fn a_deployment_explains_its_missing_pods() {
     let conditions = json!([{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few"}]);
-    let workers = Native.read(&DEPLOYMENT, &deployment("fred-w", "worker", &json!(3), &conditions));
+    let workers = Native.read_object(&DEPLOYMENT, &deployment("fred-w", "worker", &json!(3), &conditions));
     assert_eq!(workers.expect("of a cluster").pending, ["exceeded quota: few"]);
 }
 
 #[test]
-fn each_deployment_is_told_from_the_other_by_its_labels() {
+fn deployments_are_distinguished_by_their_labels() {
     let part = |kind: &str| {
         let object = deployment("x", kind, &json!(1), &json!([]));
-        WATCHED.iter().find(|watched| watched.is_about(&DEPLOYMENT, &object)).map(|watched| watched.part)
+        WATCHED.iter().find(|watched| watched.matches(&DEPLOYMENT, &object)).map(|watched| watched.role)
     };
-    assert_eq!((part("master"), part("worker"), part("webui")), (Some(Part::Root), Some(Part::More), None));
+    assert_eq!(
+        (part("master"), part("worker"), part("webui")),
+        (Some(ObjectRole::Root), Some(ObjectRole::Detail), None)
+    );
 }
 
 #[test]
-fn those_that_were_chosen_cost_least_before_the_number_falls() {
-    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+fn chosen_workers_have_the_lowest_deletion_cost_before_the_number_falls() {
+    let (root, workers) = (parse("fred-m", "master", 1), parse("fred-w", "worker", 3));
     let victims = [Victim { pod: "fred-w-abc-1".to_owned(), controller: Some("fred-w-abc".to_owned()) }];
-    let change = Resize { group: "default", desired: Some(2), bounds: None, victims: &victims };
-    let steps = Native.resize("fred", &[&root, &workers], &[change]).expect("it is possible");
-    let [cost, number, told] = steps.try_into().expect("three steps");
+    let change = GroupResize { group: "default", desired: Some(2), bounds: None, victims: &victims };
+    let steps = Native.resize_groups("fred", &[&root, &workers], &[change]).expect("it is possible");
+    let [cost, number, record] = steps.try_into().expect("three steps");
     let body = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1000"}}});
-    assert_eq!((cost.kind.kind, cost.name.as_str(), cost.deed), ("Pod", "fred-w-abc-1", Deed::Merge(body)));
+    assert_eq!(
+        (cost.kind.kind, cost.name.as_str(), cost.operation),
+        ("Pod", "fred-w-abc-1", WriteOperation::Merge(body))
+    );
     let lowered = vec![json!({"op": "add", "path": "/spec/replicas", "value": 2})];
-    assert_eq!((number.name.as_str(), number.deed), ("fred-w", Deed::Patch(lowered)));
-    let Deed::Merge(body) = told.deed else { panic!("a merge: {told:?}") };
+    assert_eq!((number.name.as_str(), number.operation), ("fred-w", WriteOperation::JsonPatch(lowered)));
+    let WriteOperation::Merge(body) = record.operation else { panic!("a merge: {record:?}") };
     let config = body["metadata"]["annotations"]["oshinko-config"].as_str().expect("a text");
-    assert_eq!((told.name.as_str(), config.contains(r#""WorkersCount":2"#)), ("fred-m", true));
+    assert_eq!((record.name.as_str(), config.contains(r#""WorkersCount":2"#)), ("fred-m", true));
 }
 
 #[test]
-fn another_recipe_is_written_to_both() {
-    let (root, workers) = (words("fred-m", "master", 1), words("fred-w", "worker", 3));
+fn a_changed_recipe_is_written_to_both_deployments() {
+    let (root, workers) = (parse("fred-m", "master", 1), parse("fred-w", "worker", 3));
     let (cluster, recipe) = (cluster(), recipe(&json!({"image": "mine:2", "worker": {"memory": "8Gi"}})));
     let old = ClusterRecipe::default();
-    let plan = |recipe| Plan { cluster: &cluster, recipe };
-    let steps = Native.remake(plan(&old), plan(&recipe), &[&root, &workers]).expect("it is possible");
+    let plan = |recipe| DesiredCluster { cluster: &cluster, recipe };
+    let steps = Native.change_recipe(plan(&old), plan(&recipe), &[&root, &workers]).expect("it is possible");
     let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names, ["fred-w", "fred-m"]);
-    let Deed::Pods(changes) = &steps[0].deed else { panic!("containers") };
+    let WriteOperation::PodChanges(changes) = &steps[0].operation else { panic!("containers") };
     let operations: Vec<Value> = changes.iter().flat_map(|change| change.operations(&json!({}))).collect();
     let path = "/spec/template/spec/containers/0";
     assert_eq!(operations[0], json!({"op": "add", "path": format!("{path}/image"), "value": "mine:2"}));
-    // What a worker may give away is in its arguments.
+    // The memory for executors is in the worker's arguments.
     let args =
         operations.iter().find(|operation| operation["path"] == format!("{path}/args")).expect("they differ");
     assert_eq!(args["value"][6], "7680m");
@@ -377,7 +392,7 @@ fn pods_are_members_by_their_labels() {
     let member = |kind: &str| {
         let labels = [("oshinko-cluster", "fred"), ("oshinko-type", kind)];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        Native.member(&labels).map(|member| (member.cluster, member.role, member.group))
+        Native.read_member(&labels).map(|member| (member.cluster, member.role, member.group))
     };
     assert_eq!(member("worker"), Some(("fred".to_owned(), NodeRole::Worker, Some("default".to_owned()))));
     assert_eq!(member("master"), Some(("fred".to_owned(), NodeRole::Head, None)));
@@ -385,19 +400,20 @@ fn pods_are_members_by_their_labels() {
 }
 
 #[test]
-fn programs_are_told_where_the_master_is() {
+fn the_environment_of_clients_has_the_address_of_the_master() {
     let endpoints = Native.endpoints("demo", "fred");
-    assert_eq!(Native.environment(&endpoints, None)["SPARK_MASTER"], "spark://fred.demo.svc:7077");
+    assert_eq!(Native.client_environment(&endpoints, None)["SPARK_MASTER"], "spark://fred.demo.svc:7077");
     assert_eq!(endpoints.get(Endpoints::DASHBOARD), Some("http://fred-ui.demo.svc:8080/"));
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_it_is_for() {
+fn missing_objects_are_named_with_their_part() {
     let (cluster, recipe) = (sample::cluster(2, 0, None), recipe(&json!({})));
-    let made = Native.manifests(Plan { cluster: &cluster, recipe: &recipe }).expect("it can be made");
-    let read = |manifest: &Manifest| Native.read(manifest.kind, &manifest.body).expect("it is a part");
-    let all: Vec<Words> = made.iter().map(read).collect();
-    let missing = |words: &[&Words]| Native.missing("fred", words);
+    let made =
+        Native.manifests(DesiredCluster { cluster: &cluster, recipe: &recipe }).expect("it can be made");
+    let read = |manifest: &Manifest| Native.read_object(manifest.kind, &manifest.body).expect("it is a part");
+    let all: Vec<ObjectProjection> = made.iter().map(read).collect();
+    let missing = |object: &[&ObjectProjection]| Native.missing_objects("fred", object);
     assert_eq!(missing(&all.iter().collect::<Vec<_>>()), Vec::<String>::new());
     let named =
         ["Deployment 'fred-w' (its workers)", "Service 'fred' (its address)", "Service 'fred-ui' (its page)"];

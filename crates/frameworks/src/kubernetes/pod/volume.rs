@@ -1,11 +1,11 @@
-//! Volumes of a pod, and where its container has them.
+//! Volumes and volume mounts of a pod.
 
 use std::collections::BTreeMap;
 
 use muster_core::recipe::{Mount, Volume};
 use serde_json::{Value, json};
 
-/// A volume as a pod names it.
+/// The volume of a pod.
 pub(super) fn volume(mount: &Mount) -> Value {
     let mut volume = match &mount.of {
         Volume::Claim(claim) => {
@@ -16,8 +16,8 @@ pub(super) fn volume(mount: &Mount) -> Value {
             json!({"hostPath": {"path": path, "type": kind}})
         }
         Volume::Ephemeral { storage, class, access } => ephemeral(storage, class.as_deref(), access),
-        Volume::ConfigMap { name, items } => json!({"configMap": chosen(json!({"name": name}), items)}),
-        Volume::Secret { name, items } => json!({"secret": chosen(json!({"secretName": name}), items)}),
+        Volume::ConfigMap { name, items } => json!({"configMap": with_items(json!({"name": name}), items)}),
+        Volume::Secret { name, items } => json!({"secret": with_items(json!({"secretName": name}), items)}),
         Volume::EmptyDir { limit: None } => json!({"emptyDir": {}}),
         Volume::EmptyDir { limit: Some(limit) } => json!({"emptyDir": {"sizeLimit": limit}}),
     };
@@ -25,7 +25,7 @@ pub(super) fn volume(mount: &Mount) -> Value {
     volume
 }
 
-/// Where a container has it.
+/// The mount of a volume in a container.
 pub(in crate::kubernetes) fn mount(mount: &Mount) -> Value {
     let mut place = json!({"name": mount.name, "mountPath": mount.path, "readOnly": mount.read_only});
     if let Some(propagation) = &mount.propagation {
@@ -39,12 +39,12 @@ fn ephemeral(storage: &str, class: Option<&str>, access: &str) -> Value {
     if let Some(class) = class {
         spec["storageClassName"] = class.into();
     }
-    // As KubeRay's own API server labels them.
+    // KubeRay's own API server sets this label.
     let metadata = json!({"labels": {"app.kubernetes.io/managed-by": "kuberay-apiserver"}});
     json!({"ephemeral": {"volumeClaimTemplate": {"metadata": metadata, "spec": spec}}})
 }
 
-fn chosen(mut source: Value, items: &BTreeMap<String, String>) -> Value {
+fn with_items(mut source: Value, items: &BTreeMap<String, String>) -> Value {
     if !items.is_empty() {
         source["items"] = items.iter().map(|(key, path)| json!({"key": key, "path": path})).collect();
     }
@@ -73,7 +73,7 @@ mod tests {
             "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "5Gi"}}},
         }}}),
     )]
-    fn a_volume_is_what_it_is_made_of_under_its_name(#[case] of: Volume, #[case] mut written: Value) {
+    fn a_volume_has_its_source_and_name(#[case] of: Volume, #[case] mut written: Value) {
         written["name"] = "v".into();
         let mount = Mount { name: "v".into(), path: "/mnt".into(), read_only: true, propagation: None, of };
         assert_eq!(volume(&mount), written);

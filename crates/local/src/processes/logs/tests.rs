@@ -14,11 +14,11 @@ struct Logs {
 }
 
 impl Logs {
-    /// Files by their age, the newest first.
+    /// Creates log files, the newest first.
     fn of(texts: &[&str]) -> Self {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(Uuid::from_u128(7)));
-        folder.make().expect("a folder");
+        folder.create().expect("a folder");
         for (age, text) in texts.iter().enumerate() {
             let name = if age == 0 { "log".to_owned() } else { format!("log.{age}") };
             fs::write(folder.path().join(name), text).expect("a log");
@@ -49,20 +49,21 @@ impl Logs {
 #[case(&[""], None, "")]
 #[case(&[], None, "")]
 #[tokio::test]
-async fn the_last_lines_are_found_in_whatever_file_they_are(
+async fn the_last_lines_are_found_across_files(
     #[case] files: &[&str],
     #[case] tail: Option<usize>,
     #[case] expected: &str,
 ) {
     let logs = Logs::of(files);
-    let text: String = read(&logs.folder, tail, false).unwrap().try_collect().await.unwrap();
+    let query = LogQuery { tail, ..LogQuery::default() };
+    let text: String = read_log(&logs.folder, query, LogFollow::No).unwrap().try_collect().await.unwrap();
     assert_eq!(text, expected);
 }
 
 #[tokio::test]
-async fn whoever_follows_sees_what_is_added_also_in_the_next_file_until_the_folder_is_gone() {
+async fn a_followed_log_continues_after_a_rotation_until_its_folder_is_removed() {
     let logs = Logs::of(&["a\n"]);
-    let mut lines = read(&logs.folder, None, true).unwrap();
+    let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).unwrap();
     let mut next = async || lines.try_next().await.unwrap();
     assert_eq!(next().await.as_deref(), Some("a\n"));
     logs.append("b\nhal");

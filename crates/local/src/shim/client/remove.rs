@@ -1,4 +1,4 @@
-//! Removing what a node leaves on the disk.
+//! Removal of a node's files.
 
 use std::fs;
 use std::io;
@@ -7,25 +7,25 @@ use muster_core::action::Fence;
 
 use super::Shims;
 use crate::shim::folder::NodeFolder;
-use crate::shim::lock::{Lock, NoLock, Refused};
+use crate::shim::lock::{LockError, NodeLock, StaleGeneration};
 
 /// Why a node's folder was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// Somebody with a higher generation was there before.
+    /// The node has seen a higher generation.
     #[error(transparent)]
-    Refused(#[from] Refused),
-    /// It runs.
-    #[error("the node runs: stop it first")]
+    Refused(#[from] StaleGeneration),
+    /// The node is running.
+    #[error("the node is running: stop it first")]
     Running,
-    /// Its files cannot be removed.
+    /// The files cannot be removed.
     #[error("the node's files cannot be removed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl Shims {
-    /// Removes the folder of a node that does not run, and its socket. With `keep_logs` its logs stay, and with them
-    /// the highest generation that was seen. No folder is what is wanted.
+    /// Removes the folder of a node that does not run, and its socket; succeeds if there is no folder. With
+    /// `keep_logs`, logs and the highest generation stay.
     pub async fn remove(
         &self,
         folder: &NodeFolder,
@@ -33,17 +33,17 @@ impl Shims {
         keep_logs: bool,
     ) -> Result<(), RemoveError> {
         let (shims, folder) = (self.clone(), folder.clone());
-        // Frameworks leave large folders.
+        // Folders of frameworks can be large.
         let removed = tokio::task::spawn_blocking(move || shims.remove_now(&folder, generation, keep_logs));
         removed.await.map_err(io::Error::other)?
     }
 
     fn remove_now(&self, folder: &NodeFolder, generation: Fence, keep_logs: bool) -> Result<(), RemoveError> {
-        let mut lock = match Lock::take(folder) {
+        let mut lock = match NodeLock::acquire(folder) {
             Ok(lock) => lock,
-            Err(NoLock::Gone) => return Ok(()),
-            Err(NoLock::Busy) => return Err(RemoveError::Running),
-            Err(NoLock::Io(error)) => return Err(error.into()),
+            Err(LockError::Gone) => return Ok(()),
+            Err(LockError::Busy) => return Err(RemoveError::Running),
+            Err(LockError::Io(error)) => return Err(error.into()),
         };
         lock.raise(generation)??;
         remove_socket(self, folder);
@@ -51,9 +51,9 @@ impl Shims {
     }
 }
 
-/// What a shim that was killed left in the runtime folder.
+/// Removes the socket that a killed shim left in the runtime folder.
 pub(super) fn remove_socket(shims: &Shims, folder: &NodeFolder) {
-    // Where it was, and where it would be: the variable that says so may have changed.
+    // Both the recorded and the current path, since the environment variable of the runtime folder may have changed.
     let recorded = folder.read_state().ok().flatten().map(|state| state.socket);
     for socket in recorded.into_iter().chain([shims.runtime.socket(folder.node())]) {
         let _ = fs::remove_file(socket);
@@ -61,11 +61,11 @@ pub(super) fn remove_socket(shims: &Shims, folder: &NodeFolder) {
 }
 
 fn remove_all_but_logs(folder: &NodeFolder) -> io::Result<()> {
-    let mut stays = folder.logs()?;
-    stays.push(folder.lock());
+    let mut kept = folder.logs()?;
+    kept.extend([folder.lock(), folder.times(), folder.name_file()]);
     for entry in fs::read_dir(folder.path())? {
         let entry = entry?;
-        if stays.contains(&entry.path()) {
+        if kept.contains(&entry.path()) {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -1,102 +1,107 @@
-//! A node whose shim lives.
+//! A node whose shim is alive.
 
 use std::io;
 
 use muster_core::action::Fence;
 use rustix::process::Signal;
 
-use super::call::{self, CommandError};
+use super::request::{self, ShimRequestError};
 use crate::shim::folder::NodeFolder;
-use crate::shim::state::{End, State};
-use crate::shim::wire::{Request, Status, Stop};
+use crate::shim::state::{NodeExit, ShimState};
+use crate::shim::wire::{ShimRequest, ShimStatus, StopSpec};
 use crate::sys::{Pidfd, ProcessId};
 
-/// A node whose shim lives, or lived when it was found.
+/// A node whose shim was alive when the node was inspected.
 #[derive(Debug, Clone)]
-pub struct Running {
+pub struct RunningNode {
     folder: NodeFolder,
-    state: State,
-    /// None if it had ended already.
+    state: ShimState,
+    /// None if the shim had ended already.
     shim: Option<Pidfd>,
 }
 
-/// What became of a running node.
+/// How the run of a node ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its shim wrote down how it ended. Nothing of it is left.
-    Ended(End),
-    /// Its shim is gone without a word: see [`Shims::clean_up_lost`](super::Shims::clean_up_lost).
+pub enum RunOutcome {
+    /// The shim recorded how the node ended. No process is left.
+    Ended(NodeExit),
+    /// The shim died without recording the end: see [`Shims::clean_up_lost`](super::Shims::clean_up_lost).
     Lost,
-    /// It ended, and was started again or removed before anybody looked how.
+    /// The node ended, and was started again or removed before its end was read.
     Replaced,
 }
 
-impl Running {
-    pub(super) fn new(folder: &NodeFolder, state: State) -> io::Result<Self> {
+impl RunningNode {
+    pub(super) fn new(folder: &NodeFolder, state: ShimState) -> io::Result<Self> {
         let shim = Pidfd::open(state.shim)?;
         Ok(Self { folder: folder.clone(), state, shim })
     }
 
-    pub(super) const fn lives(&self) -> bool {
+    pub(super) const fn is_alive(&self) -> bool {
         self.shim.is_some()
     }
 
-    /// Its folder.
+    /// The folder of the node.
     pub const fn folder(&self) -> &NodeFolder {
         &self.folder
     }
 
-    /// The process that is the node.
+    /// The process of the node's command.
     pub fn process(&self) -> Option<ProcessId> {
         self.state.child
     }
 
-    /// What was written down when it was started.
-    pub const fn state(&self) -> &State {
+    /// The state that was recorded at the start.
+    pub const fn state(&self) -> &ShimState {
         &self.state
     }
 
-    /// Waits for its end, by the kernel's word: nothing is asked again and again.
-    pub async fn exited(&self) -> io::Result<Outcome> {
+    /// Waits for the end of the shim, by a process descriptor and without polling.
+    pub async fn wait_for_exit(&self) -> io::Result<RunOutcome> {
         if let Some(shim) = &self.shim {
-            shim.ended().await?;
+            shim.wait_for_exit().await?;
         }
         Ok(match self.folder.read_state()? {
-            Some(State { shim, end, .. }) if shim == self.state.shim => {
-                end.map_or(Outcome::Lost, Outcome::Ended)
+            Some(ShimState { shim, end, .. }) if shim == self.state.shim => {
+                end.map_or(RunOutcome::Lost, RunOutcome::Ended)
             }
-            _ => Outcome::Replaced,
+            _ => RunOutcome::Replaced,
         })
     }
 
-    /// Asks its shim how it is.
-    pub async fn status(&self) -> Result<Status, CommandError> {
-        self.ask(&Request::Status, self.state.generation).await
+    /// Requests the current state from the shim.
+    pub async fn status(&self) -> Result<ShimStatus, ShimRequestError> {
+        self.send_request(&ShimRequest::Status, self.state.generation).await
     }
 
-    /// From now on only `generation`, or a higher one, is obeyed.
-    pub async fn adopt(&self, generation: Fence) -> Result<Status, CommandError> {
-        self.ask(&Request::Adopt { generation }, generation).await
+    /// Makes the shim refuse generations lower than this one.
+    pub async fn adopt(&self, generation: Fence) -> Result<ShimStatus, ShimRequestError> {
+        self.send_request(&ShimRequest::Adopt { generation }, generation).await
     }
 
-    /// Asks it to end, and returns once that is on its way: it goes on whatever becomes of us. Asked again it may get
-    /// less time, never more. One that has ended is what is wanted. [`exited`](Self::exited) waits for the end.
-    pub async fn stop(&self, generation: Fence, stop: Stop) -> Result<(), CommandError> {
+    /// Asks the shim to stop the node, and returns once it has accepted; it then continues without this server. A
+    /// repeated stop can shorten the grace period but not extend it. Succeeds if the node has ended.
+    /// [`wait_for_exit`](Self::wait_for_exit) waits for the end.
+    pub async fn stop(&self, generation: Fence, stop: StopSpec) -> Result<(), ShimRequestError> {
         let grace_ms = u64::try_from(stop.grace.as_millis()).unwrap_or(u64::MAX);
-        let request = Request::Stop { generation, grace_ms, signal: stop.signal };
-        match self.ask(&request, generation).await {
-            Ok(_) | Err(CommandError::Gone) => Ok(()),
+        let request = ShimRequest::Stop { generation, grace_ms, signal: stop.signal };
+        match self.send_request(&request, generation).await {
+            Ok(_) | Err(ShimRequestError::ShimEnded) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Signals the shim itself. If that kills it, so does the kernel the node's process; the rest has to be cleaned up.
+    /// Signals the shim itself. If that kills it, the kernel kills the node's command; other processes need a clean-up.
     pub(super) fn signal_shim(&self, signal: Signal) -> io::Result<()> {
         self.shim.as_ref().map_or(Ok(()), |shim| shim.signal(signal))
     }
 
-    async fn ask(&self, request: &Request, given: Fence) -> Result<Status, CommandError> {
-        let Some(shim) = &self.shim else { return Err(CommandError::Gone) };
-        call::ask(self.state.shim.pid, shim, &self.state.socket, request, given).await
+    async fn send_request(
+        &self,
+        request: &ShimRequest,
+        given: Fence,
+    ) -> Result<ShimStatus, ShimRequestError> {
+        let Some(shim) = &self.shim else { return Err(ShimRequestError::ShimEnded) };
+        request::send(self.state.shim.pid, shim, &self.state.socket, request, given).await
     }
 }

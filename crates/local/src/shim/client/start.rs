@@ -1,4 +1,4 @@
-//! Starting a node.
+//! Start of a node under a shim.
 
 use std::io;
 use std::process::Stdio;
@@ -9,121 +9,127 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::call::CommandError;
-use super::running::Running;
-use super::{Found, Shims};
+use super::request::ShimRequestError;
+use super::running::RunningNode;
+use super::{NodeProcessState, Shims};
 use crate::shim::folder::NodeFolder;
-use crate::shim::launch::Launch;
-use crate::shim::lock::{self, Refused};
+use crate::shim::launch::LaunchSpec;
+use crate::shim::lock::{self, StaleGeneration};
 use crate::shim::program::SHIM;
-use crate::shim::wire::{Begun, Order, Status};
+use crate::shim::wire::{ShimStatus, StartOrder, StartReport};
 
-/// How long a shim may take to say that its node runs: far more than a busy machine needs.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit of a shim's start report; ample even on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often a node that somebody else just has is looked at again, and how soon.
-const TRIES: u32 = 200;
-pub(super) const BETWEEN: Duration = Duration::from_millis(25);
+/// Number and interval of attempts while another process holds the lock of the node.
+const ATTEMPTS: u32 = 200;
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Why a node was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Somebody with a higher generation was there before.
+    /// The node has seen a higher generation.
     #[error(transparent)]
-    Refused(#[from] Refused),
-    /// Its command cannot be run, however often it is tried.
+    Refused(#[from] StaleGeneration),
+    /// The command cannot be executed; a retry would fail as well.
     #[error("{message}")]
     CannotRun {
-        /// As shells number it: 127 if there is no such command, 126 if it cannot be run.
+        /// The exit code that shells use: 127 if there is no such command, 126 if it cannot be executed.
         code: i32,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// The shim that has the node does not answer.
+    /// The shim that runs the node failed to reply.
     #[error(transparent)]
-    Command(CommandError),
-    /// A shim could not begin.
+    Command(ShimRequestError),
+    /// The shim itself could not be started.
     #[error("node {node} was not started: {message}")]
     Shim {
-        /// The node.
+        /// The id of the node.
         node: NodeId,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// Its folder cannot be used.
+    /// The folder of the node cannot be used.
     #[error("the folder of node {node} cannot be used: {error}")]
     Folder {
-        /// The node.
+        /// The id of the node.
         node: NodeId,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
 
 impl Shims {
-    /// Starts a node and returns once its command runs. One that runs already, of this generation or a lower, is the
-    /// one that is wanted, and belongs to this generation from now on; one that is on its way out is waited for and
-    /// started anew; what a lost one left is cleaned up first. Dropped half-way, it leaves nothing or a node that
-    /// the next call finds.
-    pub async fn start(&self, folder: &NodeFolder, launch: &Launch) -> Result<Running, StartError> {
+    /// Starts a node and returns once its command is running.
+    ///
+    /// A node that is running is adopted by this generation. One that is stopping is waited for and started again. The
+    /// processes of a lost one are killed first. If this future is dropped, the node is either not started, or found by
+    /// the next call.
+    pub async fn start(&self, folder: &NodeFolder, launch: &LaunchSpec) -> Result<RunningNode, StartError> {
         let node = folder.node();
         let on_folder = |error| StartError::Folder { node, error };
-        for _ in 0..TRIES {
-            // The shim decides; but whoever comes too late shall not clean up either.
-            let highest = lock::highest(folder).map_err(on_folder)?;
+        for _ in 0..ATTEMPTS {
+            // The shim checks the generation too, but a stale caller must not clean up either.
+            let highest = lock::read_highest_generation(folder).map_err(on_folder)?;
             if launch.generation < highest {
-                return Err(Refused { given: launch.generation, highest }.into());
+                return Err(StaleGeneration { given: launch.generation, highest }.into());
             }
-            match self.find(folder).map_err(on_folder)? {
-                Found::Running(running) => match running.adopt(launch.generation).await {
-                    Ok(Status { stopping: false, .. }) => return Ok(running),
+            match self.inspect(folder).map_err(on_folder)? {
+                NodeProcessState::Running(running) => match running.adopt(launch.generation).await {
+                    Ok(ShimStatus { stopping: false, .. }) => return Ok(running),
                     Ok(_) => {
-                        running.exited().await.map_err(on_folder)?;
+                        running.wait_for_exit().await.map_err(on_folder)?;
                         continue;
                     }
-                    Err(CommandError::Gone) => continue,
-                    Err(CommandError::Refused(refused)) => return Err(refused.into()),
+                    Err(ShimRequestError::ShimEnded) => continue,
+                    Err(ShimRequestError::Refused(refused)) => return Err(refused.into()),
                     Err(error) => return Err(StartError::Command(error)),
                 },
-                Found::Lost => match self.clean_up_lost(folder).await {
+                NodeProcessState::Lost => match self.clean_up_lost(folder).await {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                        tokio::time::sleep(BETWEEN).await;
+                        tokio::time::sleep(RETRY_INTERVAL).await;
                         continue;
                     }
                     cleaned => drop(cleaned.map_err(on_folder)?),
                 },
-                Found::Ended(_) | Found::AnotherBoot(_) | Found::NeverStarted => {}
+                NodeProcessState::Ended(_)
+                | NodeProcessState::AnotherBoot(_)
+                | NodeProcessState::NeverStarted => {}
             }
-            folder.make().map_err(on_folder)?;
-            match self.begin(folder, launch).await.map_err(|error| no_shim(node, &error))? {
-                Begun::Started(state) => return Running::new(folder, *state).map_err(on_folder),
-                Begun::Refused { highest } => {
-                    return Err(Refused { given: launch.generation, highest }.into());
+            folder.create().map_err(on_folder)?;
+            match self.start_shim(folder, launch).await.map_err(|error| shim_error(node, &error))? {
+                StartReport::Started(state) => return RunningNode::new(folder, *state).map_err(on_folder),
+                StartReport::Refused { highest } => {
+                    return Err(StaleGeneration { given: launch.generation, highest }.into());
                 }
-                Begun::CannotRun { code, message } => return Err(StartError::CannotRun { code, message }),
-                Begun::Failed { message } => return Err(StartError::Shim { node, message }),
-                // Another start got there first and is about to write its state, or a removal is about to end.
-                Begun::Busy => tokio::time::sleep(BETWEEN).await,
+                StartReport::CannotRun { code, message } => {
+                    return Err(StartError::CannotRun { code, message });
+                }
+                StartReport::Failed { message } => return Err(StartError::Shim { node, message }),
+                // Another start or a removal holds the lock, and is about to finish.
+                StartReport::Busy => tokio::time::sleep(RETRY_INTERVAL).await,
             }
         }
-        Err(StartError::Shim { node, message: "somebody else holds its lock all the time".to_owned() })
+        let seconds = (RETRY_INTERVAL * ATTEMPTS).as_secs();
+        Err(StartError::Shim { node, message: format!("another process has held its lock for {seconds} s") })
     }
 
-    /// Runs a shim and hears how it began. It goes on to there also when this is dropped, and whoever ends the node
+    /// Runs a shim and waits for its start report. The start continues if this future is dropped; a stop of the node
     /// waits for it.
-    async fn begin(&self, folder: &NodeFolder, launch: &Launch) -> io::Result<Begun> {
-        let on_its_way = self.starts.lock(folder.node()).await;
+    async fn start_shim(&self, folder: &NodeFolder, launch: &LaunchSpec) -> io::Result<StartReport> {
+        let starting = self.starts.lock(folder.node()).await;
         let (shims, folder, launch) = (self.clone(), folder.clone(), launch.clone());
-        let begun = tokio::spawn(async move {
-            let begun = shims.begin_now(&folder, launch).await;
-            drop(on_its_way);
-            begun
+        let report = tokio::spawn(async move {
+            let report = shims.spawn_shim(&folder, launch).await;
+            drop(starting);
+            report
         });
-        begun.await.map_err(io::Error::other)?
+        report.await.map_err(io::Error::other)?
     }
 
-    async fn begin_now(&self, folder: &NodeFolder, launch: Launch) -> io::Result<Begun> {
-        let order = serde_json::to_vec(&Order {
+    async fn spawn_shim(&self, folder: &NodeFolder, launch: LaunchSpec) -> io::Result<StartReport> {
+        let order = serde_json::to_vec(&StartOrder {
             node: folder.node(),
             folder: std::path::absolute(folder.path())?,
             runtime: std::path::absolute(self.runtime.path())?,
@@ -131,7 +137,7 @@ impl Shims {
         })?;
         let mut shim = Command::new(&self.program)
             .arg0("muster")
-            // The id is for people who look at the list of processes.
+            // The id is shown in process lists, for people.
             .args([SHIM, &folder.node().to_string()])
             .env_clear()
             .stdin(Stdio::piped())
@@ -139,7 +145,7 @@ impl Shims {
             .stderr(Stdio::null())
             .spawn()?;
         let (input, output) = (shim.stdin.take(), shim.stdout.take());
-        // Whoever starts a process has to reap it, whatever becomes of the start.
+        // The shim must be reaped by this process, even if the start fails.
         let reaped = tokio::spawn(async move { shim.wait().await });
         let (Some(mut input), Some(output)) = (input, output) else {
             return Err(io::Error::other("the shim has no pipes"));
@@ -150,20 +156,22 @@ impl Shims {
             let mut line = String::new();
             BufReader::new(output).read_line(&mut line).await?;
             if line.is_empty() {
-                return Err(io::Error::other("its shim ended before it had started anything"));
+                return Err(io::Error::other("its shim ended without a start report"));
             }
-            let begun = serde_json::from_str(&line)?;
-            if !matches!(begun, Begun::Started(_)) {
-                // It has nothing more to do; what it held is free once it is gone.
+            let report = serde_json::from_str(&line)?;
+            if !matches!(report, StartReport::Started(_)) {
+                // The shim is about to exit; wait, so that its lock is free.
                 let _ = reaped.await;
             }
-            Ok(begun)
+            Ok(report)
         };
-        let silent = |_| io::Error::other(format!("its shim said nothing within {} s", PATIENCE.as_secs()));
-        timeout(PATIENCE, answer).await.map_err(silent)?
+        let silent = |_| {
+            io::Error::other(format!("its shim sent no start report within {} s", START_TIMEOUT.as_secs()))
+        };
+        timeout(START_TIMEOUT, answer).await.map_err(silent)?
     }
 }
 
-fn no_shim(node: NodeId, error: &io::Error) -> StartError {
+fn shim_error(node: NodeId, error: &io::Error) -> StartError {
     StartError::Shim { node, message: error.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Stopping a node, whatever state it is in.
+//! Stop of a node, in every state.
 
 use std::io;
 use std::time::Duration;
@@ -7,73 +7,73 @@ use muster_core::action::Fence;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use super::call::CommandError;
-use super::running::{Outcome, Running};
-use super::{Found, Shims};
+use super::request::ShimRequestError;
+use super::running::{RunOutcome, RunningNode};
+use super::{NodeProcessState, Shims};
 use crate::shim::folder::NodeFolder;
-use crate::shim::lock::{self, Lock, NoLock, Refused};
-use crate::shim::wire::Stop;
+use crate::shim::lock::{self, LockError, NodeLock, StaleGeneration};
+use crate::shim::wire::StopSpec;
 
-/// How often a node that changes under our eyes is looked at again.
-const TRIES: u32 = 10;
+/// Number of attempts while the state of the node changes.
+const ATTEMPTS: u32 = 10;
 
-/// How long a node may take whose shim can only be signalled: more than the grace that such a shim gives.
-const PATIENCE_WITH_DEAF: Duration = Duration::from_secs(15);
+/// Time limit of a stop by signal to the shim; longer than the grace period of such a stop.
+const SIGNAL_STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why a node was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// Somebody with a higher generation was there before.
+    /// The node has seen a higher generation.
     #[error(transparent)]
-    Refused(#[from] Refused),
-    /// Somebody else starts it or removes it all the time.
-    #[error("the node is being started or removed by somebody else: try again")]
+    Refused(#[from] StaleGeneration),
+    /// Another process keeps starting or removing the node.
+    #[error("another process is starting or removing the node: try again")]
     Busy,
-    /// Its shim cannot do it.
+    /// The request to the shim failed.
     #[error(transparent)]
-    Command(CommandError),
-    /// Its folder, or what is left of it, cannot be dealt with.
-    #[error("what is left of the node cannot be dealt with: {0}")]
+    Command(ShimRequestError),
+    /// The folder of the node, or its remaining processes, could not be cleaned up.
+    #[error("the node cannot be cleaned up: {0}")]
     Io(#[from] io::Error),
 }
 
 impl Shims {
-    /// Ends a node in whatever state it is, and returns how it ended once nothing of it runs; nothing if it never
-    /// ran, or that is unknown. From then on no lower generation starts it again. What is on its way goes on when
-    /// this is dropped.
+    /// Stops a node whatever its state, and returns how it ended once no process of it is left; `None` if it never ran
+    /// or the end is unknown. Lower generations cannot start it afterwards. A stop that the shim has accepted continues
+    /// if this future is dropped.
     pub async fn stop(
         &self,
         folder: &NodeFolder,
         generation: Fence,
-        stop: Stop,
-    ) -> Result<Option<Outcome>, StopError> {
-        // A shim on its way would come after us, and be known to nobody.
+        stop: StopSpec,
+    ) -> Result<Option<RunOutcome>, StopError> {
+        // Waits for a pending start: its shim could otherwise appear after this stop.
         drop(self.starts.lock(folder.node()).await);
-        for _ in 0..TRIES {
-            match self.find(folder)? {
-                Found::Running(running) => match end(&running, generation, stop).await? {
-                    Outcome::Ended(end) => return Ok(Some(Outcome::Ended(end))),
-                    // The next look says what to do about it.
-                    Outcome::Lost | Outcome::Replaced => {}
+        for _ in 0..ATTEMPTS {
+            match self.inspect(folder)? {
+                NodeProcessState::Running(running) => match end_running(&running, generation, stop).await? {
+                    RunOutcome::Ended(end) => return Ok(Some(RunOutcome::Ended(end))),
+                    // The next iteration handles the new state.
+                    RunOutcome::Lost | RunOutcome::Replaced => {}
                 },
                 found => {
-                    let mut lock = match Lock::take(folder) {
+                    let mut lock = match NodeLock::acquire(folder) {
                         Ok(lock) => lock,
-                        // There is nothing, and a start that comes late finds no folder.
-                        Err(NoLock::Gone) => return Ok(None),
-                        // Its shim has the lock, and is about to write that it runs.
-                        Err(NoLock::Busy) => {
-                            tokio::time::sleep(super::start::BETWEEN).await;
+                        // Nothing to stop, and a late start finds no folder.
+                        Err(LockError::Gone) => return Ok(None),
+                        // A shim holds the lock, and is about to record that it runs.
+                        Err(LockError::Busy) => {
+                            tokio::time::sleep(super::start::RETRY_INTERVAL).await;
                             continue;
                         }
-                        Err(NoLock::Io(error)) => return Err(error.into()),
+                        Err(LockError::Io(error)) => return Err(error.into()),
                     };
                     lock.raise(generation)??;
                     return match found {
-                        Found::Ended(end) => Ok(Some(Outcome::Ended(end))),
-                        Found::Lost => {
+                        NodeProcessState::Ended(end) => Ok(Some(RunOutcome::Ended(end))),
+                        NodeProcessState::Lost => {
                             self.clean_up(folder).await?;
-                            Ok(Some(Outcome::Lost))
+                            Ok(Some(RunOutcome::Lost))
                         }
                         _ => Ok(None),
                     };
@@ -84,33 +84,37 @@ impl Shims {
     }
 }
 
-async fn end(running: &Running, generation: Fence, stop: Stop) -> Result<Outcome, StopError> {
+async fn end_running(
+    running: &RunningNode,
+    generation: Fence,
+    stop: StopSpec,
+) -> Result<RunOutcome, StopError> {
     match running.stop(generation, stop).await {
         Ok(()) => {}
-        Err(CommandError::Refused(refused)) => return Err(refused.into()),
-        Err(CommandError::Deaf { .. }) => {
-            still_obeyed(running, generation)?;
+        Err(ShimRequestError::Refused(refused)) => return Err(refused.into()),
+        Err(ShimRequestError::NoSocket { .. }) => {
+            check_generation(running, generation)?;
             running.signal_shim(Signal::TERM)?;
-            if let Ok(outcome) = timeout(PATIENCE_WITH_DEAF, running.exited()).await {
+            if let Ok(outcome) = timeout(SIGNAL_STOP_TIMEOUT, running.wait_for_exit()).await {
                 return Ok(outcome?);
             }
             running.signal_shim(Signal::KILL)?;
         }
-        // One that somebody has halted (SIGSTOP) cannot be reasoned with.
-        Err(CommandError::Silent { .. }) => {
-            still_obeyed(running, generation)?;
+        // A silent shim is suspended (SIGSTOP) or stuck, so it is killed.
+        Err(ShimRequestError::NoReply { .. }) => {
+            check_generation(running, generation)?;
             running.signal_shim(Signal::KILL)?;
         }
         Err(error) => return Err(StopError::Command(error)),
     }
-    Ok(running.exited().await?)
+    Ok(running.wait_for_exit().await?)
 }
 
-/// A shim that cannot be asked has still written down whom it obeys.
-fn still_obeyed(running: &Running, generation: Fence) -> Result<(), StopError> {
-    let highest = lock::highest(running.folder())?;
+/// Refuses a stale generation by the recorded one, for a shim that does not reply.
+fn check_generation(running: &RunningNode, generation: Fence) -> Result<(), StopError> {
+    let highest = lock::read_highest_generation(running.folder())?;
     if generation < highest {
-        return Err(Refused { given: generation, highest }.into());
+        return Err(StaleGeneration { given: generation, highest }.into());
     }
     Ok(())
 }

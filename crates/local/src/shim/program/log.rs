@@ -1,42 +1,59 @@
-//! The log of a node, which is begun anew when it is full.
+//! The log of a node, with rotation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 
 use crate::shim::folder::NodeFolder;
 use crate::shim::launch::LogLimits;
+use crate::shim::log_times::LogTimes;
 
-/// Less than this in a file would be rotation and no log.
-const LEAST: u64 = 4096;
+/// Least size of a log file: smaller files would be rotated all the time.
+const MIN_FILE_BYTES: u64 = 4096;
 
-/// Where a node's output goes. A disk that is full, or gone, costs output and never the node.
+/// Writes the output of a node to files. Disk errors lose output, but never stop the node.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct LogWriter {
     folder: NodeFolder,
     limits: LogLimits,
     file: Option<File>,
+    inode: u64,
     size: u64,
-    lost: u64,
-    why: Option<io::Error>,
+    times: LogTimes,
+    /// True if the next byte begins a line.
+    at_line_start: bool,
+    lost_bytes: u64,
+    loss_reason: Option<io::Error>,
 }
 
-impl Log {
-    /// Goes on with the log that is there.
+impl LogWriter {
+    /// Opens the log and appends to an existing one.
     pub(super) fn open(folder: &NodeFolder, limits: LogLimits) -> Self {
-        let limits = LogLimits { max_bytes: limits.max_bytes.max(LEAST), ..limits };
-        let mut log = Self { folder: folder.clone(), limits, file: None, size: 0, lost: 0, why: None };
+        let limits = LogLimits { max_bytes: limits.max_bytes.max(MIN_FILE_BYTES), ..limits };
+        let mut log = Self {
+            folder: folder.clone(),
+            limits,
+            file: None,
+            inode: 0,
+            size: 0,
+            times: LogTimes::new(folder),
+            at_line_start: true,
+            lost_bytes: 0,
+            loss_reason: None,
+        };
         if let Err(error) = log.reopen() {
-            log.why = Some(error);
+            log.loss_reason = Some(error);
         }
         log
     }
 
-    /// Adds output.
+    /// Writes output, and rotates full files.
     pub(super) fn write(&mut self, mut output: &[u8]) {
         while !output.is_empty() {
             let room = usize::try_from(self.limits.max_bytes.saturating_sub(self.size)).unwrap_or(usize::MAX);
-            let (now, later) = output.split_at(fitting(output, room, self.size == 0));
+            let (now, later) = output.split_at(bytes_that_fit(output, room, self.size == 0));
             if now.is_empty() {
                 self.rotate();
             } else {
@@ -47,38 +64,44 @@ impl Log {
     }
 
     fn append(&mut self, output: &[u8]) {
-        let written = self.note_loss().and_then(|()| self.put(output));
+        let written = self.log_lost_output().and_then(|()| self.write_to_file(output));
         if let Err(error) = written {
-            self.lost += output.len() as u64;
-            // Counted as if it were there, so that rotation can make room on a full disk.
+            self.lost_bytes += output.len() as u64;
+            // Counts lost bytes as written, so that rotation removes the oldest file and frees space on a full disk.
             self.size += output.len() as u64;
-            self.why = Some(error);
+            self.loss_reason = Some(error);
         }
     }
 
-    fn put(&mut self, output: &[u8]) -> io::Result<()> {
+    fn write_to_file(&mut self, output: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.reopen()?;
         }
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        if self.at_line_start {
+            self.times.record(self.inode, self.size, SystemClock.now());
+        }
         file.write_all(output)?;
         self.size += output.len() as u64;
+        self.at_line_start = output.ends_with(b"\n");
         Ok(())
     }
 
-    /// Says in the log itself that something is missing there.
-    pub(super) fn note_loss(&mut self) -> io::Result<()> {
-        if self.lost == 0 {
+    /// Writes a line into the log that says how much output was lost.
+    pub(super) fn log_lost_output(&mut self) -> io::Result<()> {
+        if self.lost_bytes == 0 {
             return Ok(());
         }
-        let why = self.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        self.put(format!("\n[muster] {} bytes of output are missing here{why}\n", self.lost).as_bytes())?;
-        (self.lost, self.why) = (0, None);
+        let why = self.loss_reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        self.write_to_file(
+            format!("\n[muster] {} bytes of output are missing here{why}\n", self.lost_bytes).as_bytes(),
+        )?;
+        (self.lost_bytes, self.loss_reason) = (0, None);
         Ok(())
     }
 
-    /// Removes full files, for something that matters more.
-    pub(super) fn give_way(&self) {
+    /// Removes rotated files, to free space on a full disk.
+    pub(super) fn remove_older_logs(&self) {
         for age in 1..=self.limits.keep {
             let _ = fs::remove_file(self.folder.older_log(age));
         }
@@ -88,33 +111,36 @@ impl Log {
         self.file = None;
         self.size = 0;
         let LogLimits { keep, .. } = self.limits;
-        // A name that is missing, and one that cannot be given, leave the log in use: it is begun anew regardless.
+        // Errors are ignored: a missing file needs no rename, and writing continues in any case.
         for age in (1..keep).rev() {
             let _ = fs::rename(self.folder.older_log(age), self.folder.older_log(age + 1));
         }
         let log = self.folder.log();
         let moved = if keep == 0 { fs::remove_file(log) } else { fs::rename(log, self.folder.older_log(1)) };
+        // A new file may reuse the inode of a removed one.
+        self.times.trim(&self.folder.logs().unwrap_or_default());
         if let Err(error) = moved.and_then(|()| self.reopen()) {
-            self.why = Some(error);
+            self.loss_reason = Some(error);
         }
     }
 
     fn reopen(&mut self) -> io::Result<()> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(self.folder.log())?;
-        self.size = file.metadata()?.len();
+        let found = file.metadata()?;
+        (self.size, self.inode) = (found.len(), found.ino());
         self.file = Some(file);
         Ok(())
     }
 }
 
-/// How much of `output` goes into a file with so much room: whole lines if there is a choice, something in any case
-/// if the file is new.
-fn fitting(output: &[u8], room: usize, is_new: bool) -> usize {
+/// Returns how many bytes of `output` are written to a file with this much room: whole lines if possible; a part of a
+/// line only into an empty file.
+fn bytes_that_fit(output: &[u8], room: usize, is_empty: bool) -> usize {
     if output.len() <= room {
         return output.len();
     }
     let lines = output[..room].iter().rposition(|byte| *byte == b'\n').map(|newline| newline + 1);
-    lines.unwrap_or(if is_new { room } else { 0 })
+    lines.unwrap_or(if is_empty { room } else { 0 })
 }
 
 #[cfg(test)]
@@ -128,7 +154,7 @@ mod tests {
     fn folder() -> (TempDir, NodeFolder) {
         let parent = tempfile::tempdir().unwrap();
         let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(uuid::Uuid::from_u128(7)));
-        folder.make().unwrap();
+        folder.create().unwrap();
         (parent, folder)
     }
 
@@ -142,19 +168,19 @@ mod tests {
     #[case::not_even_one_line(b"abcd", 3, false, 0)]
     #[case::a_line_that_no_file_holds(b"abcd", 3, true, 3)]
     #[case::full(b"a\n", 0, false, 0)]
-    fn a_file_takes_whole_lines(
+    fn a_file_ends_with_a_whole_line(
         #[case] output: &[u8],
         #[case] room: usize,
-        #[case] is_new: bool,
+        #[case] is_empty: bool,
         #[case] expected: usize,
     ) {
-        assert_eq!(fitting(output, room, is_new), expected);
+        assert_eq!(bytes_that_fit(output, room, is_empty), expected);
     }
 
     #[test]
-    fn full_files_move_on_and_the_oldest_goes() {
+    fn full_files_are_rotated_and_the_oldest_is_removed() {
         let (_parent, folder) = folder();
-        let mut log = Log::open(&folder, LogLimits { max_bytes: LEAST, keep: 2 });
+        let mut log = LogWriter::open(&folder, LogLimits { max_bytes: MIN_FILE_BYTES, keep: 2 });
         for line in 0..5u8 {
             log.write(&[vec![b'0' + line; 3999], vec![b'\n']].concat());
         }
@@ -165,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn without_older_files_the_log_is_begun_anew() {
+    fn without_rotated_files_a_full_log_is_replaced() {
         let (_parent, folder) = folder();
-        let mut log = Log::open(&folder, LogLimits { max_bytes: LEAST, keep: 0 });
+        let mut log = LogWriter::open(&folder, LogLimits { max_bytes: MIN_FILE_BYTES, keep: 0 });
         log.write(&[b'a'; 4096]);
         log.write(b"b\n");
         assert_eq!(read(folder.log()), "b\n");
@@ -175,17 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn a_log_goes_on_where_the_last_one_ended() {
+    fn a_reopened_log_is_appended_to() {
         let (_parent, folder) = folder();
-        Log::open(&folder, LogLimits::default()).write(b"a\n");
-        Log::open(&folder, LogLimits::default()).write(b"b\n");
+        LogWriter::open(&folder, LogLimits::default()).write(b"a\n");
+        LogWriter::open(&folder, LogLimits::default()).write(b"b\n");
         assert_eq!(read(folder.log()), "a\nb\n");
     }
 
     #[test]
-    fn what_a_full_disk_swallowed_is_noted_once_there_is_room() {
+    fn output_that_a_full_disk_lost_is_reported_in_the_log_once_there_is_space() {
         let (_parent, folder) = folder();
-        let mut log = Log::open(&folder, LogLimits::default());
+        let mut log = LogWriter::open(&folder, LogLimits::default());
         log.write(b"a\n");
         let disk = log.file.replace(File::options().write(true).open("/dev/full").unwrap());
         log.write(b"lost\n");

@@ -1,5 +1,5 @@
-//! The stage between the shim and the node's command: it arranges what only the process itself can, then becomes
-//! the command.
+//! The stage: sets the parent-death signal, process group and working folder, which a process can only set for itself,
+//! and then executes the node's command.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,51 +13,51 @@ use serde::{Deserialize, Serialize};
 
 use super::STAGE;
 use crate::attached::{CANNOT_RUN, NO_SUCH_COMMAND};
-use crate::shim::launch::Launch;
+use crate::shim::launch::LaunchSpec;
 use crate::sys;
 
-/// Why the command was not reached.
+/// Why the command was not executed.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(super) struct StageFailure {
     pub(super) code: i32,
     pub(super) message: String,
 }
 
-/// The stage of a launch, to be started by the shim. Its standard input is where it reports.
-pub(super) fn of(launch: &Launch) -> Command {
-    // This very program, also when its file was replaced meanwhile.
+/// Returns the command that starts the stage. The stage reports failures to its standard input, which must be a pipe.
+pub(super) fn command(launch: &LaunchSpec) -> Command {
+    // The running program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("muster").arg(STAGE).arg(sys::own_pid().to_string()).arg(&launch.working_folder);
     command.args(&launch.command).env_clear().envs(&launch.environment);
     command
 }
 
-/// Becomes the command, or reports why not and ends.
-pub(super) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Ok(mut report) = sys::keep_stdin() else { return ExitCode::FAILURE };
-    // Without a shim nobody is there to be told.
-    let Some(failure) = become_command(&mut arguments) else { return ExitCode::FAILURE };
-    tell(&mut report, &failure);
+/// Executes the command; returns only if that fails.
+pub(super) fn run_stage(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let Ok(mut report) = sys::take_stdin() else { return ExitCode::FAILURE };
+    // None means that the shim has ended, so there is no process to report to.
+    let Some(failure) = execute_command(&mut arguments) else { return ExitCode::FAILURE };
+    report_failure(&mut report, &failure);
     ExitCode::from(u8::try_from(failure.code).unwrap_or(1))
 }
 
-fn tell(report: &mut File, failure: &Failure) {
+fn report_failure(report: &mut File, failure: &StageFailure) {
     let _ = report.write_all(&serde_json::to_vec(failure).unwrap_or_default());
 }
 
-fn become_command(arguments: &mut impl Iterator<Item = OsString>) -> Option<Failure> {
-    let refuse = |message: String| Some(Failure { code: CANNOT_RUN.into(), message });
+fn execute_command(arguments: &mut impl Iterator<Item = OsString>) -> Option<StageFailure> {
+    let refuse = |message: String| Some(StageFailure { code: CANNOT_RUN.into(), message });
     let shim = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
     let (Some(shim), Some(folder)) = (shim, arguments.next()) else {
-        return refuse("the stage was started without the shim's number and a folder".to_owned());
+        return refuse("the stage needs the process number of the shim and a folder as arguments".to_owned());
     };
-    match sys::end_with(shim, Signal::KILL) {
+    match sys::set_parent_death_signal(shim, Signal::KILL) {
         Ok(true) => {}
         Ok(false) => return None,
-        Err(error) => return refuse(format!("the process cannot be tied to its shim: {error}")),
+        Err(error) => return refuse(format!("the parent-death signal cannot be set: {error}")),
     }
-    if let Err(error) = sys::own_group() {
-        return refuse(format!("the process cannot have a group of its own: {error}"));
+    if let Err(error) = sys::start_process_group() {
+        return refuse(format!("the process group cannot be created: {error}"));
     }
     let folder = Path::new(&folder);
     if let Err(error) = std::env::set_current_dir(folder) {
@@ -67,23 +67,25 @@ fn become_command(arguments: &mut impl Iterator<Item = OsString>) -> Option<Fail
         return refuse("the node has no command".to_owned());
     };
     let error = Command::new(&program).args(arguments).exec();
-    Some(explain(&program, &error))
+    Some(describe_error(&program, &error))
 }
 
-fn explain(program: &OsStr, error: &io::Error) -> Failure {
+fn describe_error(program: &OsStr, error: &io::Error) -> StageFailure {
     let program = program.display();
     match error.kind() {
-        io::ErrorKind::NotFound => Failure {
+        io::ErrorKind::NotFound => StageFailure {
             code: NO_SUCH_COMMAND.into(),
-            message: format!("there is no command '{program}', or what its first line names is missing"),
+            message: format!(
+                "command '{program}' not found, or the interpreter in its first line is missing"
+            ),
         },
-        io::ErrorKind::PermissionDenied => Failure {
+        io::ErrorKind::PermissionDenied => StageFailure {
             code: CANNOT_RUN.into(),
-            message: format!("the command '{program}' may not be run: it is not executable"),
+            message: format!("command '{program}' cannot be run: it is not executable"),
         },
-        _ => Failure {
+        _ => StageFailure {
             code: CANNOT_RUN.into(),
-            message: format!("the command '{program}' cannot be run: {error}"),
+            message: format!("command '{program}' cannot be run: {error}"),
         },
     }
 }

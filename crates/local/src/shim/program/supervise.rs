@@ -1,6 +1,6 @@
-//! The life of a shim: it waits for output, ends, signals and requests, until nothing of the node is left.
+//! The main loop of a shim: handles output, exits, signals and requests until no process of the node is left.
 
-mod node;
+mod node_processes;
 mod signals;
 
 use std::io;
@@ -12,157 +12,164 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use self::node::Node;
-use self::signals::{Asked, Ends, Requests};
-use super::commands::{self, Ear};
-use super::log::Log;
-use super::setup::{self, Socket, failed};
+use self::node_processes::NodeProcesses;
+use self::signals::{ChildExits, SignalRequest, SignalRequests};
+use super::log::LogWriter;
+use super::request_listener::{PendingRequest, RequestListener};
+use super::setup::{self, Socket, start_failure};
 use crate::shim::folder::NodeFolder;
-use crate::shim::memory::OomCounter;
-use crate::shim::state::{Asker, End, Ending, State};
-use crate::shim::wire::{Begun, Order, Stop};
+use crate::shim::oom_kills::OomCounter;
+use crate::shim::state::{ExitCause, NodeExit, ShimState, StopOrigin};
+use crate::shim::wire::{StartOrder, StartReport, StopSpec};
 use crate::sys::{self, ProcessId};
 
-/// How long a node may take to end when the shim itself is asked to, as when the machine shuts down.
-const GRACE_OF_SIGNALS: Duration = Duration::from_secs(10);
+/// Grace period of a node when its shim gets a signal to stop, as when the machine shuts down.
+const SIGNAL_GRACE: Duration = Duration::from_secs(10);
 
-/// What is read at once. Small, because every node pays for it.
+/// Size of the read buffer. Small, because every node has one.
 const CHUNK: usize = 16 * 1024;
 
 /// A shim whose command runs.
-pub(super) struct Shim {
+pub(super) struct Supervisor {
     folder: NodeFolder,
     runtime: PathBuf,
-    node: Node,
-    log: Log,
+    node: NodeProcesses,
+    log: LogWriter,
     oom: OomCounter,
     output: Option<Receiver>,
     socket: Option<Socket>,
-    ear: Ear,
-    requests: mpsc::Receiver<commands::Asked>,
-    ends: Ends,
-    signals: Requests,
+    listener: RequestListener,
+    requests: mpsc::Receiver<PendingRequest>,
+    ends: ChildExits,
+    signals: SignalRequests,
 }
 
-impl Shim {
-    /// Starts what the order says. An error is for whoever gave the order.
-    pub(super) async fn begin(order: Order) -> Result<Self, Begun> {
-        let Order { node: id, folder, runtime, launch } = order;
-        setup::part().map_err(failed("the shim cannot part from its server"))?;
+impl Supervisor {
+    /// Takes the lock, opens the socket and starts the command. The error is the report for the server.
+    pub(super) async fn start(order: StartOrder) -> Result<Self, StartReport> {
+        let StartOrder { node: id, folder, runtime, launch } = order;
+        setup::detach_from_server().map_err(start_failure("the shim cannot detach from its server"))?;
         let folder = NodeFolder::at(folder, id);
-        let lock = setup::take(&folder, &launch)?;
+        let lock = setup::lock_node(&folder, &launch)?;
         let (socket, listener) =
-            Socket::bind(&runtime, id).map_err(failed("the shim's socket cannot be made"))?;
-        let mut ends = Ends::new().map_err(failed("the ends of children cannot be seen"))?;
-        let signals = Requests::new().map_err(failed("signals cannot be received"))?;
-        let (ear, requests) = Ear::new(listener).map_err(failed("the shim's socket cannot be used"))?;
-        let (output, input) = io::pipe().map_err(failed("there is no pipe for the output"))?;
-        let output = Receiver::from_owned_fd(output.into()).map_err(failed("the output cannot be read"))?;
-        let oom = OomCounter::begin(launch.oom_counter.clone());
-        let log = Log::open(&folder, launch.log);
-        folder.write_launch(&launch).map_err(failed("launch.json cannot be written"))?;
-        let mut state = State {
+            Socket::bind(&runtime, id).map_err(start_failure("the shim's socket cannot be created"))?;
+        let mut ends = ChildExits::new().map_err(start_failure("exits of children cannot be observed"))?;
+        let signals = SignalRequests::new().map_err(start_failure("signals cannot be received"))?;
+        let (listener, requests) =
+            RequestListener::new(listener).map_err(start_failure("the shim's socket cannot be used"))?;
+        let (output, input) =
+            io::pipe().map_err(start_failure("the pipe for the output cannot be created"))?;
+        let output =
+            Receiver::from_owned_fd(output.into()).map_err(start_failure("the output cannot be read"))?;
+        let oom = OomCounter::start(launch.oom_counter.clone());
+        let log = LogWriter::open(&folder, launch.log);
+        folder.write_launch(&launch).map_err(start_failure("launch.json cannot be written"))?;
+        let mut state = ShimState {
             node: id,
             generation: launch.generation,
-            boot_id: sys::boot_id().map_err(failed("the boot has no id"))?.to_owned(),
-            shim: ProcessId::of(sys::own_pid())
-                .ok_or(Begun::Failed { message: "/proc is missing".into() })?,
+            boot_id: sys::boot_id().map_err(start_failure("the id of the boot cannot be read"))?.to_owned(),
+            shim: ProcessId::find(sys::own_pid())
+                .ok_or(StartReport::Failed { message: "/proc is missing".into() })?,
             child: None,
             socket: socket.path().to_owned(),
             started_at: SystemClock.now(),
             end: None,
         };
-        // Before the command starts: should we be killed in between, nobody may believe that nothing was started.
-        folder.write_state(&state).map_err(failed("state.json cannot be written"))?;
-        let started = setup::spawn(&launch, input);
-        let child = match started.map_err(failed("the command's process cannot be made"))? {
+        // Recorded before the command starts: if the shim is killed in between, the node must not look as if it never
+        // started.
+        folder.write_state(&state).map_err(start_failure("state.json cannot be written"))?;
+        let started = setup::spawn_command(&launch, input);
+        let child = match started.map_err(start_failure("the command's process cannot be created"))? {
             Ok(child) => child,
             Err(failure) => {
-                let how = Ending::NotStarted { code: failure.code, message: failure.message.clone() };
-                state.end = Some(End { how, at: SystemClock.now(), stopped: None, oom_kills: oom.end() });
-                folder.write_state(&state).map_err(failed("state.json cannot be written"))?;
-                return Err(Begun::CannotRun { code: failure.code, message: failure.message });
+                let how = ExitCause::NotStarted { code: failure.code, message: failure.message.clone() };
+                state.end =
+                    Some(NodeExit { how, at: SystemClock.now(), stopped: None, oom_kills: oom.compare() });
+                folder.write_state(&state).map_err(start_failure("state.json cannot be written"))?;
+                return Err(StartReport::CannotRun { code: failure.code, message: failure.message });
             }
         };
         state.child = Some(child);
-        let mut node = Node::new(child.pid, lock, state);
+        let mut node = NodeProcesses::new(child.pid, lock, state);
         if let Err(error) = folder.write_state(node.state()) {
             node.kill();
-            while !node.look() {
+            while !node.reap() {
                 ends.next().await;
             }
-            return Err(failed("state.json cannot be written")(error));
+            return Err(start_failure("state.json cannot be written")(error));
         }
         let (output, socket) = (Some(output), Some(socket));
-        Ok(Self { folder, runtime, node, log, oom, output, socket, ear, requests, ends, signals })
+        Ok(Self { folder, runtime, node, log, oom, output, socket, listener, requests, ends, signals })
     }
 
-    /// How it was begun.
-    pub(super) fn state(&self) -> &State {
+    /// The recorded state of the node.
+    pub(super) fn state(&self) -> &ShimState {
         self.node.state()
     }
 
-    /// Stays until nothing of the node is left, and writes down how it ended.
-    pub(super) async fn run(mut self) {
+    /// Supervises the node until no process of it is left, and records how it ended.
+    pub(super) async fn run_until_end(mut self) {
         let mut chunk = vec![0; CHUNK];
-        // It may have ended while it was started.
-        while !self.node.look() {
-            while !self.next(&mut chunk).await {}
+        // The node may have ended during the start.
+        while !self.node.reap() {
+            while !self.handle_next_event(&mut chunk).await {}
         }
-        while let Some(length) = self.output.as_ref().and_then(|output| sys::read_now(output, &mut chunk)) {
+        while let Some(length) =
+            self.output.as_ref().and_then(|output| sys::read_available(output, &mut chunk))
+        {
             self.log.write(&chunk[..length]);
         }
-        let _ = self.log.note_loss();
-        let state = self.node.into_ended(self.oom.end());
-        // Without room for it the node would count as lost with its shim: older logs give way.
+        let _ = self.log.log_lost_output();
+        let state = self.node.into_final_state(self.oom.compare());
+        // Without the recorded end the node would count as lost: on a full disk, older logs are removed for it.
         if self.folder.write_state(&state).is_err() {
-            self.log.give_way();
+            self.log.remove_older_logs();
             let _ = self.folder.write_state(&state);
         }
     }
 
-    /// Waits for one thing to happen, and does what it asks for. True if processes may have ended by it.
-    async fn next(&mut self, chunk: &mut [u8]) -> bool {
-        let Self { node, log, output, ear, requests, ends, signals, .. } = self;
-        let wake = node.wake();
+    /// Waits for one event and handles it. Returns true if processes may have ended.
+    async fn handle_next_event(&mut self, chunk: &mut [u8]) -> bool {
+        let Self { node, log, output, listener, requests, ends, signals, .. } = self;
+        let wake = node.next_wake();
         tokio::select! {
             () = ends.next() => return true,
             () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                node.time_is_up();
+                node.kill_after_grace();
                 return true;
             }
             Some((request, reply)) = requests.recv() => {
-                // Whoever asked may be gone, and what was asked for is done regardless.
-                let _ = reply.send(node.answer(&request));
+                // The caller may have disconnected; the request is executed nevertheless.
+                let _ = reply.send(node.handle_request(&request));
             }
-            () = ear.accept() => {}
-            read = read(output.as_ref(), chunk), if output.is_some() => match read {
+            () = listener.accept_connection() => {}
+            read = read_output(output.as_ref(), chunk), if output.is_some() => match read {
                 Ok(length) if length > 0 => log.write(&chunk[..length]),
-                // It closed its output, and may go on without.
+                // The node closed its output, and may keep running.
                 _ => *output = None,
             },
             asked = signals.next() => match asked {
-                Asked::Stop => node.stop(Stop::within(GRACE_OF_SIGNALS), Asker::Signal),
-                Asked::ListenAgain => self.listen_again(),
+                SignalRequest::Stop => node.stop(StopSpec::with_grace(SIGNAL_GRACE), StopOrigin::Signal),
+                SignalRequest::ListenAgain => self.listen_again(),
             },
         }
         false
     }
 
-    /// Makes the socket anew: somebody who has to reach us found none, because the folder was tidied up.
+    /// Creates the socket again: a server did not find it, because a clean-up removed the file.
     fn listen_again(&mut self) {
         self.socket = None;
         let id = self.node.state().node;
         if let Ok((socket, listener)) = Socket::bind(&self.runtime, id)
-            && self.ear.listen_to(listener).is_ok()
+            && self.listener.replace_socket(listener).is_ok()
         {
             self.socket = Some(socket);
         }
     }
 }
 
-/// Reads what there is. Cancel safe.
-async fn read(output: Option<&Receiver>, chunk: &mut [u8]) -> io::Result<usize> {
+/// Reads the available output. Cancel safe.
+async fn read_output(output: Option<&Receiver>, chunk: &mut [u8]) -> io::Result<usize> {
     let Some(output) = output else { return Ok(0) };
     loop {
         output.readable().await?;

@@ -37,6 +37,7 @@ fn gated(uid: &str, queued: i64) -> SlotPod {
         phase: SlotPhase::Pending,
         terminating: false,
         gates: vec![keys::GATE.into()],
+        created_at: at(0),
         queued_at: at(queued),
         booked_at: None,
         has_annotations: true,
@@ -66,6 +67,7 @@ fn after(machine: &Machine, guests: &[SlotPod]) -> String {
 #[rstest]
 #[case::free_slots_go_in_order(2, &[], vec![gated("c", 3), gated("a", 1), gated("b", 2)], "a b")]
 #[case::at_one_moment_the_uid_decides(1, &[], vec![gated("b", 1), gated("a", 1)], "a")]
+#[case::no_stamp_goes_before_an_earlier_second(1, &[], vec![SlotPod { created_at: at(5), ..gated("b", 1) }, gated("a", 9)], "a")]
 #[case::all_taken(1, &["x"], vec![placed("x"), gated("a", 1)], "x")]
 #[case::a_booked_guest_that_is_still_gated_holds(1, &["x"], vec![gated("x", 9), gated("a", 1)], "x")]
 #[case::a_terminating_one_holds(1, &["x"], vec![SlotPod { terminating: true, ..placed("x") }, gated("a", 1)], "x")]

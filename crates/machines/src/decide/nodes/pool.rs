@@ -23,11 +23,11 @@ pub struct ObservedPool<'a> {
     pub nodes: BTreeMap<&'a str, &'a Node>,
     /// The other groups that list a node in their pool, by the node's name.
     pub other_groups: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// How nodes are judged.
+    /// The rules for the health of nodes.
     pub health: HealthRules,
 }
 
-/// What a pass does with the pool's finalizer.
+/// The change of the pool's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalizerStep {
     /// Add it before anything is written to a node, and stop.
@@ -38,14 +38,14 @@ pub enum FinalizerStep {
     Remove,
 }
 
-/// What a pass does.
+/// The writes of a pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodePlan {
     /// The writes to nodes.
     pub writes: Vec<NodeWrite>,
     /// The nodes that are cleaned, for events.
     pub cleaned: Vec<String>,
-    /// What happens to the finalizer.
+    /// The change of the finalizer.
     pub finalizer: FinalizerStep,
     /// The status, if it changes.
     pub status: Option<MachineNodePoolStatus>,

@@ -86,7 +86,7 @@ fn without_times(mut node: Value) -> Value {
     node
 }
 
-/// What a node becomes, and that a second pass writes nothing.
+/// Applies a pass to a node, and checks that a second pass writes nothing.
 #[rstest]
 #[case::new(node("n"), ("n", "ready", "t", false), member("n", "g", "t", "ready", false))]
 #[case::maintenance(node("n"), ("n", "maintenance", "t", false), member("n", "g", "t", "maintenance", false))]

@@ -10,21 +10,25 @@ fn outside() -> WebhookTarget {
 /// All entries of both configurations.
 fn entries(target: &WebhookTarget) -> Vec<Value> {
     let mutating = to_value(mutating_webhook(target, b"pem")).unwrap();
-    let validating = to_value(validating_webhook(target, b"pem", "system:serviceaccount:a:b")).unwrap();
+    let validating = to_value(validating_webhook(target, b"pem")).unwrap();
     [mutating, validating].iter().flat_map(|all| all["webhooks"].as_array().unwrap().clone()).collect()
 }
 
 #[test]
-fn no_pod_but_guests_of_labelled_namespaces_waits_for_us() {
+fn no_pod_but_guests_waits_for_us_and_only_those_of_labelled_namespaces_are_injected() {
     let entries = entries(&outside());
     let of_pods: Vec<_> =
         entries.iter().filter(|entry| entry["rules"][0]["resources"][0] == "pods").collect();
-    assert_eq!(of_pods.len(), 4);
-    for (entry, label) in of_pods.iter().zip(keys::NAMESPACE_LABELS.iter().cycle()) {
+    let [first, second, update] = of_pods.as_slice() else { panic!("{of_pods:?}") };
+    for (entry, label) in [first, second].into_iter().zip(keys::NAMESPACE_LABELS) {
         assert_eq!(
             entry["namespaceSelector"],
             json!({"matchExpressions": [{"key": label, "operator": "In", "values": ["enabled"]}]})
         );
+    }
+    // Guests stay protected while their namespace has lost its label.
+    assert_eq!(update["namespaceSelector"], Value::Null);
+    for entry in of_pods {
         assert_eq!(
             entry["objectSelector"],
             json!({"matchLabels": {"imperator.tenzen-y.io/pod-role": "guest"}})
@@ -57,10 +61,13 @@ fn the_webhook_is_called_by_address_or_by_service(#[case] target: WebhookTarget,
 }
 
 #[test]
-fn updates_of_guests_are_reviewed_only_for_labels_and_gate_of_others() {
-    let conditions = entries(&outside())[2]["matchConditions"].clone();
-    assert_eq!(conditions[0]["expression"], "request.userInfo.username != 'system:serviceaccount:a:b'");
-    let changed = conditions[1]["expression"].as_str().unwrap();
+fn updates_of_guests_by_any_user_are_reviewed_for_labels_and_gate() {
+    let update = entries(&outside())[2].clone();
+    assert_eq!(update["rules"][0]["resources"], json!(["pods", "pods/status"]));
+    let conditions = update["matchConditions"].as_array().unwrap();
+    let [condition] = conditions.as_slice() else { panic!("{conditions:?}") };
+    let changed = condition["expression"].as_str().unwrap();
+    assert!(!changed.contains("userInfo"), "{changed}");
     for key in [keys::MACHINE_GROUP, keys::MACHINE_TYPE, keys::POD_ROLE, keys::GATE] {
         assert!(changed.contains(&format!("'{key}'")), "{changed}");
     }
@@ -79,6 +86,7 @@ fn the_class_of_guests_is_one_above_the_default() {
 fn reservations_are_refused_outside_our_namespace() {
     let (policy, binding) = reservation_policy("imperator-system");
     let policy = to_value(policy).unwrap();
+    assert_eq!(policy["metadata"]["annotations"]["muster.dev/machines-namespace"], "imperator-system");
     let expression = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
     assert!(expression.starts_with("request.namespace == 'imperator-system' || ("), "{expression}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How many slots the nodes of a type have.
+//! The capacity of the nodes of a type, in slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -27,9 +27,9 @@ pub struct NodeSlots<'a> {
 /// The slots of a type by its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeCapacity {
-    /// How many slots the nodes have.
+    /// The number of slots that the nodes have.
     pub slots: u64,
-    /// How many the spec promises.
+    /// The number of slots in the spec.
     pub promised: u64,
     /// The arithmetic.
     pub message: String,
@@ -42,7 +42,7 @@ impl TypeCapacity {
     }
 }
 
-/// By node, what the pods need that have not ended and are not among those that are counted as slots.
+/// The requests by node of running pods that do not count as slots.
 pub fn other_requests<'a>(
     pods: impl IntoIterator<Item = &'a PodDemand>,
     slots: &BTreeSet<&str>,

@@ -15,7 +15,7 @@ use crate::decide::ledger::type_load;
 use crate::decide::node_health::{HealthRules, NodeHealth, is_lost, node_health};
 use crate::decide::slot_pod::SlotPod;
 use crate::keys;
-use crate::placement::slot_amounts;
+use crate::placement::{gpu_label, slot_amounts};
 use crate::types::{Booking, Machine, MachineNodePool, MachineType, NodePoolEntry};
 
 /// A Machine and what was observed around it.
@@ -39,7 +39,7 @@ pub struct ObservedMachine<'a> {
     pub sets: Vec<&'a StatefulSet>,
     /// The Services of the group in our namespace.
     pub services: Vec<&'a Service>,
-    /// How nodes are judged.
+    /// The rules for the health of nodes.
     pub health: HealthRules,
 }
 
@@ -79,7 +79,7 @@ pub struct PodDeletion {
     pub forced: bool,
 }
 
-/// How reservations are made.
+/// The settings of new reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservationSettings<'a> {
     /// Their namespace.
@@ -147,7 +147,7 @@ fn is_ours(observed: &ObservedMachine, object: &impl ResourceExt) -> bool {
         && named == Some(object.name_any())
 }
 
-/// How many reservations there should be: a slot is held by a reservation or by a guest.
+/// The desired number of reservations: a slot is held by a reservation or by a guest.
 fn replicas(observed: &ObservedMachine, ledger: &[Booking], machine_type: &str) -> i32 {
     let held = type_load(ledger, &observed.guests, machine_type).holders;
     observed.machine.maximum(machine_type).saturating_sub(i32::try_from(held).unwrap_or(i32::MAX)).max(0)
@@ -195,19 +195,19 @@ fn entry<'a>(observed: &ObservedMachine<'a>, node: &str, machine_type: &str) -> 
     entries.iter().find(|entry| entry.name == node && entry.single_type() == Some(machine_type))
 }
 
-/// Whether a pod is on a node that can be used for its type.
-pub(super) fn has_ready_node(observed: &ObservedMachine, pod: &SlotPod) -> bool {
+/// Whether a pod is on a node that cannot be used for its type.
+pub(super) fn has_unusable_node(observed: &ObservedMachine, pod: &SlotPod) -> bool {
     let Some(name) = &pod.node else { return false };
     let node = observed.nodes.get(name.as_str()).copied();
     entry(observed, name, &pod.machine_type)
-        .is_some_and(|entry| node_health(entry.mode, node, observed.health) == NodeHealth::Ready)
+        .is_none_or(|entry| node_health(entry.mode, node, observed.health) != NodeHealth::Ready)
 }
 
 /// The deletion of a reservation whose slot no guest could take. A lost node never confirms it, so that it is forced,
 /// also for one that terminates.
 fn misplaced(observed: &ObservedMachine, pod: &SlotPod) -> Option<ReservationWrite> {
     let node = pod.node.as_ref()?;
-    if pod.is_finished() || has_ready_node(observed, pod) {
+    if pod.is_finished() || !has_unusable_node(observed, pod) {
         return None;
     }
     let forced = is_lost(observed.nodes.get(node.as_str()).copied());
@@ -224,6 +224,14 @@ pub fn capacities(observed: &ObservedMachine) -> Vec<TypeCapacity> {
         .collect()
 }
 
+/// Whether the pods of a type can be placed on a node, as far as its labels and its group go.
+fn fits(group: &str, node: &Node, machine_type: &MachineType) -> bool {
+    let is_of_another = node.annotations().get(keys::MACHINE_GROUP).is_some_and(|other| other != group);
+    let is_selected = gpu_label(&machine_type.spec)
+        .is_none_or(|(label, value)| node.labels().get(label).is_some_and(|given| given == value));
+    !is_of_another && is_selected
+}
+
 /// The usable nodes of a type, with what is taken of them by others.
 fn nodes_of<'a>(observed: &ObservedMachine<'a>, machine_type: &MachineType) -> Vec<NodeSlots<'a>> {
     let slot = slot_amounts(&machine_type.spec);
@@ -231,7 +239,8 @@ fn nodes_of<'a>(observed: &ObservedMachine<'a>, machine_type: &MachineType) -> V
     let of_type = entries.filter(|entry| entry.single_type() == Some(machine_type.name.as_str()));
     let usable = of_type.filter_map(|entry| {
         let node = *observed.nodes.get(entry.name.as_str())?;
-        (node_health(entry.mode, Some(node), observed.health) == NodeHealth::Ready).then_some((entry, node))
+        let is_ready = node_health(entry.mode, Some(node), observed.health) == NodeHealth::Ready;
+        (is_ready && fits(observed.group, node, machine_type)).then_some((entry, node))
     });
     let with_others = |(entry, node): (&NodePoolEntry, &'a Node)| {
         let mut others = observed.other_requests.get(entry.name.as_str()).cloned().unwrap_or_default();

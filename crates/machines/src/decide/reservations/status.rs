@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_core::time::Timestamp;
 
 use super::capacity::TypeCapacity;
-use super::plan::{ObservedMachine, has_ready_node};
+use super::plan::{ObservedMachine, has_unusable_node};
 use crate::decide::slot_pod::{SlotPod, SlotRole};
 use crate::types::{
     AvailableMachine, Booking, CAPACITY_SHORT, FAILURE, MachineStatus, NODE_POOL_READY, READY, SUCCESS,
@@ -23,7 +23,7 @@ pub fn usage(observed: &ObservedMachine, machine_type: &str) -> Usage {
         pod.role == SlotRole::Reservation
             && pod.is_placed()
             && !pod.terminating
-            && has_ready_node(observed, pod)
+            && !has_unusable_node(observed, pod)
     };
     Usage {
         maximum: observed.machine.maximum(machine_type),
@@ -99,7 +99,7 @@ fn capacity_short(capacities: &[TypeCapacity]) -> WantedCondition {
     }
 }
 
-/// What the pool says of itself: missing nodes are named there.
+/// The message of the pool's status, which names missing nodes.
 fn pool_ready(observed: &ObservedMachine) -> Option<WantedCondition> {
     let ready =
         observed.pool?.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == READY)?;

@@ -1,3 +1,4 @@
 mod fixture;
+mod overview;
 mod plan;
 mod transitions;

@@ -45,7 +45,7 @@ fn the_place_in_the_queue_is_the_stamp(#[case] stamp: Option<&str>, #[case] micr
 #[rstest]
 #[case::in_a_namespace_with_the_label("ns", json!({}), true)]
 #[case::elsewhere("other", json!({}), false)]
-#[case::elsewhere_with_a_booking("other", json!({"annotations": {keys::BOOKED_AT: "x"}}), true)]
+#[case::elsewhere_with_an_annotation_of_a_user("other", json!({"annotations": {keys::BOOKED_AT: "x"}}), false)]
 #[case::elsewhere_in_the_ledger("other", json!({"uid": "booked"}), true)]
 #[case::of_another_group("ns", json!({"labels": {keys::MACHINE_GROUP: "h"}}), false)]
 #[case::reservation("ns", json!({"labels": {keys::POD_ROLE: "reservation"}}), false)]

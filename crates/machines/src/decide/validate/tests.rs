@@ -76,10 +76,16 @@ fn verdict(new: &Machine, old: Option<&Machine>) -> String {
 #[case::no_selector(with_gpu(&json!({"type": "nvidia.com/gpu", "num": 1, "family": ""})), "you must set a value for either gpu.family, gpu.product or gpu.machine")]
 #[case::two_selectors(with_gpu(&json!({"type": "nvidia.com/gpu", "family": "a", "machine": "b"})), "only one GPU family, product or machine cane be set")]
 #[case::foreign_gpu(with_gpu(&json!({"type": "amd.com/gpu", "family": "a"})), "gpu.type is amd.com/gpu: it must begin with nvidia.com/")]
+#[case::part_of_a_gpu(with_gpu(&json!({"type": "nvidia.com/gpu", "num": "500m", "family": "a"})), "gpu.num is 500m: it must be a whole number")]
+#[case::half_a_gpu(with_gpu(&json!({"type": "nvidia.com/gpu", "num": "0.5", "family": "a"})), "gpu.num is 0.5: it must be a whole number")]
+#[case::thousandths_of_gpus(with_gpu(&json!({"type": "nvidia.com/gpu", "num": "2000m", "family": "a"})), "accepted")]
+#[case::malformed_gpu(with_gpu(&json!({"type": "nvidia.com/g p u", "family": "a"})), "gpu.type is 'nvidia.com/g p u': it has letters, digits, '-', '_' and '.', and begins and ends with a letter or digit")]
+#[case::malformed_family(with_gpu(&json!({"type": "nvidia.com/gpu", "family": "a b!"})), "gpu.family is 'a b!': it has letters, digits, '-', '_' and '.', and begins and ends with a letter or digit")]
 #[case::node_twice(with_nodes(&[entry("n1", &["t"]), entry("n1", &["t"])]), "node n1 is listed more than once in spec.nodePool")]
 #[case::node_of_another(with_nodes(&[entry("n3", &["t"])]), "node n3 belongs to machine-group c-g: remove it there first")]
 #[case::reserved_name(json!({"spec": {"nodePool": [], "machineTypes": [of_type("node-pool", &json!(null))]}}), "machineType name 'node-pool' is reserved: 'imperator.tenzen-y.io/node-pool' is a key of its own; choose another name")]
 #[case::collision(json!({"spec": {"nodePool": [], "machineTypes": [of_type("a-c", &json!(null))]}}), "'a-c-g', the name of the reservation of a-c, is that of another in machine-group c-g")]
+#[case::long_name(json!({"metadata": {"name": "m".repeat(244)}}), "the name of the Machine has 244 characters: at most 243 are possible; shorten it")]
 #[case::negative_cpu(with_types(&[json!({"name": "t", "available": 1, "spec": {"cpu": -1, "memory": 1}})]), "cpu of machineType t is -1: it must be a quantity of 0 or more")]
 fn a_new_machine_is_checked(#[case] change: Value, #[case] expected: &str) {
     assert_eq!(verdict(&machine(&change), None), expected);

@@ -60,3 +60,33 @@ fn printer_columns_are_group_and_ready() {
         );
     }
 }
+
+#[test]
+fn a_definition_stores_all_fields_if_it_has_ours_and_any_others() {
+    let changed = |number: usize, change: Value| {
+        let mut found = to_value(&crds()[number]).unwrap();
+        json_patch::merge(&mut found["spec"]["versions"][0], &change);
+        stores_all_fields(&serde_json::from_value(found).unwrap(), &crds()[number])
+    };
+    let of_status =
+        |properties: Value| json!({"schema": {"openAPIV3Schema": {"properties": {"status": properties}}}});
+    let booking = |uid: Value| json!({"properties": {"bookings": {"items": {"properties": {"uid": uid}}}}});
+    assert!(changed(0, json!({})));
+    assert!(changed(0, of_status(json!({"properties": {"more": {"type": "string"}}}))));
+    assert!(!changed(0, of_status(json!({"properties": {"bookings": null}}))), "the ledger would be dropped");
+    assert!(!changed(0, of_status(booking(Value::Null))));
+    assert!(changed(0, of_status(json!({"properties": null, "x-kubernetes-preserve-unknown-fields": true}))));
+    assert!(!changed(0, json!({"subresources": null})));
+    assert!(!changed(0, json!({"served": false})));
+    let spec = json!({"properties": {"machineGroup": null, "machineGroupName": {"type": "string"}}});
+    assert!(!changed(1, json!({"schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}})));
+}
+
+#[test]
+fn slots_are_as_many_as_a_stateful_set_can_have() {
+    let schema = schema(&crds()[0]);
+    let available = schema
+        .pointer("/properties/spec/properties/machineTypes/items/properties/available/maximum")
+        .and_then(Value::as_f64);
+    assert_eq!(available, Some(f64::from(i32::MAX)));
+}

@@ -1,4 +1,4 @@
-//! Which actions are claimed: the oldest of each target, shared between projects.
+//! The choice of the actions to claim: the oldest of each target, shared between projects.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ impl Claim {
         let mut chosen = Vec::new();
         let mut projects = self.projects(tx).await?;
         let mut left = limit;
-        // What a project has no use for, because its actions wait for locks, goes to the others.
+        // A share that a project cannot use, because its actions wait for locks, is given to the others.
         while left > 0 {
             let shares = shares(&projects, left);
             let sharing = projects.iter_mut().zip(shares).filter(|(_, share)| *share > 0);
@@ -121,9 +121,9 @@ impl Claim {
 /// A project that has READY actions.
 struct Project {
     name: String,
-    /// How many of its actions this engine runs.
+    /// The number of its actions that this engine runs.
     running: usize,
-    /// How many of its actions were chosen in this claim.
+    /// The number of its actions that were chosen in this claim.
     chosen: usize,
     /// Whether no other action of it can be claimed.
     is_exhausted: bool,
@@ -135,7 +135,7 @@ impl Project {
     }
 }
 
-/// How many actions each of the projects may have claimed now, so that in the end all have equally many that run.
+/// The number of actions to claim for each project, so that afterwards all projects have equally many running ones.
 fn shares(projects: &[Project], limit: usize) -> Vec<usize> {
     // A project alone has no one to share with.
     if projects.len() == 1 {

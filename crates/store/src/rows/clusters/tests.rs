@@ -1,4 +1,4 @@
-//! What a change of a cluster writes.
+//! The columns that a change of a cluster writes.
 
 use muster_core::sample;
 use muster_core::time::Timestamp;
@@ -26,7 +26,7 @@ impl World {
         Self { database, cluster }
     }
 
-    /// Writes the cluster, and tells how many rows that took.
+    /// Writes the cluster, and returns how many rows that took.
     fn update(&mut self) -> u64 {
         let before = self.database.total_changes();
         let mut tx = Transaction::new(Connection::Sqlite(&mut self.database));

@@ -1,4 +1,4 @@
-//! Taking components of a testbed away, and bringing them back.
+//! Orders to components of a testbed: freeze, continue, kill, start.
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::timeout;
@@ -10,16 +10,16 @@ use crate::testbed::kubernetes::ready;
 use crate::wire::{Answer, Order, ProcessParts};
 
 impl Bed {
-    /// Has a component that runs do as it is told; one that is started is waited for.
-    pub(in crate::testbed) async fn tell(&self, component: Component, order: Order) -> Answer {
-        let told = self.try_tell(component, order).await;
-        told.map_or_else(
+    /// Sends an order to a component that runs; a started one is waited for.
+    pub(in crate::testbed) async fn order(&self, component: Component, order: Order) -> Answer {
+        let done = self.try_order(component, order).await;
+        done.map_or_else(
             |error| Answer::Failed(format!("{}: {error:#}", component.name())),
             |pid| Answer::have(&ProcessParts { pid }),
         )
     }
 
-    async fn try_tell(&self, component: Component, order: Order) -> Result<Option<u32>> {
+    async fn try_order(&self, component: Component, order: Order) -> Result<Option<u32>> {
         let orders = {
             let running = self.running.lock();
             running.iter().find_map(|group| group.orders(component.name()))
@@ -32,6 +32,8 @@ impl Bed {
         let admin = connect(&site.kubeconfig(), None).await?;
         match component {
             Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await?,
+            // These have nothing to answer with: what they do shows in what they write.
+            Component::ControllerManager | Component::Kwok => {}
             Component::Operator(operator) => match self.instances[operator as usize].get() {
                 Some(Ok(instance)) => in_time(instance.ready(&admin)).await?,
                 _ => bail!("it was never ready"),

@@ -36,7 +36,7 @@ fn what_is_there_is_found() {
 }
 
 #[test]
-fn a_postgres_may_be_somebody_elses() {
+fn a_postgres_may_belong_to_the_user() {
     let url = "postgres://user:pw@127.0.0.1:5432/postgres";
     let foreign = inventory(json!({"postgres": {"url": url}}));
     assert_eq!(foreign.postgres().unwrap(), PostgresSource::Url(url.to_owned()));

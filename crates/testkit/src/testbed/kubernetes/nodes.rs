@@ -1,4 +1,4 @@
-//! The nodes that kwok plays.
+//! The nodes that kwok simulates.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Node;

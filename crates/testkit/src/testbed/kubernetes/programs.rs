@@ -1,4 +1,4 @@
-//! The command lines.
+//! The command lines of the components.
 
 use super::site::Site;
 use crate::testbed::inventory::KubernetesBinaries;
@@ -43,7 +43,7 @@ pub(super) fn apiserver(binaries: &KubernetesBinaries, site: &Site) -> Program {
         .flag("service-cluster-ip-range", "10.96.0.0/16")
         .flag("token-auth-file", site.path("tokens.csv"))
         .flag("authorization-mode", "RBAC")
-        // Otherwise it wants the address of a network, and does not start on a machine that has none.
+        // By default it requires a network address, and does not start on a machine without one.
         .flag("advertise-address", "127.0.0.1")
         .flag("endpoint-reconciler-type", "none")
         // Pods need no tokens: nothing runs in them.
@@ -72,9 +72,9 @@ pub(super) fn kwok(binaries: &KubernetesBinaries, site: &Site) -> Program {
         .flag("manage-all-nodes", "true")
         // Without leases the nodes turn NotReady after 40 seconds and Deployments lose their pods.
         .flag("node-lease-duration-seconds", "40")
-        // These pods are left alone: a test plays their kubelet.
+        // kwok ignores these pods, because a test simulates their kubelet.
         .flag("disregard-status-with-label-selector", "muster.test/driver=true")
-        // It would read the configuration of whoever runs the tests.
+        // It would otherwise read the configuration of the user.
         .env("HOME", site.path("home"))
 }
 

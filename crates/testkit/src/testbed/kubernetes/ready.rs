@@ -1,4 +1,4 @@
-//! When a component is ready: when it does its work, not when its process runs.
+//! Readiness of components: that they work, not only that their processes run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt as _, wait};
 use kube::{Api, Client, Config, ResourceExt as _};
 
-/// Between two questions whether a component is ready.
+/// The interval between checks of readiness.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client for a component that serves without TLS.
@@ -20,7 +20,7 @@ pub(in crate::testbed) fn plain(port: u16) -> Result<Client> {
     Ok(Client::try_from(Config::new(format!("http://127.0.0.1:{port}").parse()?))?)
 }
 
-/// Waits until a component answers well on this path.
+/// Waits until a component responds with success on this path.
 pub(in crate::testbed) async fn answers(client: Client, path: &str) -> Result<()> {
     while client.request_text(Request::get(path).body(Vec::new())?).await.is_err() {
         tokio::time::sleep(INTERVAL).await;

@@ -22,7 +22,7 @@ use super::programs::Ports;
 pub(in crate::testbed) struct Site {
     pub(in crate::testbed) ports: Ports,
     dir: PathBuf,
-    /// The certificate of who signed the components' own, in both writings.
+    /// The certificate of the components' authority, in PEM and DER.
     authority: Vec<u8>,
     authority_pem: String,
 }
@@ -33,7 +33,7 @@ impl Site {
         Self { ports, dir, authority: Vec::new(), authority_pem: String::new() }
     }
 
-    /// Makes the folder anew, with everything that is needed before the first component starts.
+    /// Recreates the folder, with everything that is needed before the first component starts.
     pub(in crate::testbed) fn prepare(dir: PathBuf, ports: Ports) -> Result<Self> {
         let mut site = Self::at(dir, ports);
         match fs::remove_dir_all(&site.dir) {

@@ -1,4 +1,4 @@
-//! Making custom resources known to Kubernetes.
+//! Creation of custom resource definitions.
 
 use std::fs;
 use std::io;

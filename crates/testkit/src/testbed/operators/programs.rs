@@ -1,4 +1,4 @@
-//! The command lines.
+//! The command lines of the components.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub(super) fn dask(python: &Path, site: &Site, ports: Ports) -> Program {
 fn of(operator: Operator, program: &Path, site: &Site) -> Program {
     Program::new(operator.component(), program)
         .env("KUBECONFIG", site.kubeconfig())
-        // They would read the configuration of whoever runs the tests.
+        // They would otherwise read the configuration of the user.
         .env("HOME", site.path("home"))
 }
 

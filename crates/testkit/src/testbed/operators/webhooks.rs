@@ -1,4 +1,4 @@
-//! The webhooks of Domino's operator, without which it makes objects that nobody accepts.
+//! The webhooks of Domino's operator, without which the API server rejects its objects.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::testbed::kubernetes::Site;
 
 const GROUP: &str = "distributed-compute.dominodatalab.com";
-/// Who registers them, as the API server notes it.
+/// The field manager of the registration.
 const MANAGER: &str = "muster-testbed";
-/// Between two questions whether they answer.
+/// The interval between checks of the webhooks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Writes the certificate where the operator looks for it: in its temporary folder.

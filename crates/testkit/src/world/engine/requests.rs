@@ -1,4 +1,4 @@
-//! What a test asks of an engine, and how it is done.
+//! The requests of a test to an engine, and their handlers.
 
 use std::time::Duration;
 
@@ -33,38 +33,42 @@ pub(crate) enum Ask {
     ChangeNode(NodeId, ActionKind, Value),
     /// The end of an action.
     End(ActionId),
-    /// Nothing left to do for a cluster.
+    /// Wait until a cluster has no unfinished actions.
     Rest(ClusterId),
-    /// Its present name.
+    /// Return its present name.
     Name,
 }
 
 /// A line from an engine.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     Action(Box<Action>),
     Name(EngineId),
     Rests,
     Refused(String),
 }
 
-pub(super) async fn answer(engine: &Engine, ask: Ask) -> Told {
-    let told = match ask {
-        Ask::Create(id, kind, workers) => create(engine, id, &kind, workers).await.map(Told::accepted),
-        Ask::Change(id, kind, inputs) => change(engine, id, kind, inputs).await.map(Told::accepted),
-        Ask::CreateNode(cluster, profile) => create_node(engine, cluster, profile).await.map(Told::accepted),
-        Ask::ChangeNode(id, kind, inputs) => change_node(engine, id, kind, inputs).await.map(Told::accepted),
-        Ask::End(id) => Ok(Told::Action(Box::new(end(engine, id).await))),
+pub(super) async fn answer(engine: &Engine, ask: Ask) -> Response {
+    let response = match ask {
+        Ask::Create(id, kind, workers) => create(engine, id, &kind, workers).await.map(Response::accepted),
+        Ask::Change(id, kind, inputs) => change(engine, id, kind, inputs).await.map(Response::accepted),
+        Ask::CreateNode(cluster, profile) => {
+            create_node(engine, cluster, profile).await.map(Response::accepted)
+        }
+        Ask::ChangeNode(id, kind, inputs) => {
+            change_node(engine, id, kind, inputs).await.map(Response::accepted)
+        }
+        Ask::End(id) => Ok(Response::Action(Box::new(end(engine, id).await))),
         Ask::Rest(id) => {
             rest(engine, id).await;
-            Ok(Told::Rests)
+            Ok(Response::Rests)
         }
-        Ask::Name => Ok(Told::Name(engine.id())),
+        Ask::Name => Ok(Response::Name(engine.id())),
     };
-    told.unwrap_or_else(|error| Told::Refused(error.to_string()))
+    response.unwrap_or_else(|error| Response::Refused(error.to_string()))
 }
 
-impl Told {
+impl Response {
     fn accepted(accepted: Accepted) -> Self {
         Self::Action(Box::new(accepted.action))
     }
@@ -160,7 +164,7 @@ fn caller() -> Caller {
     Caller { principal: sample::principal(), door: Door::Core, reason: String::new(), request: None }
 }
 
-/// A database that is gone for a while does not end the wait.
+/// A database that is unavailable for a while does not end the wait.
 async fn end(engine: &Engine, id: ActionId) -> Action {
     loop {
         match engine.wait(id, Milestone::Reached, TimeSpan::from_secs(3600)).await {
@@ -171,7 +175,7 @@ async fn end(engine: &Engine, id: ActionId) -> Action {
     }
 }
 
-/// Returns when nothing is left to do for a cluster.
+/// Returns when a cluster has no unfinished actions.
 async fn rest(engine: &Engine, id: ClusterId) {
     let mut commits = engine.store().subscribe();
     let query = ActionQuery { cluster: Some(id), top_level: true, ..ActionQuery::default() };
@@ -180,7 +184,7 @@ async fn rest(engine: &Engine, id: ClusterId) {
         if actions.is_ok_and(|page| page.items.iter().all(|action| action.status.is_final())) {
             return;
         }
-        // Told by commits; a notice that was missed costs a moment.
+        // Response by commits; a notice that was missed costs a moment.
         drop(tokio::time::timeout(Duration::from_millis(200), commits.recv()).await);
     }
 }

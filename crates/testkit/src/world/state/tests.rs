@@ -1,4 +1,4 @@
-//! The world does what it is told, and only to those who may tell it.
+//! The world carries out calls, and only those with a valid fence.
 
 use uuid::Uuid;
 

@@ -57,7 +57,7 @@ fn mask(paths: &[&str]) -> FieldMask {
 
 /// A cluster after an update.
 fn after(cluster: &Cluster, given: &wire::Cluster, paths: &[&str]) -> Result<Cluster, ApiError> {
-    let change = update(cluster, given, &mask(paths), 10)?;
+    let change = update(cluster, given, &mask(paths), None, 10)?;
     Ok(sizes::after(cluster, &Change::UpdateCluster(Box::new(change)), 10).expect("an update"))
 }
 

@@ -62,7 +62,7 @@ fn fresh() -> WriteProgress {
 
 /// Recorded, and perhaps acknowledged.
 fn called(acknowledged: bool) -> WriteProgress {
-    WriteProgress { called: Some(CALLED), acknowledged, not_before: None }
+    WriteProgress { called: Some(CALLED), acknowledged, ..fresh() }
 }
 
 fn words(verdict: &Verdict) -> String {
@@ -239,6 +239,37 @@ fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_roll
     assert_eq!(plan(&rolled, &world, &called(true), NOW), Verdict::Reached, "the head is not concerned");
     let head = WriteGoal { head: true, ..rolled };
     assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head is not there yet");
+}
+
+/// Two workers of three are replaced, and the object was written.
+fn replacing() -> (WriteGoal, WriteProgress) {
+    let replaced = ["w0", "w1"].map(|name| member(name, NodeRole::Worker).id).into();
+    let goal = WriteGoal { replaced, ..sized(3) };
+    (goal, WriteProgress { called: Some(CALLED), acknowledged: true, ..fresh() })
+}
+
+#[test]
+fn workers_are_replaced_one_after_the_other_while_all_others_work() {
+    let (goal, mut progress) = replacing();
+    let id = |name| member(name, NodeRole::Worker).id;
+    let of = |members: Vec<ObservedMember>, progress: &WriteProgress| {
+        plan(&goal, &there(object(3, 7), members), progress, NOW)
+    };
+    assert_eq!(of(members(3), &progress), Verdict::Replace(id("w0")));
+    let again = Timestamp::from_micros(2_000_000);
+    progress.replacing = Some((id("w0"), again));
+    assert!(matches!(of(members(3), &progress), Verdict::Wait(Some(at), _) if at == again));
+    let mut leaves = members(3);
+    leaves[1].leaving = true;
+    assert!(matches!(of(leaves, &progress), Verdict::Wait(None, _)));
+    let gone: Vec<ObservedMember> = members(3).into_iter().filter(|member| member.name != "w0").collect();
+    assert!(matches!(of(gone.clone(), &progress), Verdict::Wait(None, _)), "its replacement is not there");
+    let mut next = gone;
+    next.push(member("w3", NodeRole::Worker));
+    assert_eq!(of(next.clone(), &progress), Verdict::Replace(id("w1")));
+    next.retain(|member| member.name != "w1");
+    next.push(member("w4", NodeRole::Worker));
+    assert_eq!(of(next, &progress), Verdict::Reached);
 }
 
 fn restart() -> WriteGoal {

@@ -1,39 +1,39 @@
-//! The signals that reach a shim.
+//! The signals that a shim receives.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What somebody asks for by a signal.
-pub(super) enum Asked {
-    /// SIGTERM, SIGINT.
+/// A request that was sent as a signal.
+pub(super) enum SignalRequest {
+    /// SIGTERM or SIGINT: stop the node.
     Stop,
-    /// SIGHUP.
+    /// SIGHUP: create the socket again.
     ListenAgain,
 }
 
-/// The ends of children.
-pub(super) struct Ends(Signal);
+/// Notifies about exits of children (SIGCHLD).
+pub(super) struct ChildExits(Signal);
 
-impl Ends {
+impl ChildExits {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self(signal(SignalKind::child())?))
     }
 
-    /// Some child has ended, perhaps several. Cancel safe.
+    /// Waits until one or more children have ended. Cancel safe.
     pub(super) async fn next(&mut self) {
         self.0.recv().await;
     }
 }
 
-/// What others send.
-pub(super) struct Requests {
+/// Receives requests of other processes.
+pub(super) struct SignalRequests {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-impl Requests {
+impl SignalRequests {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -42,12 +42,12 @@ impl Requests {
         })
     }
 
-    /// Somebody asks for something. Cancel safe.
-    pub(super) async fn next(&mut self) -> Asked {
+    /// Waits for the next request. Cancel safe.
+    pub(super) async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::ListenAgain,
+            _ = self.terminate.recv() => SignalRequest::Stop,
+            _ = self.interrupt.recv() => SignalRequest::Stop,
+            _ = self.hangup.recv() => SignalRequest::ListenAgain,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 pub(super) const SETTINGS: ReservationSettings<'_> =
     ReservationSettings { namespace: "imperator-system", image: RESERVATION_IMAGE };
 
-/// What is observed, owned.
+/// Owned observations.
 pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) pool: Option<MachineNodePool>,
@@ -81,12 +81,14 @@ pub(super) fn pod(words: &str) -> SlotPod {
         phase: match how {
             "finished" => SlotPhase::Finished,
             "creating" => SlotPhase::Pending,
+            "running" => SlotPhase::Running,
             _ if node.is_some() => SlotPhase::Running,
             _ => SlotPhase::Pending,
         },
         node,
         terminating: how == "terminating",
         gates: if how == "gated" { vec![keys::GATE.into()] } else { Vec::new() },
+        created_at: NOW,
         queued_at: NOW,
         booked_at: None,
         has_annotations: true,
@@ -152,7 +154,7 @@ impl World {
                     self.sets.retain(|other| other.metadata.name != set.metadata.name);
                     let mut set = *set.clone();
                     set.metadata.uid = Some("set-uid".into());
-                    // As an API server writes it back.
+                    // The API server returns it in this form.
                     let containers =
                         &mut set.spec.as_mut().unwrap().template.spec.as_mut().unwrap().containers;
                     containers[0].image_pull_policy = Some("IfNotPresent".into());

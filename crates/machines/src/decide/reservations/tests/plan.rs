@@ -174,6 +174,22 @@ fn reservations_leave_nodes_in_maintenance_and_are_not_counted_there() {
     assert!(world.writes().contains(&ReservationWrite::DeletePod(deletion)));
 }
 
+/// Decision 12, reservation by reservation.
+#[rstest]
+#[case::running_without_a_node("r0 running", 1)]
+#[case::pending_without_a_node("r0", 0)]
+#[case::pending_with_a_node("r0@n1 creating", 1)]
+#[case::running_with_a_node("r0@n1", 1)]
+#[case::on_a_node_of_no_entry("r0@n9", 0)]
+#[case::on_a_node_that_is_not_ready("r0@n2", 0)]
+#[case::terminating("r0@n1 terminating", 0)]
+#[case::finished("r0@n1 finished", 0)]
+fn reservations_count_by_the_test_of_guests(#[case] words: &str, #[case] reserved: i32) {
+    let mut world = world(2).with(&[words]);
+    world.nodes[1] = tainted("n2", "node.kubernetes.io/not-ready");
+    assert_eq!(usage(&world.observed(), "t").reserved, reserved);
+}
+
 #[test]
 fn a_reservation_on_a_node_of_another_type_goes() {
     let mut world = world(2).with(&["r0@n1"]);
@@ -239,6 +255,20 @@ fn capacity_is_counted_by_node(
     let expected = (short.to_owned(), reason.to_owned(), message.to_owned());
     assert_eq!(condition(&status, "CapacityShort"), expected);
     assert_eq!(condition(&status, "Ready").0, "True");
+}
+
+#[test]
+fn nodes_of_another_group_or_without_the_accelerator_have_no_slots() {
+    let mut world = world(4);
+    world.nodes[0].metadata.annotations =
+        serde_json::from_value(json!({crate::keys::MACHINE_GROUP: "other"})).unwrap();
+    assert_eq!(world.capacities()[0].slots, 2, "n1 is another group's");
+    let gpu = json!({"type": "nvidia.com/gpu", "num": 0, "family": "ampere"});
+    world.machine.spec.machine_types[0].spec.gpu = serde_json::from_value(gpu).unwrap();
+    assert_eq!(world.capacities()[0].slots, 0, "n2 has no such accelerator");
+    world.nodes[1].metadata.labels =
+        serde_json::from_value(json!({"nvidia.com/gpu.family": "ampere"})).unwrap();
+    assert_eq!(world.capacities()[0].slots, 2);
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Warns if a cluster's address is unreachable from this machine.
+
+use std::time::Duration;
+
+use muster_local::environments::PYTHON_VARIABLE;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::program::ClientEnvironment;
+use crate::output::message;
+
+/// Time limit of the connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Warns if the address among a cluster's variables is unreachable.
+pub(super) async fn warn(cluster: &str, environment: &ClientEnvironment) {
+    let Some(address) = environment.variables.get("MUSTER_ADDRESS") else { return };
+    let Err(why) = check_reachable(address).await else { return };
+    message!("warning: cluster '{cluster}' is unreachable from here: {why}");
+    if !environment.variables.contains_key(PYTHON_VARIABLE) {
+        message!(
+            "hint: clusters on Kubernetes are reachable from pods only: run this in a pod, or use --provider local"
+        );
+    }
+}
+
+/// Connects to `host:port`, `scheme://host:port` or `scheme://host:port/path`.
+async fn check_reachable(address: &str) -> Result<(), String> {
+    let Some(target) = host_and_port(address) else { return Ok(()) };
+    match timeout(CONNECT_LIMIT, TcpStream::connect(target)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(format!("{address}: {error}")),
+        Err(_) => Err(format!("{address} has not answered within {} s", CONNECT_LIMIT.as_secs())),
+    }
+}
+
+/// Returns host and port of an address; `None` if it has no port.
+fn host_and_port(address: &str) -> Option<&str> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let target = rest.split('/').next()?;
+    let (_, port) = target.rsplit_once(':')?;
+    port.parse::<u16>().ok().map(|_| target)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("127.0.0.1:6379", Some("127.0.0.1:6379"))]
+    #[case("tcp://fred.demo.svc:8786", Some("fred.demo.svc:8786"))]
+    #[case("spark://[::1]:7077", Some("[::1]:7077"))]
+    #[case("http://host:80/path", Some("host:80"))]
+    #[case("host", None)]
+    fn host_and_port_are_read_from_addresses(#[case] address: &str, #[case] expected: Option<&str>) {
+        assert_eq!(host_and_port(address), expected);
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_unreachable() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("tcp://{}", listener.local_addr().expect("an address"));
+        assert_eq!(check_reachable(&address).await, Ok(()));
+        drop(listener);
+        let refused = check_reachable(&address).await.expect_err("nothing listens");
+        assert!(refused.starts_with(&address), "{refused}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Shell completion of values that the server knows: clusters, nodes, namespaces, shapes, actions.
+//!
+//! The shell blocks meanwhile: no server is started, everything has to finish within a second, and errors yield no
+//! candidates.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use muster_proto::v1alpha2::{
+    ListActionsRequest, ListComputeTemplatesRequest, ListNodesRequest, ListShapesRequest,
+};
+
+use crate::commands::select::{FilterFlags, list};
+use crate::commands::{AmongFlags, DEFAULT_NAMESPACE};
+use crate::connect::{Client, ServerFlags};
+use crate::contexts::Contexts;
+use crate::failure::Failure;
+
+/// Time limit of one completion.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// Most candidates from a list without bound.
+const MAX_CANDIDATES: i32 = 50;
+
+/// Completes names of clusters in the namespace of the command.
+pub(crate) fn clusters() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, words| {
+            let namespace = words.namespace(client).await?;
+            let all = FilterFlags::of_labels(Vec::new());
+            let clusters = list(client, Some(&namespace), &AmongFlags::default(), &all).await?;
+            Ok(clusters.into_iter().map(|cluster| (cluster.name, cluster.state)).collect())
+        })
+    })
+}
+
+/// Completes namespaces: those with clusters, and the caller's own.
+pub(crate) fn namespaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, _| {
+            let all = FilterFlags::of_labels(Vec::new());
+            let clusters = list(client, None, &AmongFlags::default(), &all).await?;
+            let mut names: Vec<String> = clusters.into_iter().map(|cluster| cluster.namespace).collect();
+            names.push(client.own_namespace().await?);
+            names.sort();
+            names.dedup();
+            Ok(names.into_iter().map(|name| (name, String::new())).collect())
+        })
+    })
+}
+
+/// Completes nodes of the cluster on the command line, and `head` and `worker`.
+pub(crate) fn nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, words| {
+            let namespace = words.namespace(client).await?;
+            let name = words.first.clone().unwrap_or_default();
+            let request = ListNodesRequest { namespace, name, ..ListNodesRequest::default() };
+            let nodes = crate::commands::nodes::all(client, request).await?;
+            let groups = [("head", "the head"), ("worker", "all workers")];
+            let groups = groups.map(|(word, what)| (word.to_owned(), what.to_owned()));
+            Ok(groups.into_iter().chain(nodes.into_iter().map(|node| (node.name, node.state))).collect())
+        })
+    })
+}
+
+/// Completes names of shapes and compute templates.
+pub(crate) fn shapes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, words| {
+            let namespace = words.namespace(client).await?;
+            let request = ListComputeTemplatesRequest { namespace, ..ListComputeTemplatesRequest::default() };
+            let templates = client.templates().list_compute_templates(request).await?.into_inner();
+            let shapes = client.admin().list_shapes(ListShapesRequest {}).await?.into_inner();
+            let names = templates.compute_templates.into_iter().map(|template| template.name);
+            let names = names.chain(shapes.shapes.into_iter().map(|shape| shape.name));
+            Ok(names.map(|name| (name, String::new())).collect())
+        })
+    })
+}
+
+/// Completes ids of the latest actions.
+pub(crate) fn actions() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, _| {
+            let request = ListActionsRequest {
+                sort_by: "-created_at".to_owned(),
+                page_size: MAX_CANDIDATES,
+                ..ListActionsRequest::default()
+            };
+            let actions = client.actions().list_actions(request).await?.into_inner().actions;
+            let what = |action: &str, status: &str| format!("{action} {status}");
+            Ok(actions
+                .into_iter()
+                .map(|a| {
+                    let help = what(&a.action, &a.status);
+                    (a.id, help)
+                })
+                .collect())
+        })
+    })
+}
+
+/// Completes names of contexts.
+pub(crate) fn contexts() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let contexts = Contexts::read().unwrap_or_default();
+        candidates(current, contexts.all.into_iter().map(|context| (context.name, context.server)).collect())
+    })
+}
+
+/// Keeps what begins with the current word, with its help text.
+fn candidates(current: &OsStr, found: Vec<(String, String)>) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let fits = found.into_iter().filter(|(name, _)| name.starts_with(&*current));
+    fits.map(|(name, help)| {
+        let help = (!help.is_empty()).then(|| help.into());
+        CompletionCandidate::new(name).help(help)
+    })
+    .collect()
+}
+
+/// Runs a query against the server of the command line, if one answers in time.
+fn complete(
+    current: &OsStr,
+    question: &impl AsyncFn(&mut Client, &TypedWords) -> Result<Vec<(String, String)>, Failure>,
+) -> Vec<CompletionCandidate> {
+    let words = TypedWords::parse(std::env::args().skip_while(|word| word != "--").skip(2));
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let found = runtime.block_on(async {
+        let answer = async {
+            let mut client = words.server.find_now().await.ok()??;
+            question(&mut client, &words).await.ok()
+        };
+        tokio::time::timeout(TIME_LIMIT, answer).await.ok().flatten()
+    });
+    // A pending DNS lookup would block the exit.
+    runtime.shutdown_background();
+    candidates(current, found.unwrap_or_default())
+}
+
+/// Server, namespace and cluster of the command line that is being completed.
+#[derive(Debug)]
+struct TypedWords {
+    server: ServerFlags,
+    namespace: Option<String>,
+    /// The first positional argument.
+    first: Option<String>,
+}
+
+impl TypedWords {
+    fn parse(words: impl Iterator<Item = String>) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        let (mut server, mut token, mut data_dir) =
+            (variable("MUSTER_SERVER"), variable("MUSTER_TOKEN"), variable("MUSTER_DATA_DIR"));
+        let mut namespace = variable("MUSTER_NAMESPACE");
+        let (mut first, mut is_command) = (None, true);
+        let mut words = words.peekable();
+        while let Some(word) = words.next() {
+            let (flag, given) = match word.split_once('=') {
+                Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
+                None => (word.clone(), None),
+            };
+            let known = match flag.as_str() {
+                "--server" => Some(&mut server),
+                "--token" => Some(&mut token),
+                "--data-dir" => Some(&mut data_dir),
+                "--namespace" | "-n" => Some(&mut namespace),
+                _ => None,
+            };
+            if let Some(value) = known {
+                *value = given.or_else(|| words.next());
+            } else if flag.starts_with('-') {
+                // Most flags have a value; skipping one word too many is harmless here.
+                words.next_if(|_| given.is_none() && first.is_some());
+            } else if is_command {
+                is_command = false;
+            } else if first.is_none() {
+                first = Some(word);
+            }
+        }
+        let server = ServerFlags::from_values(server, token, data_dir);
+        Self { server, namespace: namespace.filter(|namespace| !namespace.is_empty()), first }
+    }
+
+    async fn namespace(&self, client: &mut Client) -> Result<String, Failure> {
+        match &self.namespace {
+            Some(given) => Ok(given.clone()),
+            None => Ok(client.own_namespace().await.unwrap_or_else(|_| DEFAULT_NAMESPACE.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_and_cluster_are_read_from_the_line() {
+        let words = |line: &str| TypedWords::parse(line.split_whitespace().map(str::to_owned));
+        let read = words("logs -n demo fred --node");
+        assert_eq!((read.namespace.as_deref(), read.first.as_deref()), (Some("demo"), Some("fred")));
+        assert_eq!(words("logs fred --tail 5 --node").first.as_deref(), Some("fred"));
+        assert_eq!(words("delete --namespace=a ").namespace.as_deref(), Some("a"));
+    }
+}

@@ -1,0 +1,269 @@
+//! Jobs: commands that use a cluster, and that outlive their submitter and the server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, ClusterStatus};
+use crate::ids::{ClusterId, InstanceId, JobId};
+use crate::principal::Owner;
+use crate::string_enum::string_enum;
+use crate::task::{Task, TaskStatus};
+use crate::time::Timestamp;
+use crate::unknown_fields::UnknownFields;
+
+#[cfg(test)]
+mod tests;
+
+/// The most bytes of a command with its arguments and variables, well below what a system takes.
+const LARGEST_SPEC: usize = 128 << 10;
+
+/// The number of its last lines a job that ended is shown with.
+pub const LAST_LINES: usize = 20;
+
+/// The most characters of these lines.
+const LONGEST_LAST_LINES: usize = 4 << 10;
+
+/// What is added to the number of the signal that ended a command, as shells do.
+const SIGNAL_BASE: i32 = 128;
+
+string_enum! {
+    /// The state of a job.
+    JobState, "job state" {
+        /// Its command has not started: it waits for an engine, for its cluster or for its pod.
+        Pending = "PENDING",
+        /// Its command runs.
+        Running = "RUNNING",
+        /// Its command ended with exit status 0.
+        Succeeded = "SUCCEEDED",
+        /// Its command failed or could not be run.
+        Failed = "FAILED",
+        /// It was stopped on request.
+        Stopped = "STOPPED",
+    }
+}
+
+impl JobState {
+    /// Whether nothing changes any more.
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Stopped)
+    }
+}
+
+/// The command of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobSpec {
+    /// The program and its arguments. A file that ends in `.py` is run by the Python of the cluster.
+    pub command: Vec<String>,
+    /// The folder that the command of a local job runs in; empty is a folder of the job's own.
+    pub working_dir: String,
+    /// Variables that take precedence over those of the cluster.
+    pub environment: BTreeMap<String, String>,
+    /// Fields that only a newer version knows.
+    #[serde(flatten)]
+    pub unknown: UnknownFields,
+}
+
+impl JobSpec {
+    /// Refuses what cannot be run anywhere.
+    pub fn check(&self) -> Result<(), String> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err("command is empty: give a program and its arguments".to_owned());
+        }
+        let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
+        let texts = || self.command.iter().chain(variables.clone()).chain([&self.working_dir]);
+        if texts().any(|text| text.contains('\0')) {
+            return Err("command, working_dir or environment has a NUL character: leave it out".to_owned());
+        }
+        if let Some(name) = self.environment.keys().find(|name| name.is_empty() || name.contains('=')) {
+            return Err(format!("environment has a variable named '{name}': a name without '=' is needed"));
+        }
+        let size: usize = texts().map(String::len).sum();
+        if size > LARGEST_SPEC {
+            return Err(format!(
+                "command and environment have {size} bytes, and {LARGEST_SPEC} are possible: put them into a file"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The words to run: a Python file is run by this interpreter.
+    pub fn words(&self, python: Option<&str>) -> Vec<String> {
+        let is_script = self
+            .command
+            .first()
+            .is_some_and(|first| Path::new(first).extension().is_some_and(|extension| extension == "py"));
+        let python = is_script.then(|| python.unwrap_or("python3").to_owned());
+        python.into_iter().chain(self.command.iter().cloned()).collect()
+    }
+}
+
+/// How the command of a job went, as its task stores it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobOutputs {
+    /// Its command was given to its provider, which starts it once: an engine that takes the job over only follows it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub launched: bool,
+    /// The time when its command was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// Its exit status as shells number it: 128 and the number of a signal that ended it. Absent if it never ran, or if
+    /// its end is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The last lines of its log, once it has ended.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last_lines: String,
+}
+
+/// A job, with the task that runs its command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// The namespace of its cluster.
+    pub namespace: String,
+    /// Its name, unique in the namespace for as long as its history is stored.
+    pub name: String,
+    /// The tenant.
+    pub project: String,
+    /// Its submitter.
+    pub owner: Owner,
+    /// The provider instance.
+    pub instance: InstanceId,
+    /// The cluster that it uses.
+    pub cluster_id: ClusterId,
+    /// The name of that.
+    pub cluster_name: String,
+    /// Whether the cluster was created for the job, and is deleted with its end.
+    pub owns_cluster: bool,
+    /// The command.
+    pub spec: JobSpec,
+    /// The name of the principal who requested that it stops.
+    pub stopped_by: Option<String>,
+    /// The work.
+    pub task: Task,
+    /// The time when it was submitted.
+    pub created_at: Timestamp,
+}
+
+impl Job {
+    /// The progress of its command.
+    pub fn outputs(&self) -> JobOutputs {
+        // What cannot be read is shown as if the command had not started.
+        JobOutputs::deserialize(&self.task.outputs).unwrap_or_default()
+    }
+
+    /// Returns whether its command was given to its provider: it is not started a second time.
+    pub fn is_launched(&self) -> bool {
+        let outputs = self.outputs();
+        outputs.launched || outputs.started_at.is_some()
+    }
+
+    /// Its state.
+    pub fn state(&self) -> JobState {
+        match self.task.status {
+            TaskStatus::Succeeded => JobState::Succeeded,
+            TaskStatus::Failed => JobState::Failed,
+            TaskStatus::Cancelled => JobState::Stopped,
+            // An engine that takes a running job over changes the task, and not the command.
+            TaskStatus::Ready | TaskStatus::Running if self.outputs().started_at.is_some() => {
+                JobState::Running
+            }
+            TaskStatus::Ready | TaskStatus::Running => JobState::Pending,
+        }
+    }
+}
+
+/// Whether a job can be started on its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterReadiness {
+    /// It can.
+    Ready,
+    /// Not yet.
+    Wait,
+    /// It never will.
+    Never(String),
+}
+
+impl ClusterReadiness {
+    /// The readiness of a cluster; none is one whose row is gone.
+    pub fn of(cluster: Option<&Cluster>) -> Self {
+        let Some(cluster) = cluster.filter(|cluster| cluster.deleted_at.is_none()) else {
+            return Self::Never("its cluster was deleted".to_owned());
+        };
+        let Cluster { name, status, status_reason, .. } = cluster;
+        match status {
+            ClusterStatus::Deleting | ClusterStatus::Deleted => {
+                Self::Never(format!("its cluster '{name}' is deleted"))
+            }
+            ClusterStatus::Error | ClusterStatus::Critical | ClusterStatus::Suspended => {
+                Self::Never(format!("its cluster '{name}' is {status}: {status_reason}"))
+            }
+            ClusterStatus::Init | ClusterStatus::Creating | ClusterStatus::Recovering => Self::Wait,
+            _ => Self::Ready,
+        }
+    }
+}
+
+/// Whether the cluster of a running job is there; one that does not work is the command's own affair.
+pub fn cluster_is_deleted(cluster: Option<&Cluster>) -> bool {
+    cluster.is_none_or(|cluster| {
+        cluster.deleted_at.is_some()
+            || matches!(cluster.status, ClusterStatus::Deleting | ClusterStatus::Deleted)
+    })
+}
+
+/// The end of a job's command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandEnd {
+    /// With an exit status.
+    Exited(i32),
+    /// By a signal.
+    Signaled(i32),
+    /// It could not be run; the status is 126 or 127.
+    NotStarted(i32),
+    /// Unknown.
+    Unknown,
+}
+
+impl CommandEnd {
+    /// The exit status, as shells number it.
+    pub const fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Exited(code) | Self::NotStarted(code) => Some(*code),
+            Self::Signaled(signal) => Some(SIGNAL_BASE + *signal),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// The last lines of a log, as far as they are stored.
+pub fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let text = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+    let skipped = text.chars().count().saturating_sub(LONGEST_LAST_LINES);
+    // A database takes no NUL character in a text.
+    text.chars().skip(skipped).filter(|character| *character != '\0').collect()
+}
+
+/// The name of a signal, as text after its number, such as ` (SIGTERM)`; empty for a rare one.
+pub const fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        3 => " (SIGQUIT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}

@@ -1,0 +1,316 @@
+//! One job, from its claim to its end. Every step reads the rows, and can be repeated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_core::cluster::Cluster;
+use muster_core::event::Level;
+use muster_core::job::{ClusterReadiness, CommandEnd, Job, JobOutputs, cluster_is_deleted, last_lines};
+use muster_core::task::{Task, TaskStatus};
+use muster_core::time::Timestamp;
+use muster_store::StoreError;
+use muster_store::commands::{TaskProgress, TaskTicket};
+
+use super::record::JobRecord;
+use crate::context::Context;
+use crate::events::{of_job, reason};
+use crate::lease::Lease;
+use crate::notify::Topic;
+use crate::ports::jobs::{CommandProgress, JobCall, JobEnd, JobRunner, JobStart};
+use crate::ports::provider::environment::client_environment;
+use crate::ports::provider::{ClusterTarget, ProviderError};
+
+/// How often in a row a provider may fail temporarily before the job does.
+const MOST_FAILURES: u32 = 10;
+
+/// What a step leads to.
+enum Step {
+    /// The job has ended, or is another engine's.
+    Done,
+    /// The job or its cluster has to change first.
+    Wait,
+    /// The next step can follow at once.
+    Next,
+}
+
+/// Why a step was not completed.
+enum StepError {
+    Store(StoreError),
+    Provider(ProviderError),
+}
+
+impl From<StoreError> for StepError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<ProviderError> for StepError {
+    fn from(error: ProviderError) -> Self {
+        Self::Provider(error)
+    }
+}
+
+/// Follows a job until it has ended or is another engine's. Errors of the database are retried for as long as it takes.
+pub(super) async fn follow(context: &Context, lease: &Lease, task: &Task) {
+    let ticket = TaskTicket { task: task.id, engine: lease.id, fence: task.fence };
+    let record = JobRecord { context, ticket };
+    let mut following = Following { context, ticket, record, is_ours: false };
+    let tasks = context.notifier.subscribe(Topic::Tasks);
+    let mut failures = 0;
+    loop {
+        let version = tasks.version();
+        let step = Box::pin(following.step(failures, tasks.changed_since(version))).await;
+        let error = match step {
+            Ok(Step::Done) => return,
+            Ok(Step::Next | Step::Wait) => {
+                failures = 0;
+                continue;
+            }
+            Err(StepError::Provider(error)) if error.overtaken_by.is_some() => {
+                tracing::info!(task = %task.id, %error, "another engine has the job");
+                return;
+            }
+            Err(StepError::Provider(error)) => error.to_string(),
+            Err(StepError::Store(error)) => error.to_string(),
+        };
+        failures += 1;
+        tracing::warn!(task = %task.id, error, "a job could not go on: it is retried");
+        tokio::time::sleep(context.config.retry_delay(failures).into()).await;
+    }
+}
+
+struct Following<'c> {
+    context: &'c Context,
+    ticket: TaskTicket,
+    record: JobRecord<'c>,
+    /// The command has this engine's fence.
+    is_ours: bool,
+}
+
+impl Following<'_> {
+    async fn step(&mut self, failures: u32, changed: impl Future<Output = ()>) -> Result<Step, StepError> {
+        let Some(job) = self.context.store.job_of_task(self.ticket.task).await? else {
+            return Ok(Step::Done);
+        };
+        if job.task.status != TaskStatus::Running || job.task.fence != self.ticket.fence {
+            return Ok(Step::Done);
+        }
+        // Subscribed before the cluster is read, so that no change is missed.
+        let topic = self.context.notifier.subscribe(Topic::Cluster(job.cluster_id));
+        let version = topic.version();
+        let cluster = self.context.store.cluster(job.cluster_id).await?;
+        let provider = self.context.provider(&job.instance);
+        let Some(runner) = provider.and_then(|provider| Arc::clone(&provider).job_runner()) else {
+            let why = format!("no jobs run at '{}'", job.instance);
+            return self.end(&job, cluster.as_ref(), TaskStatus::Failed, why, job.outputs()).await;
+        };
+        let period: Duration = self.context.config.safety_period.into();
+        let woken = async {
+            tokio::select! {
+                () = changed => {}
+                () = topic.changed_since(version) => {}
+                () = tokio::time::sleep(period) => {}
+            }
+        };
+        if job.is_launched() {
+            // Errors are retried for as long as it takes: the command goes on whatever becomes of this.
+            return self.attend(&job, cluster.as_ref(), runner.as_ref(), woken).await;
+        }
+        match self.begin(&job, cluster.as_ref(), runner.as_ref()).await {
+            Ok(Step::Wait) => {
+                woken.await;
+                Ok(Step::Wait)
+            }
+            Err(StepError::Provider(error)) if gives_up(&error, failures) => {
+                let why = format!("Its command could not be started: {}.", error.message);
+                self.end_unstarted(&job, cluster.as_ref(), runner.as_ref(), TaskStatus::Failed, why).await
+            }
+            other => other,
+        }
+    }
+
+    /// Starts the command of a job whose cluster is ready.
+    async fn begin(
+        &mut self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        runner: &dyn JobRunner,
+    ) -> Result<Step, StepError> {
+        if let Some(by) = &job.stopped_by {
+            let why = format!("It was stopped by {by} before its command was started.");
+            return self.end_unstarted(job, cluster, runner, TaskStatus::Cancelled, why).await;
+        }
+        let ready = match ClusterReadiness::of(cluster) {
+            ClusterReadiness::Never(why) => {
+                let why = format!("Its command was not started: {why}.");
+                return self.end_unstarted(job, cluster, runner, TaskStatus::Failed, why).await;
+            }
+            ClusterReadiness::Wait => None,
+            ClusterReadiness::Ready => cluster,
+        };
+        let Some(cluster) = ready else {
+            let reason = format!("It waits for its cluster '{}'.", job.cluster_name);
+            if job.task.status_reason != reason {
+                let outputs = JobOutputs::default();
+                return Ok(if self.record.reached(job, reason, &outputs, None).await? {
+                    Step::Wait
+                } else {
+                    Step::Done
+                });
+            }
+            return Ok(Step::Wait);
+        };
+        let missing = || ProviderError::permanent("NoProfile", "the profile of its cluster is gone");
+        let profile = self.context.store.profile(cluster.profile_id).await?.ok_or_else(missing)?;
+        let missing = || ProviderError::permanent("NoProvider", "no server serves its cluster");
+        let provider = self.context.provider(&cluster.instance).ok_or_else(missing)?;
+        let target = ClusterTarget { cluster, profile: &profile };
+        let mut variables = client_environment(provider.as_ref(), target).await?;
+        variables.insert("MUSTER_JOB".to_owned(), job.name.clone());
+        let start = JobStart { cluster, variables };
+        let progress = runner.start(JobCall { job, fence: self.ticket.fence }, start).await?;
+        self.is_ours = true;
+        match progress {
+            CommandProgress::Waiting(reason) => self.record_waiting(job, reason).await,
+            CommandProgress::Running(since) => self.record_started(job, since).await,
+            // The next step finds how it ended, and records that it ran.
+            CommandProgress::Ended(_) => self.record_started(job, None).await,
+        }
+    }
+
+    /// Records that the command was launched, and the reason why it does not run yet.
+    async fn record_waiting(&self, job: &Job, reason: String) -> Result<Step, StepError> {
+        let outputs = JobOutputs { launched: true, ..job.outputs() };
+        let recorded = self.record.reached(job, reason, &outputs, None).await?;
+        Ok(if recorded { Step::Next } else { Step::Done })
+    }
+
+    async fn record_started(&self, job: &Job, since: Option<Timestamp>) -> Result<Step, StepError> {
+        let now = self.context.clock.now();
+        let outputs =
+            JobOutputs { launched: true, started_at: Some(since.unwrap_or(now)), ..JobOutputs::default() };
+        let words = job.spec.command.join(" ");
+        let message = format!("job '{}' was started on cluster '{}': {words}", job.name, job.cluster_name);
+        let event = of_job(job, Level::Info, reason::JOB_STARTED, &message, now);
+        let recorded =
+            self.record.reached(job, "Its command runs.".to_owned(), &outputs, Some(event)).await?;
+        Ok(if recorded { Step::Next } else { Step::Done })
+    }
+
+    /// Waits for the end of the command, or for a reason to stop it.
+    async fn attend(
+        &mut self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        runner: &dyn JobRunner,
+        changed: impl Future<Output = ()>,
+    ) -> Result<Step, StepError> {
+        let call = JobCall { job, fence: self.ticket.fence };
+        if !self.is_ours {
+            // Another engine started it.
+            runner.adopt(call).await?;
+            self.is_ours = true;
+        }
+        if let Some(by) = &job.stopped_by {
+            let end = runner.stop(call).await?;
+            let why = format!("It was stopped by {by}: its command {}.", end.message);
+            return self.end_as(job, cluster, TaskStatus::Cancelled, why, &end).await;
+        }
+        if cluster_is_deleted(cluster) {
+            let end = runner.stop(call).await?;
+            let why = format!("Its cluster '{}' was deleted: its command {}.", job.cluster_name, end.message);
+            return self.end_as(job, cluster, TaskStatus::Failed, why, &end).await;
+        }
+        let known = match job.outputs().started_at {
+            Some(since) => CommandProgress::Running(Some(since)),
+            None => CommandProgress::Waiting(job.task.status_reason.clone()),
+        };
+        let progress = tokio::select! {
+            // An end that was reached before the change is its own.
+            biased;
+            progress = runner.advance(job, &known) => progress?,
+            () = changed => return Ok(Step::Wait),
+        };
+        match progress {
+            CommandProgress::Waiting(reason) => self.record_waiting(job, reason).await,
+            CommandProgress::Running(since) => self.record_started(job, since).await,
+            CommandProgress::Ended(end) => {
+                let succeeded = end.how == CommandEnd::Exited(0);
+                let status = if succeeded { TaskStatus::Succeeded } else { TaskStatus::Failed };
+                let why = format!("Its command {}.", end.message);
+                self.end_as(job, cluster, status, why, &end).await
+            }
+        }
+    }
+
+    /// Ends a job whose command was not started, as far as is recorded: an engine that died may have started it.
+    async fn end_unstarted(
+        &self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        runner: &dyn JobRunner,
+        status: TaskStatus,
+        why: String,
+    ) -> Result<Step, StepError> {
+        runner.stop(JobCall { job, fence: self.ticket.fence }).await?;
+        self.end(job, cluster, status, why, job.outputs()).await
+    }
+
+    async fn end_as(
+        &self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        status: TaskStatus,
+        why: String,
+        end: &JobEnd,
+    ) -> Result<Step, StepError> {
+        let outputs =
+            JobOutputs { exit_code: end.how.exit_code(), last_lines: last_lines(&end.log), ..job.outputs() };
+        self.end(job, cluster, status, why, outputs).await
+    }
+
+    /// Deletes the cluster of the job's own, and then records the end: what dies in between is repeated.
+    async fn end(
+        &self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        status: TaskStatus,
+        why: String,
+        outputs: JobOutputs,
+    ) -> Result<Step, StepError> {
+        if job.owns_cluster
+            && let Some(cluster) = cluster
+        {
+            self.record.delete_cluster(job, cluster).await?;
+        }
+        self.record.end(job, status, why, &outputs).await?;
+        Ok(Step::Done)
+    }
+}
+
+fn gives_up(error: &ProviderError, failures: u32) -> bool {
+    error.overtaken_by.is_none() && (!error.transient || failures >= MOST_FAILURES)
+}
+
+impl JobRecord<'_> {
+    async fn end(
+        &self,
+        job: &Job,
+        status: TaskStatus,
+        why: String,
+        outputs: &JobOutputs,
+    ) -> Result<(), StoreError> {
+        let (level, word) = match status {
+            TaskStatus::Succeeded => (Level::Info, reason::JOB_SUCCEEDED),
+            TaskStatus::Cancelled => (Level::Info, reason::JOB_STOPPED),
+            _ => (Level::Warn, reason::JOB_FAILED),
+        };
+        tracing::info!(job = %job.id, %status, reason = why, "ended");
+        let message = format!("job '{}' on cluster '{}': {why}", job.name, job.cluster_name);
+        let event = of_job(job, level, word, &message, self.context.clock.now());
+        let outputs = serde_json::to_value(outputs).unwrap_or_default();
+        let progress = TaskProgress::End { status, reason: why, outputs };
+        self.write(progress, Some(event)).await.map(drop)
+    }
+}

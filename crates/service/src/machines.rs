@@ -1,0 +1,205 @@
+//! Machines of Kubernetes, as far as a caller may see their guests.
+
+use std::collections::BTreeMap;
+
+use muster_core::cluster::Framework;
+use muster_core::recipe::NodeRecipe;
+use muster_core::shape::Shape;
+use muster_engine::ports::machines::{MachineGroup, MachineProvider, MachineType};
+
+use crate::access::Access;
+use crate::error::{ErrorKind, ServiceError};
+use crate::service::Service;
+
+/// The machine type that a group or head names; empty names are none.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestRequest<'a> {
+    /// The namespace of the pods.
+    pub namespace: &'a str,
+    /// The machine group.
+    pub machine_group: &'a str,
+    /// The machine type.
+    pub machine_type: &'a str,
+    /// Whether a shape is given too.
+    pub has_shape: bool,
+}
+
+/// The labels that make the pods of a group guests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestRecipe {
+    /// The resources of a slot.
+    pub shape: Shape,
+    /// The labels of the pods.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Service {
+    /// What makes the pods of a group or head guests of the machine type that it names; none if it names none.
+    pub fn guest_of(
+        &self,
+        whose: &str,
+        request: GuestRequest<'_>,
+    ) -> Result<Option<GuestRecipe>, ServiceError> {
+        let GuestRequest { namespace, machine_group, machine_type, has_shape } = request;
+        let (group, machine_type) = match (machine_group, machine_type) {
+            ("", "") => return Ok(None),
+            ("", _) | (_, "") => {
+                let message = format!("{whose}: one of machine_group and machine_type is given: give both");
+                return Err(ServiceError::invalid(message));
+            }
+            named => named,
+        };
+        if has_shape {
+            let message =
+                format!("{whose}: a machine type and a shape are given: the type decides, leave one out");
+            return Err(ServiceError::invalid(message));
+        }
+        let machines = self.machines()?;
+        let groups = machines.groups().map_err(unknown)?;
+        let slot = find_type(&groups, group, machine_type)?;
+        let labels = machines
+            .guest_labels(namespace, group, machine_type)
+            .map_err(|why| ServiceError::impossible(why).code("NoGuests"))?;
+        let shape = slot_shape(slot).map_err(|why| {
+            ServiceError::impossible(format!("machine type '{group}/{machine_type}': {why}"))
+        })?;
+        Ok(Some(GuestRecipe { shape, labels }))
+    }
+
+    /// The recipe of a node that names a machine type, completed by what makes it a guest; none if it names none.
+    pub(crate) fn guest_recipe(
+        &self,
+        whose: &str,
+        framework: Framework,
+        namespace: &str,
+        recipe: &NodeRecipe,
+    ) -> Result<Option<NodeRecipe>, ServiceError> {
+        let request = GuestRequest {
+            namespace,
+            machine_group: recipe.machine_group.as_deref().unwrap_or_default(),
+            machine_type: recipe.machine_type.as_deref().unwrap_or_default(),
+            has_shape: recipe.shape() != Shape::default(),
+        };
+        if recipe.machine_group.is_some() && recipe.machine_type.is_some() {
+            check_guest_framework(request.machine_type, framework)?;
+        }
+        let Some(GuestRecipe { shape, labels }) = self.guest_of(whose, request)? else { return Ok(None) };
+        let mut guest = recipe.clone().with_shape(shape);
+        guest.pod.labels.extend(labels);
+        Ok(Some(guest))
+    }
+
+    fn machines(&self) -> Result<&dyn MachineProvider, ServiceError> {
+        self.machines.as_deref().ok_or_else(|| {
+            let message = "this server serves no machines: start it with --webhook-listen";
+            ServiceError::impossible(message).code("NoMachines")
+        })
+    }
+
+    /// The machine groups. Everyone sees how many slots are free; whose guests have the others is seen by those who see
+    /// the guests' namespace.
+    pub fn machine_groups(&self, access: &Access) -> Result<Vec<MachineGroup>, ServiceError> {
+        let Some(machines) = &self.machines else {
+            let message = "this server serves no machines: start it with --webhook-listen";
+            return Err(ServiceError::impossible(message).code("NoMachines"));
+        };
+        let mut groups = machines.groups().map_err(|why| ServiceError::new(ErrorKind::Unavailable, why))?;
+        if let Some(project) = access.scope() {
+            for machine_type in groups.iter_mut().flat_map(|group| &mut group.types) {
+                machine_type.guests.retain(|guest| guest.namespace == project);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+/// Refuses guests whose labels would reach other pods.
+pub fn check_guest_framework(machine_type: &str, framework: Framework) -> Result<(), ServiceError> {
+    if framework != Framework::Dask {
+        return Ok(());
+    }
+    Err(ServiceError::invalid(format!(
+        "machine_type '{machine_type}': the Dask operator gives the labels of workers to all pods of a cluster, so that \
+         its scheduler would take a slot too; give a shape (cpu, memory, gpu) instead"
+    )))
+}
+
+fn unknown(why: String) -> ServiceError {
+    ServiceError::new(ErrorKind::Unavailable, why)
+}
+
+fn find_type<'g>(
+    groups: &'g [MachineGroup],
+    group: &str,
+    machine_type: &str,
+) -> Result<&'g MachineType, ServiceError> {
+    let Some(found) = groups.iter().find(|known| known.name == group) else {
+        let names: Vec<&str> = groups.iter().map(|known| known.name.as_str()).collect();
+        return Err(no_such("machine group", group, &names));
+    };
+    // A type that was taken away has no amounts.
+    let known = || found.types.iter().filter(|known| !known.cpu.is_empty());
+    known().find(|known| known.name == machine_type).ok_or_else(|| {
+        let names: Vec<&str> = known().map(|known| known.name.as_str()).collect();
+        no_such(&format!("machine type of group '{group}'"), machine_type, &names)
+    })
+}
+
+fn no_such(what: &str, name: &str, known: &[&str]) -> ServiceError {
+    let choice =
+        if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+    ServiceError::invalid(format!("there is no {what} '{name}': {choice}")).code("NoMachineType")
+}
+
+/// What a slot has, as the shape of a node. The injector gives pods just this.
+fn slot_shape(slot: &MachineType) -> Result<Shape, String> {
+    let gpu = slot.gpu.as_deref().map(|number| {
+        number.parse().map_err(|_| format!("its gpu '{number}' is no whole number of accelerators"))
+    });
+    let shape = Shape {
+        cpu: Some(slot.cpu.parse().map_err(|error| format!("cpu: {error}"))?),
+        memory: Some(slot.memory.parse().map_err(|error| format!("memory: {error}"))?),
+        gpu: gpu.transpose()?,
+        gpu_resource: slot.gpu_resource.clone(),
+        ..Shape::default()
+    };
+    shape.check().map_err(|error| error.to_string())?;
+    Ok(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn slot(cpu: &str, gpu: Option<&str>) -> MachineType {
+        MachineType {
+            name: "medium".to_owned(),
+            cpu: cpu.to_owned(),
+            memory: "48Gi".to_owned(),
+            gpu: gpu.map(str::to_owned),
+            gpu_resource: gpu.map(|_| "nvidia.com/mig-1g.5gb".to_owned()),
+            maximum: 1,
+            reserved: 1,
+            used: 0,
+            waiting: 0,
+            guests: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_slot_is_the_shape_of_its_guest() {
+        let shape = slot_shape(&slot("6", Some("2"))).expect("a shape");
+        let expected = serde_json::json!({"cpu": "6", "memory": "48Gi", "gpu": 2, "gpu_resource": "nvidia.com/mig-1g.5gb"});
+        assert_eq!(serde_json::to_value(shape).expect("JSON"), expected);
+    }
+
+    #[rstest]
+    #[case::no_whole_accelerator("6", Some("500m"), "its gpu '500m' is no whole number of accelerators")]
+    #[case::no_amount("many", None, "cpu: ")]
+    fn a_slot_that_is_no_shape_is_refused(#[case] cpu: &str, #[case] gpu: Option<&str>, #[case] why: &str) {
+        let refusal = slot_shape(&slot(cpu, gpu)).expect_err("it is refused");
+        assert!(refusal.contains(why), "{refusal}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds retired words in a file. Pure.
+
+use crate::rust_tokens::{Token, TokenKind, tokens};
+
+/// A retired word or phrase, and what to write instead.
+const RETIRED: &[(&[&str], &str)] = &[
+    (&["told"], "notified, reported, published"),
+    (&["hear"], "subscribe, receive, observe"),
+    (&["hears"], "subscribes, receives, observes"),
+    (&["heard"], "received, observed"),
+    (&["whoever"], "the caller, user, client, principal"),
+    (&["somebody"], "a caller, user, client"),
+    (&["nobody"], "no caller, no user; unowned, orphan"),
+    (&["anew"], "again; recreate, replace, restart"),
+    (&["is", "behind"], "is stale, is pending"),
+    (&["are", "behind"], "are stale, are pending"),
+    (&["is", "away"], "is unreachable, is unavailable"),
+    (&["are", "away"], "are unreachable, are unavailable"),
+    (&["good", "bye"], "drain, terminate"),
+    (&["goodbye"], "drain, terminate"),
+];
+
+/// The language of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    /// Rust: identifiers, strings and comments.
+    Rust,
+    /// Anything else: all of it.
+    Text,
+}
+
+impl Language {
+    /// The language of a file that is checked, by its path.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        match path.rsplit_once('.')?.1 {
+            "rs" => Some(Self::Rust),
+            "md" | "proto" | "toml" => Some(Self::Text),
+            _ => None,
+        }
+    }
+}
+
+/// A retired word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Its line, counted from 1.
+    pub(super) line: usize,
+    /// The word or phrase.
+    pub(super) found: String,
+    /// The words to write instead.
+    pub(super) instead: &'static str,
+}
+
+/// All retired words of a file, in order.
+pub(super) fn hits(language: Language, text: &str) -> Vec<Hit> {
+    match language {
+        Language::Text => in_text(text, 1),
+        Language::Rust => tokens(text).into_iter().flat_map(in_token).collect(),
+    }
+}
+
+fn in_token(token: Token<'_>) -> Vec<Hit> {
+    match token.kind {
+        TokenKind::Ident | TokenKind::Comment => in_text(token.text, token.line),
+        TokenKind::Text => in_text(&without_escapes(token.text), token.line),
+        TokenKind::Other | TokenKind::Punct => Vec::new(),
+    }
+}
+
+/// A string with a blank for the letter of each escape, which would count as part of the word behind it.
+fn without_escapes(text: &str) -> String {
+    let mut escaped = false;
+    let plain = |c: char| {
+        let letter = escaped && c.is_alphabetic();
+        escaped = c == '\\' && !escaped;
+        if letter || escaped { ' ' } else { c }
+    };
+    text.chars().map(plain).collect()
+}
+
+fn in_text(text: &str, first_line: usize) -> Vec<Hit> {
+    let words = words(text, first_line);
+    let hit = |at: usize| {
+        let (phrase, instead) = RETIRED.iter().find(|(phrase, _)| begins_with(&words[at..], phrase))?;
+        Some(Hit { line: words[at].line, found: phrase.join(" "), instead })
+    };
+    (0..words.len()).filter_map(hit).collect()
+}
+
+/// A word in lower case, and whether it stands alone: a phrase goes on only over blanks, `_`, `-` or a change of case.
+struct Word {
+    text: String,
+    line: usize,
+    follows: bool,
+}
+
+fn begins_with(words: &[Word], phrase: &[&str]) -> bool {
+    let same = |(at, part): (usize, &&str)| {
+        words.get(at).is_some_and(|word| word.text == **part && (at == 0 || word.follows))
+    };
+    phrase.iter().enumerate().all(same)
+}
+
+/// Splits at everything that is no letter, and where a capital follows a small letter or begins a word.
+fn words(text: &str, first_line: usize) -> Vec<Word> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut words, mut line, mut follows) = (Vec::<Word>::new(), first_line, false);
+    let mut open = false;
+    for (at, &c) in chars.iter().enumerate() {
+        if !c.is_alphabetic() {
+            line += usize::from(c == '\n');
+            follows = (open || follows) && (c.is_whitespace() || c == '_' || c == '-');
+            open = false;
+            continue;
+        }
+        let before = at.checked_sub(1).and_then(|at| chars.get(at));
+        let after = chars.get(at + 1);
+        let begins = c.is_uppercase()
+            && (before.is_some_and(|before| before.is_lowercase())
+                || after.is_some_and(|after| after.is_lowercase()));
+        if !open || begins {
+            words.push(Word { text: String::new(), line, follows: open || follows });
+            open = true;
+        }
+        if let Some(word) = words.last_mut() {
+            word.text.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;
