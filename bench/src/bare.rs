@@ -249,7 +249,7 @@ async fn send(request: &FrameworkRequest) -> Result<Bytes> {
     Ok(answer)
 }
 
-/// `http://127.0.0.1:80/path` as address and path.
+/// Splits a URL such as `http://127.0.0.1:80/path` into its address and path.
 fn split(url: &str) -> Result<(SocketAddr, String)> {
     let rest = url.strip_prefix("http://").context("no http")?;
     let (host, path) = rest.split_once('/').context("no path")?;

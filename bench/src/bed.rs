@@ -32,7 +32,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts one on a real disk. With `fsync` its etcd syncs every write, as in production.
+    /// Starts a Kubernetes on a real disk. With `fsync` its etcd syncs every write, as in production.
     pub async fn start(fsync: bool, operator: Operator) -> Result<Self> {
         let bed = Self::start_without_operator(fsync).await?;
         bed.own
@@ -42,7 +42,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Starts one without custom resources.
+    /// Starts a Kubernetes without custom resources.
     pub async fn start_without_operator(fsync: bool) -> Result<Self> {
         ensure!(
             env::var_os("MUSTER_TESTBED").is_some(),
@@ -55,17 +55,17 @@ impl Bed {
         Ok(Self { own, _folder: folder })
     }
 
-    /// A client of its API server.
+    /// A client of the API server.
     pub fn client(&self) -> Client {
         self.own.client()
     }
 
-    /// The path of its kubeconfig.
+    /// The path of the kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         self.own.kubeconfig()
     }
 
-    /// The pid of its API server.
+    /// The pid of the API server.
     pub async fn api_server(&self) -> Result<u32> {
         self.own.pid(Component::ApiServer).await.context("the API server does not run")
     }

@@ -31,7 +31,7 @@ pub fn write(file: &Path) -> Result<Connection> {
 
 /// The number of commits of all connections since the file was first opened, as SQLite counts them.
 ///
-/// It is the field `iChange` of the index that all its connections share (<https://sqlite.org/walformat.html>).
+/// The number is the field `iChange` of the index that all connections share (<https://sqlite.org/walformat.html>).
 pub fn commits(file: &Path) -> Result<u32> {
     const CHANGES: u64 = 8;
     let index = beside(file, "-shm");
@@ -41,7 +41,7 @@ pub fn commits(file: &Path) -> Result<u32> {
     Ok(u32::from_ne_bytes(number))
 }
 
-/// Whether the log of a database has its full size, and is overwritten from now on.
+/// Returns true if the log of a database has its full size, and is overwritten from now on.
 ///
 /// Before that, every commit extends the file, which takes a disk several times as long.
 pub fn is_warm(file: &Path) -> Result<bool> {

@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::client::Client;
 
-/// Reads these paths in turn over so many connections for so long, by a caller with this token; how many reads there were a second.
+/// Reads these paths in turn over each connection until `during` has passed, with this bearer token, and returns the
+/// number of reads per second.
 pub async fn reads(
     address: SocketAddr,
     paths: &[String],

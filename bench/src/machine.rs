@@ -1,4 +1,4 @@
-//! How busy the machine is with other things: on a busy one a floor is no floor.
+//! The load of the machine: a floor that was measured on a busy machine is not valid.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 /// The share of time in percent, up to which waiting for a core does not show in medians.
 const QUIET: f64 = 5.0;
 
-/// How long this thread has waited for a core while it could have run, as the kernel counts it.
+/// The time that this thread has waited for a core while it was runnable, as the kernel counts it.
 pub fn waited() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let waited = text.split_whitespace().nth(1).context("schedstat has no second number")?;
     Ok(Duration::from_nanos(waited.parse()?))
 }
 
-/// Prints how busy the machine is, because figures of a busy one are worth less.
+/// Prints the load of the machine, because figures of a busy machine are worth less.
 pub fn report() -> Result<()> {
     let text = std::fs::read_to_string("/proc/pressure/cpu")?;
     let share = text.split("avg10=").nth(1).and_then(|rest| rest.split_whitespace().next());

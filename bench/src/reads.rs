@@ -82,7 +82,7 @@ pub async fn learn(muster: &Path, data: &Path, paths: &[String]) -> Result<Value
     let mut client = server.connect().await?;
     let mut learned = serde_json::Map::new();
     for path in paths {
-        // The server has queries of its own, too; those of a request are in its span.
+        // The server runs queries of its own, too; only those of the request are logged in the request's span.
         let body = client.get(path).await?;
         let queries = queries_of(&std::fs::read_to_string(&log)?, path);
         ensure!(!queries.is_empty(), "the server asked nothing for {path}");

@@ -16,7 +16,7 @@ use crate::process;
 /// The longest time for a server to start or stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The interval between checks of its readiness: far shorter than the measured times.
+/// The interval between checks of the server's readiness: far shorter than the measured times.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The quota of clusters: more than any benchmark creates.
@@ -154,7 +154,7 @@ pub fn muster(program: &Path) -> Command {
     command
 }
 
-/// Whether a variable changes the behaviour of Muster.
+/// Returns true if a variable changes the behaviour of Muster.
 fn is_setting(variable: &str) -> bool {
     variable.starts_with("MUSTER_") || variable == "VIRTUAL_ENV"
 }
@@ -170,7 +170,7 @@ fn serve(program: &Path, data: &Path, log: &str) -> Command {
     command
 }
 
-/// The address that the server announces in its data folder, once it has.
+/// The address that the server announces in its data folder; `None` until the server has announced it.
 fn announced(data: &Path) -> Option<SocketAddr> {
     let text = std::fs::read(data.join("server.json")).ok()?;
     let announcement: serde_json::Value = serde_json::from_slice(&text).ok()?;

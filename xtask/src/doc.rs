@@ -1,4 +1,4 @@
-//! `cargo xtask doc`: the documentation of every crate.
+//! `cargo xtask doc`: builds the documentation of every crate.
 
 use std::process::ExitCode;
 

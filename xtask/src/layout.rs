@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 /// The top of the tree.
 pub(crate) fn root() -> PathBuf {
-    // Set at build time, so a copied binary would point at the old tree: cargo sets it again when it runs us.
+    // Prefer the value at run time, which cargo sets: that of the build would point a copied binary at the old tree.
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.parent().map_or(manifest.clone(), Path::to_path_buf)
@@ -26,24 +26,24 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(base.join("muster"))
 }
 
-/// The folder for what cargo compiles, apart from xtask itself.
+/// The target folder of cargo, except for xtask itself.
 pub(crate) fn target() -> Result<PathBuf> {
     match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
-        // From here, as the cargo that runs us understood it; the cargos that we run start at the top of the tree.
+        // Relative to the current folder, as for the cargo that runs xtask; nested cargos start at the top of the tree.
         Some(path) => Ok(std::path::absolute(path)?),
         None => Ok(cache()?.join("target")),
     }
 }
 
-/// A cargo that builds into the cache, at the top of the tree.
+/// A cargo command that runs at the top of the tree and builds into the cache.
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).env("CARGO_TARGET_DIR", target()?);
-    // Trees that share the cache share what build scripts found out; said from here it is this tree's commit.
+    // Trees that share the cache share the output of build scripts; the variable sets this tree's commit.
     if let Some(commit) = commit() {
         command.env("MUSTER_COMMIT", commit);
     }
-    // Cargo describes xtask's own build in these; a nested cargo must not take them for its own.
+    // These variables describe the build of xtask; a nested cargo must not inherit them.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -61,7 +61,7 @@ fn commit() -> Option<String> {
     (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
-/// Whether this is CI, where a skip is a failure.
+/// Returns true in CI, where a skipped test is a failure.
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }

@@ -1,7 +1,8 @@
 //! The tasks of development, `cargo xtask NAME`: test, lint, doc, bench, dist. CI runs the same ones.
 //!
-//! It is no part of the product, and contains no test of it: it builds and runs the tests of the other crates. Begin reading
-//! at [`Args`], then one file per task; `test/` is the test runner, and `testbed/` builds the programs that tests need.
+//! This crate is not part of the product, and contains no tests of it: it builds and runs the tests of the other
+//! crates. Begin reading at [`Args`], then one file per task; `test/` is the test runner, and `testbed/` builds the
+//! programs that tests need.
 
 mod bench;
 mod deny;

@@ -1,5 +1,5 @@
-//! Trees that share the cache. To cargo their crates are the same ones, so that it takes what was compiled in one tree
-//! for fresh in another, with the other's paths in it.
+//! The separation of trees that share the cache. Cargo treats their crates as the same, so that it would use a crate
+//! with the paths of another tree as up to date.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::{layout, step};
 /// The file in the target folder that names the tree it was last used for.
 const TREE: &str = "tree";
 
-/// Makes cargo compile the workspace again if the target folder was last used for another tree; libraries stay.
+/// Makes cargo recompile the workspace if the target folder was last used for another tree; external libraries are
+/// kept.
 pub(crate) fn claim() -> Result<()> {
     claim_for(&layout::target()?, &layout::root(), || {
         step::run(

@@ -34,12 +34,12 @@ impl Up {
         print!("{}", hints(&muster));
         let mut serve = Command::new(&muster);
         serve.arg("serve").args(arguments);
-        // In our place, so that Ctrl-C and SIGTERM reach the server.
+        // Replaces this process, so that Ctrl-C and SIGTERM reach the server.
         Err(serve.exec()).context("cannot start muster")
     }
 }
 
-/// Three things to try in another terminal.
+/// The hints for another terminal.
 fn hints(muster: &Path) -> String {
     format!(
         "\nMuster starts now. Ctrl-C stops it; clusters go on, and it finds them again. In another terminal:\n\n    \

@@ -1,6 +1,6 @@
-//! Words that this project does not use any more, in names, texts, comments and documents.
+//! The check for retired words in names, texts, comments and documents.
 //!
-//! Older code still has many. `words.toml` says how many each file may have: that number only goes down.
+//! `words.toml` has the number of retired words that each file may still have, which must not rise.
 
 mod allowed;
 mod scan;
@@ -15,13 +15,13 @@ use crate::layout;
 use allowed::{Allowed, compare};
 use scan::{Hit, Language};
 
-/// The table of what is still allowed.
+/// The table of the numbers that are still allowed.
 const TABLE: &str = "xtask/words.toml";
 
-/// The files that have to name these words.
+/// The files that have to contain these words.
 const EXEMPT: [&str; 3] = [TABLE, "xtask/src/words/scan.rs", "xtask/src/words/scan/tests.rs"];
 
-/// How many problems are printed; a file that is new may have hundreds.
+/// The largest number of printed problems; a new file may have hundreds.
 const SHOWN: usize = 50;
 
 /// Checks all files of the tree against the table.
@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<()> {
     bail!("words: {} problems", problems.len())
 }
 
-/// Lowers the numbers of the table to what is there; refuses to raise one.
+/// Lowers the numbers of the table to the present ones; an error if a number would have to rise.
 pub(crate) fn update() -> Result<()> {
     let root = layout::root();
     let table = root.join(TABLE);
@@ -58,7 +58,7 @@ fn hits(root: &Path) -> Result<BTreeMap<String, Vec<Hit>>> {
         let Some(language) = Language::of(&path).filter(|_| !EXEMPT.contains(&path.as_str())) else {
             continue;
         };
-        // Deleted, and the index does not know it yet.
+        // A deleted file may still be in the index.
         let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
         let found = scan::hits(language, &text);
         if !found.is_empty() {
@@ -68,7 +68,7 @@ fn hits(root: &Path) -> Result<BTreeMap<String, Vec<Hit>>> {
     Ok(hits)
 }
 
-/// The files that are, or would be, in the repository.
+/// The files of the repository, including untracked files that are not ignored.
 fn files(root: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);

@@ -1,6 +1,6 @@
 //! The dependency rule of the workspace: dependencies point down only.
 //!
-//! `docs/architecture.md` draws the layers; this is the same rule as a table, checked against what cargo says.
+//! `docs/architecture.md` draws the layers; this is the same rule as a table, checked against `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -56,7 +56,7 @@ const STANDS_ONLY_IN: &[(&str, &[&str])] = &[
 /// Libraries that pure crates must not depend on.
 const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["core", "frameworks"])];
 
-/// One line of a manifest.
+/// One dependency in a manifest.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     from: &'a str,
@@ -78,7 +78,7 @@ fn violation(edge: Edge) -> Option<String> {
             _ => says(format!("arrows point down only, and `{from}` may see {seen:?}")),
         };
     }
-    // Tests may talk to the world as clients do; only what is shipped has to stay apart.
+    // Tests may use the libraries of clients; only the shipped code has to keep the layers.
     if let Some((_, rooms)) = STANDS_ONLY_IN.iter().find(|(family, _)| is_of(family, to) && !for_tests)
         && !rooms.contains(&from)
     {

@@ -1,4 +1,4 @@
-//! What `cargo xtask testbed` makes is whole, whatever happened before: shown with a `go` that is a script.
+//! The parts that `cargo xtask testbed` builds are complete, whatever happened before; `go` is a script here.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// Answers at once with the program, whose module is in a folder of the sample.
+/// A `go` that writes the program at once; the module of the program is a folder of the sample.
 const GO: &str = r#"
 [ "$1" = version ] && { echo go version go1.26; exit; }
 [ "$1" = list ] && { echo "$SAMPLE/module"; exit; }
@@ -26,7 +26,8 @@ while [ "$1" != -o ]; do shift; done
 echo program >"$2"
 "#;
 
-/// Starts a helper that writes the program once it is released, and waits for it. The end of `alive` is its own end.
+/// A `go` that starts a helper, which writes the program once it is released, and waits for it. The pipe `alive` is
+/// closed when this `go` ends.
 const SLOW_GO: &str = r#"
 [ "$1" = version ] && { echo go version go1.26; exit; }
 while [ "$1" != -o ]; do shift; done
@@ -36,7 +37,7 @@ echo started >&3
 wait
 "#;
 
-/// A tree with one tool, a cache, and programs of its own.
+/// A tree with one tool, a cache, and its own folder of programs.
 struct Sample {
     folder: TempDir,
 }
@@ -89,19 +90,19 @@ impl Sample {
         command
     }
 
-    /// What a run prints.
+    /// The output of a run.
     fn provide(&self) -> String {
         let Output { status, stdout, stderr } = self.testbed().output().unwrap();
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
     }
 
-    /// The tool as a run says that it has it.
+    /// The path of the tool in the table of a run.
     fn tool(&self) -> PathBuf {
         self.row("tool ")
     }
 
-    /// The path in the row that begins so.
+    /// The path in the row that begins with `name`.
     fn row(&self, name: &str) -> PathBuf {
         let table = self.provide();
         let row = table.lines().find(|line| line.trim_start().starts_with(name)).expect(&table);
@@ -109,7 +110,7 @@ impl Sample {
     }
 }
 
-/// What `work` gives, unless it hangs.
+/// Returns the result of `work`; panics if it hangs.
 fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     thread::spawn(move || done.send(work()));

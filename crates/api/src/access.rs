@@ -1,7 +1,7 @@
-//! The core API's table of authorization: what each of its methods does, and to what.
+//! The authorization table of the core API: the verb and the subject of each method.
 //!
-//! A method without a case cannot be called: [`authorize_method()`] finds the case when a request arrives, and leaves
-//! an [`Access`] in the request by which the handler checks the object.
+//! A method without a case cannot be called: [`authorize_method()`] finds the case when a request arrives, and inserts
+//! an [`Access`] into the request, by which the handler authorizes the access to the object.
 
 mod authorize_method;
 
@@ -12,7 +12,7 @@ const fn case(method: &'static str, verb: Verb, subject: Subject) -> Case {
     Case::new(method, verb, subject)
 }
 
-/// Every method of every service.
+/// One case for every method of every service.
 pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.ClusterService/CreateCluster", Verb::Change, Subject::Namespace),
     case("/muster.v1alpha2.ClusterService/GetCluster", Verb::See, Subject::Cluster),
@@ -94,7 +94,7 @@ pub const CASES: &[Case] = &[
     case("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Verb::See, Subject::Anyone),
 ];
 
-/// The case of a method, by its path in gRPC.
+/// Returns the case of a method, by its gRPC path.
 pub fn of(method: &str) -> Option<&'static Case> {
     CASES.iter().find(|case| case.operation == method)
 }

@@ -34,7 +34,7 @@ const LONGEST_ID: usize = 128;
 /// The longest path that is logged.
 const LONGEST_PATH: usize = 256;
 
-/// The port that received a request.
+/// The listener that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     Rest,
@@ -48,7 +48,7 @@ pub(crate) struct Requests {
     durations: Family<Route, Histogram>,
 }
 
-/// Callers cannot create label values: each label has only a few.
+/// The labels of the counter. Callers cannot create label values, so the number of time series stays bounded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     method: &'static str,
@@ -77,8 +77,8 @@ impl Requests {
         requests
     }
 
-    /// Adds the access log to finished routes, around all other layers. Each API first marks the requests that belong to
-    /// it; one layer does both, since every layer costs each request a copy of everything inside it.
+    /// Wraps finished routes in the access log, outside all other layers. Each API first marks the requests that belong
+    /// to it. One layer does both, since each layer clones the service inside it for every request.
     pub(crate) fn around(&self, routes: Router, port: Port, marks: &'static [Mark]) -> Router {
         routes.layer(from_fn_with_state((self.clone(), port, marks), follow))
     }
@@ -96,19 +96,19 @@ pub(crate) fn record_caller(principal: &Principal) {
         .record("by", tracing::field::display(format_args!("{}/{}", principal.scheme, principal.id)));
 }
 
-/// Leaves in the extensions of a request what the layers inside need to know of its API, if it belongs to that API.
+/// Sets the extensions that inner layers need of an API, if the request belongs to that API.
 pub(crate) type Mark = fn(&mut Request);
 
-/// In the extensions of a request whose API repeats the id of the request in a header of its own.
+/// An extension of requests to an API whose responses repeat the request id in another header.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestIdAlias {
     /// The header.
     pub(crate) header: HeaderName,
-    /// What stands before the id.
+    /// The text before the id.
     pub(crate) prefix: &'static str,
 }
 
-/// In the extensions of a request whose path has a secret in it: the path without that, for the log.
+/// An extension of requests whose path contains a secret: the path without the secret, for the log.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedPath(pub(crate) String);
 
@@ -126,7 +126,7 @@ async fn follow(
     let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
     let path = logged_path(&request);
     let by = tracing::field::Empty;
-    // At the highest level, so that no filter removes the id from the lines inside.
+    // The span has the highest level, so that no log filter removes the request id from the lines inside.
     let span = tracing::error_span!(
         "request",
         id = id.to_str().unwrap_or_default(),
@@ -153,14 +153,14 @@ async fn follow(
     .await
 }
 
-/// As much of a path as is logged.
+/// Returns the path as it is logged: without secrets, and shortened.
 fn logged_path(request: &Request) -> String {
     let without_secrets = request.extensions().get::<LoggedPath>();
     let path = without_secrets.map_or_else(|| request.uri().path(), |path| &path.0);
     path.chars().take(LONGEST_PATH).collect()
 }
 
-/// The caller's id for the request if it is safe to log, else a new one.
+/// Returns the caller's id for the request if it is safe to log, else a new id.
 fn id_of(headers: &HeaderMap) -> HeaderValue {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte);
     let sane =
@@ -185,7 +185,7 @@ fn method_of(method: &Method) -> &'static str {
     }
 }
 
-/// The template of a path, so that the label has as many values as there are routes.
+/// Returns the template of the path, so that the label has only as many values as there are routes.
 fn route_of(request: &Request, port: Port) -> String {
     static TEMPLATES: LazyLock<rest::Templates> = LazyLock::new(rest::templates);
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
@@ -205,7 +205,7 @@ struct Outcome {
     refusal: Option<Refusal>,
 }
 
-/// A refused request: the code, whether the server is to blame, and the message.
+/// The error of a refused request: its code, its message, and whether the server caused it.
 struct Refusal {
     code: String,
     server_error: bool,
@@ -216,7 +216,7 @@ impl Outcome {
     fn of(response: &Response, port: Port) -> Self {
         let header = response.headers().get(ERROR_HEADER).and_then(|value| value.to_str().ok());
         if port == Port::Grpc && response.status().is_success() {
-            // The status of a stream follows its last message, so a stream that has begun counts as a success.
+            // The status of a stream follows its last message, so a stream that has started counts as a success.
             let status = Status::from_header_map(response.headers()).unwrap_or_else(|| Status::ok(""));
             let (code, name) = (status.code(), format!("{:?}", status.code()));
             let refusal = (code != Code::Ok).then(|| Refusal {

@@ -1,4 +1,4 @@
-//! Authentication: each configured scheme can turn a request's credentials into a principal.
+//! Authentication: the configured schemes, which identify the principal of a request by its credentials.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ pub use tokens::{TokenEntry, Tokens, TokensFile};
 /// The header in which clients of OpenStack services send their token.
 pub(crate) const OPENSTACK_TOKEN: &str = "x-auth-token";
 
-/// The code of the error if the service that knows the caller's credentials is unreachable.
+/// The error code if the service that verifies the caller's credentials is unreachable.
 pub(crate) const IDENTITY_UNAVAILABLE: &str = "IdentityUnavailable";
 
-/// A principal of a scheme whose names are its ids.
+/// Builds a principal of a scheme that uses names as ids.
 fn named_principal(scheme: &str, name: &str, project: &str, roles: &BTreeSet<Role>) -> Principal {
     Principal {
         scheme: scheme.to_owned(),
@@ -76,19 +76,19 @@ impl Caller<'_> {
     }
 }
 
-/// Why a caller is not authenticated.
+/// The reason why a caller is not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// The credentials are of this scheme and invalid.
+    /// The credentials belong to this scheme and are invalid.
     #[error("{0}")]
     Refused(String),
-    /// The service that knows the credentials is unreachable at present; another scheme may know them too.
+    /// The service that may know the credentials is unreachable at present; another scheme may still accept them.
     #[error("{0}")]
     Unavailable(String),
-    /// The credentials are of this scheme, and the service that knows them is unreachable at present.
+    /// The credentials belong to this scheme only, and the service that verifies them is unreachable at present.
     #[error("{0}")]
     NotVerifiable(String),
-    /// The service that knows the credentials does not let Muster ask.
+    /// The service that verifies credentials refuses the requests of Muster.
     #[error("{0}")]
     Misconfigured(String),
 }
@@ -111,10 +111,10 @@ pub trait Authenticator: Send + Sync + 'static {
     /// The scheme's name, in the configuration and in principals.
     fn scheme(&self) -> &'static str;
 
-    /// Authenticates a caller; none if the credentials are not of this scheme.
+    /// Authenticates a caller; returns none if the credentials do not belong to this scheme.
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError>;
 
-    /// A principal that this scheme authenticated earlier, with the roles that it has now; none if it is unknown now.
+    /// Returns a principal that this scheme authenticated earlier, with its present roles; none if it no longer exists.
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError>;
 }
 
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
-    /// No scheme: every caller is refused.
+    /// Creates an empty list of schemes, which refuses every caller.
     pub fn new() -> Self {
         Self::default()
     }
@@ -152,8 +152,8 @@ impl Authenticators {
         self.0.iter().map(|scheme| scheme.scheme()).collect()
     }
 
-    /// A principal that was authenticated earlier, with the roles that it has now; none if it is unknown now, or if its
-    /// scheme is not configured any more.
+    /// Returns a principal that was authenticated earlier, with its present roles; none if it no longer exists, or if
+    /// its scheme is no longer configured.
     pub async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
         match self.0.iter().find(|scheme| scheme.scheme() == known.scheme) {
             Some(scheme) => scheme.resolve(known).await,
@@ -161,9 +161,9 @@ impl Authenticators {
         }
     }
 
-    /// The caller's principal, by the first scheme that knows the credentials.
+    /// Authenticates the caller by the first scheme that accepts its credentials.
     pub async fn identify(&self, caller: Caller<'_>) -> Result<Principal, AuthError> {
-        // If a scheme is unavailable, a later one may still know the caller.
+        // If a scheme is unavailable, a later scheme may still accept the credentials.
         let mut unavailable = None;
         for scheme in &self.0 {
             match scheme.authenticate(caller).await {

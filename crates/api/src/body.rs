@@ -1,4 +1,4 @@
-//! Reading the body of a request, in bounded time and space.
+//! Reads the body of a request in bounded time and memory.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use crate::error::ApiError;
 
-/// How long a client may take to send a body: a body that stalls would occupy its connection for as long as it likes.
+/// The time in which a client has to send a body: a body that stalls would occupy its connection without end.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// A body that was not received whole.
+/// The reason why a body was not received completely.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
-    /// It took too long.
+    /// The body was not complete within the time limit.
     #[error("the body was not complete after {} s: send it without pauses", TIME_LIMIT.as_secs())]
     Late,
     /// The connection or the encoding broke.
@@ -32,15 +32,15 @@ impl From<BodyError> for ApiError {
     }
 }
 
-/// A body as far as it was read.
+/// A body, as far as it was read.
 pub(crate) struct ReadBody {
-    /// Its beginning, of at most as many bytes as were wanted.
+    /// The beginning of the body: at most the wanted number of bytes.
     pub(crate) bytes: Vec<u8>,
-    /// How many bytes were received; more than there are in `bytes` if the body is too large.
+    /// The number of bytes that were received; more than in `bytes` if the body is too large.
     pub(crate) size: usize,
 }
 
-/// Reads a body and keeps up to `wanted` bytes of it; reading ends after `most` bytes.
+/// Reads a body and stores up to `wanted` bytes; reading ends after `most` bytes.
 pub(crate) async fn read(body: Body, wanted: usize, most: usize) -> Result<ReadBody, BodyError> {
     timeout(TIME_LIMIT, receive(body, wanted, most)).await.unwrap_or(Err(BodyError::Late))
 }
@@ -68,7 +68,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A body of which only the first half ever comes.
+    /// Returns a body that sends its first half and never ends.
     pub(crate) fn stalled() -> Body {
         let first = stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from_static(b"{\"na"))]);
         Body::from_stream(first.chain(stream::pending()))

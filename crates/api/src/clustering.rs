@@ -1,5 +1,5 @@
-//! The clustering API: clusters, nodes, profiles, policies, actions, events and receivers, for existing clients of the
-//! OpenStack clustering service (Senlin).
+//! The clustering API: clusters, nodes, profiles, policies, actions, events and receivers, compatible with existing
+//! clients of the OpenStack clustering service (Senlin).
 
 mod actions;
 mod adoption;
@@ -46,32 +46,32 @@ pub use routes::CASES;
 /// The path of the API.
 pub(crate) const ROOT: &str = "/clustering";
 
-/// The path of its resources.
+/// The path of the resources of the API.
 pub(crate) const V1: &str = "/clustering/v1";
 
-/// The clustering API over the use cases. Handles are cheap to clone.
+/// The state of the clustering API. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Clustering {
     service: Service,
-    /// The schemes that know the creators of receivers.
+    /// The schemes that authenticated the creators of receivers.
     authenticators: Authenticators,
-    /// Whether clients connect with TLS.
+    /// True if clients connect with TLS.
     tls: bool,
 }
 
 impl Clustering {
-    /// The API over the use cases.
+    /// Creates the API. `tls` is true if clients connect with TLS.
     pub const fn new(service: Service, authenticators: Authenticators, tls: bool) -> Self {
         Self { service, authenticators, tls }
     }
 }
 
-/// Whether a path belongs to this API.
+/// Returns true if a path belongs to this API.
 fn owns_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The path of a webhook without its id, with which anyone can trigger it.
+/// Returns the path of a webhook without its id: the id is a secret, since anyone who knows it can trigger the webhook.
 fn path_without_webhook_id(path: &str) -> Option<String> {
     const WEBHOOKS: &str = "/v1/webhooks/";
     let rest = path.strip_prefix(ROOT)?.strip_prefix(WEBHOOKS)?;
@@ -82,8 +82,8 @@ fn path_without_webhook_id(path: &str) -> Option<String> {
 /// The header of the request id that clients of OpenStack services read.
 const OPENSTACK_REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// Marks requests of this API with its error renderer, with whether the route is public, and with the header in which
-/// clients of OpenStack services look for the request id.
+/// Marks requests of this API with its error renderer, with [`PublicRoute`] if the route is public, and with the header
+/// in which clients of OpenStack services look for the request id.
 pub(crate) fn mark(request: &mut Request) {
     let path = request.uri().path();
     if !owns_path(path) {

@@ -1,4 +1,4 @@
-//! Bounds on connections: how many there are, and how long a client may take to send a request's head.
+//! Limits on connections: their number, and the time in which a client has to send the head of a request.
 
 mod first_bytes;
 
@@ -22,25 +22,25 @@ use tower_service::Service;
 
 use first_bytes::FirstBytes;
 
-/// The most connections to one port, if the process may have that many files open.
+/// The largest number of connections to one port, if the limit of open files allows it.
 const MOST: u64 = 4_096;
 
-/// How long a client may take to send the head of a request, and how long an idle connection is kept.
+/// The time in which a client has to send the head of a request, and after which an idle connection is closed.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
-/// A connection of HTTP/2 that is silent for so long is probed.
+/// The idle time after which an HTTP/2 connection is probed.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 
-/// How long the other end may take to answer a probe.
+/// The time in which the client has to answer a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// The most requests of one HTTP/2 connection that are open at a time.
+/// The largest number of concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 
-/// How much of a request's head, and of an answer that its client does not read, a connection of HTTP/1.1 keeps.
+/// The buffer of an HTTP/1.1 connection, for the head of a request and for the unread part of a response.
 const BUFFER: usize = 32 << 10;
 
-/// Sets the time-outs and buffers of connections; without a timer there are none.
+/// Sets the timeouts and buffers of connections. Without the timer, the timeouts have no effect.
 pub(crate) fn set_limits(builder: &mut Builder<TokioExecutor>) {
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).max_buf_size(BUFFER);
     builder
@@ -51,10 +51,10 @@ pub(crate) fn set_limits(builder: &mut Builder<TokioExecutor>) {
         .max_concurrent_streams(STREAMS);
 }
 
-/// The files that a server with the most connections opens: there are two ports, and half is for its other work.
+/// The open files that a server needs for the largest number of connections: two ports, and as much for other work.
 const FILES: u64 = MOST * 4;
 
-/// How many files the process may open; raised to [`FILES`] as far as the machine allows.
+/// Returns the limit of open files, after raising it to [`FILES`] as far as the hard limit allows.
 fn open_file_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current.unwrap_or(FILES);
@@ -63,7 +63,7 @@ fn open_file_limit() -> u64 {
     if raised.is_ok() { wanted } else { current }
 }
 
-/// The address that a connection comes from, if it has one.
+/// A connection that may know the address of its peer.
 pub(crate) trait Peer {
     fn peer(&self) -> Option<IpAddr>;
 }
@@ -74,15 +74,15 @@ impl Peer for TcpStream {
     }
 }
 
-/// Open connections by their peers.
+/// The number of open connections, in total and by peer.
 #[derive(Default)]
 struct OpenConnections {
     all: usize,
     of_peers: HashMap<Option<IpAddr>, usize>,
 }
 
-/// Accepts connections as long as there are not too many; what is beyond that is closed at once. One peer has at most
-/// half of them, so that no single machine keeps others out, such as the probes of Kubernetes.
+/// Accepts connections up to a limit; connections beyond it are closed at once. One peer may have at most half of them,
+/// so that a single machine cannot exclude others, such as the probes of Kubernetes.
 #[derive(Clone)]
 pub(crate) struct LimitedAcceptor<A> {
     inner: A,
@@ -111,7 +111,7 @@ impl<A> LimitedAcceptor<A> {
     }
 }
 
-/// One open connection; it counts for as long as this is there.
+/// One open connection, which counts until this value is dropped.
 struct OpenConnection {
     peer: Option<IpAddr>,
     among: Arc<Mutex<OpenConnections>>,
@@ -156,7 +156,7 @@ where
     }
 }
 
-/// The service of a connection, which counts for as long as it is there.
+/// The service of a connection, which keeps the connection counted until it is dropped.
 #[derive(Clone)]
 pub(crate) struct Counted<S> {
     inner: S,

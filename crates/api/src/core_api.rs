@@ -54,19 +54,19 @@ use crate::streams::StreamLimit;
 /// Facts about the server that it reports to clients.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// Its version and commit.
+    /// The version and commit of the server.
     pub version: String,
-    /// Its id, which changes with every start.
+    /// The id of the server, which changes at every start.
     pub server_id: String,
-    /// When it started.
+    /// The time when the server started.
     pub started_at: Timestamp,
-    /// Whether it runs with `--dev`.
+    /// True if the server runs with `--dev`.
     pub dev: bool,
     /// The authentication schemes.
     pub auth_schemes: Vec<String>,
 }
 
-/// The core API over the use cases. Handles are cheap to clone.
+/// The core API over the service layer. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct CoreApi {
     service: Service,
@@ -78,7 +78,7 @@ pub struct CoreApi {
 }
 
 impl CoreApi {
-    /// The API over the use cases; `shutdown` is cancelled when an admin asks the server to stop.
+    /// Creates the API over the service layer; `shutdown` is cancelled when an admin stops the server.
     pub fn new(service: Service, info: ServerInfo, shutdown: CancellationToken) -> Self {
         Self { service, info: Arc::new(info), shutdown, frameworks: None, streams: StreamLimit::default() }
     }
@@ -94,7 +94,7 @@ impl CoreApi {
         self.service.close();
     }
 
-    /// The services for gRPC.
+    /// Returns the gRPC services.
     pub fn grpc(&self) -> tonic::service::Routes {
         tonic::service::Routes::new(ClusterServiceServer::new(self.clone()))
             .add_service(ActionServiceServer::new(self.clone()))
@@ -110,7 +110,7 @@ impl CoreApi {
             .add_service(AdminServiceServer::new(self.clone()))
     }
 
-    /// The services for REST.
+    /// Returns the REST endpoints.
     pub fn rest(&self) -> Vec<Endpoint> {
         let service = Arc::new(self.clone());
         let mut endpoints = rest::v1alpha2::cluster_service(&service);
@@ -129,7 +129,7 @@ impl CoreApi {
     }
 }
 
-/// The caller within this method; the authorizing layer left it in the request.
+/// Returns the access of the caller, which the authorization middleware has inserted into the request.
 fn access<T>(request: &Request<T>) -> Result<Access, Status> {
     let access = request.extensions().get::<Access>().cloned();
     access.ok_or_else(|| ApiError::unauthenticated("this request has no credentials").into())

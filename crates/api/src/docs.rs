@@ -1,4 +1,4 @@
-//! The documentation of all REST APIs: an OpenAPI document, and a page that shows it. Both are open to everyone.
+//! The documentation of all REST APIs: an OpenAPI document, and a page that shows it. Both are public.
 
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -10,23 +10,23 @@ use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
 use crate::rest;
 use crate::serve::PublicRoute;
 
-/// The OpenAPI document of all REST APIs; a test compares it with the APIs.
+/// The OpenAPI document of all REST APIs; a test compares it with the routes and messages.
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
 const PAGE: &str = include_str!("docs/page.html");
 const SCRIPT: &str = include_str!("docs/start.js");
 
-/// What the page may load: only what this server has.
+/// The content security policy of the page: it may load files from this server only.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'");
 
-/// The routes, without layers.
+/// Returns the routes, without middleware.
 pub(crate) fn routes() -> Router {
     Router::new()
         .route("/openapi.json", get(async || typed("application/json", OPENAPI.as_bytes())))
         .route("/docs", get(page))
         .route("/docs/{file}", get(file))
-        // Where the KubeRay API server has its page.
+        // The KubeRay API server has its page at this path.
         .route("/swagger-ui", get(async || Redirect::permanent("/docs")))
         .route("/swagger-ui/", get(async || Redirect::permanent("/docs")))
 }

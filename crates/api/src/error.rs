@@ -1,4 +1,4 @@
-//! The error of the core API and of the layers around all APIs: a stable code, a message, and its status over HTTP and gRPC.
+//! The error of the core API and of the shared middleware: a stable code, a message, and statuses for HTTP and gRPC.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -40,37 +40,37 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// A value that cannot be used.
+    /// A value of the request is invalid.
     invalid = "InvalidArgument", BAD_REQUEST, InvalidArgument;
-    /// The present state does not allow this.
+    /// The present state does not allow the request.
     impossible = "FailedPrecondition", BAD_REQUEST, FailedPrecondition;
     /// The caller has no valid credentials.
     unauthenticated = "Unauthenticated", UNAUTHORIZED, Unauthenticated;
-    /// The caller may see it, but not do this.
+    /// The caller may see the object, but lacks the permission for the request.
     forbidden = "Forbidden", FORBIDDEN, PermissionDenied;
-    /// The caller's quota does not allow this.
+    /// The caller's quota does not allow the request.
     quota = "QuotaExceeded", FORBIDDEN, PermissionDenied;
     /// The object does not exist, or the caller may not see it.
     not_found = "NotFound", NOT_FOUND, NotFound;
-    /// Its name is taken.
+    /// An object with this name exists.
     exists = "AlreadyExists", CONFLICT, AlreadyExists;
     /// Another action is changing the object.
     conflict = "Conflict", CONFLICT, Aborted;
-    /// A token refers to history that is not stored any more.
+    /// A token refers to history that is no longer stored.
     expired = "PageTokenExpired", GONE, FailedPrecondition;
-    /// The client takes too long to send the body.
+    /// The client did not send the body in time.
     late_body = "RequestTimeout", REQUEST_TIMEOUT, DeadlineExceeded;
     /// The body is larger than the server accepts.
     too_large = "BodyTooLarge", PAYLOAD_TOO_LARGE, InvalidArgument;
     /// The content type of the body is not JSON.
     not_json = "UnsupportedMediaType", UNSUPPORTED_MEDIA_TYPE, InvalidArgument;
-    /// The request id was used with another body before.
+    /// The request id was used before with another request.
     reused = "RequestIdReused", UNPROCESSABLE_ENTITY, InvalidArgument;
     /// The caller sends too many requests.
     too_many = "TooManyRequests", TOO_MANY_REQUESTS, ResourceExhausted;
     /// The path exists, but not with this HTTP method.
     wrong_method = "MethodNotAllowed", METHOD_NOT_ALLOWED, Unimplemented;
-    /// There is no such method.
+    /// The method does not exist.
     unimplemented = "Unimplemented", NOT_IMPLEMENTED, Unimplemented;
     /// A dependency of the server is unreachable at present.
     unavailable = "Unavailable", SERVICE_UNAVAILABLE, Unavailable;
@@ -92,12 +92,12 @@ pub struct ApiError {
     pub status: StatusCode,
     /// The code over gRPC.
     pub grpc_code: Code,
-    /// The action that continues nevertheless, if there is one.
+    /// The action that continues in spite of the error, if any.
     pub action: Option<String>,
 }
 
 impl ApiError {
-    /// An error with a code and statuses of its own.
+    /// Creates an error with its own code and statuses.
     pub fn new(
         code: impl Into<String>,
         status: StatusCode,
@@ -114,7 +114,7 @@ impl ApiError {
         self
     }
 
-    /// Names the action that continues.
+    /// Adds the id of the action that continues in spite of the error.
     #[must_use]
     pub fn about(mut self, action: impl Into<String>) -> Self {
         self.action = Some(action.into());
@@ -134,12 +134,12 @@ impl ApiError {
     }
 }
 
-/// The message of an error, in the extensions of a response, for the access log.
+/// An extension of responses: the message of the error, for the access log.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorMessage(pub(crate) String);
 
-/// How the API that a request belongs to renders errors. The API leaves it in the request's extensions; without one,
-/// errors are rendered as the core API does.
+/// An extension of requests: the function that renders errors in the format of the request's API. Without it, errors
+/// are rendered in the format of the core API.
 #[derive(Clone, Copy)]
 pub(crate) struct ErrorRenderer(pub(crate) fn(ApiError) -> Response);
 
@@ -176,7 +176,7 @@ impl From<ApiError> for Status {
         let mut metadata = MetadataMap::new();
         let carried = [(ERROR_HEADER, Some(&error.code)), (ACTION_HEADER, error.action.as_ref())];
         for (name, value) in carried {
-            // A code that is no valid header value is still in the details.
+            // A code that is not a valid header value is still in the details.
             if let Some(value) = value.and_then(|value| value.parse().ok()) {
                 metadata.insert(name, value);
             }
@@ -190,7 +190,7 @@ impl From<ApiError> for Status {
 }
 
 impl From<&Status> for ApiError {
-    /// The error that this status was made from in this process, or one by the status's code.
+    /// Returns the error that the status was converted from in this process, or else an error for the status's code.
     fn from(status: &Status) -> Self {
         let source = status.source().and_then(|source| source.downcast_ref::<Self>());
         source.cloned().unwrap_or_else(|| by_code(status.code(), status.message()))

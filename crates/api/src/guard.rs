@@ -1,4 +1,4 @@
-//! Host and Origin checks: a listener on loopback is still reachable by pages in a browser.
+//! Host and Origin checks, since pages in a browser can reach even a listener on loopback.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::rest::ErrorContext;
 #[cfg(test)]
 mod tests;
 
-/// The names of this machine on loopback.
+/// The host names of loopback.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The paths of probes. They may use any host name, and reveal nothing about tenants.
+/// The paths of probes, which may use any host name and need no authentication. They reveal nothing about tenants.
 const PROBES: [&str; 4] =
     ["/healthz", "/readyz", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"];
 
-/// Whether a path is that of a probe, which every caller may use.
+/// Returns true if a path belongs to a probe, which every caller may use.
 pub fn is_probe(path: &str) -> bool {
     PROBES.contains(&path)
 }
@@ -28,13 +28,13 @@ pub fn is_probe(path: &str) -> bool {
 /// The names that clients may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GuardSettings {
-    /// Whether the listener is on loopback.
+    /// True if the listener is on loopback.
     pub loopback: bool,
-    /// The allowed names on other listeners, with or without a port; empty allows all.
+    /// The allowed names on other listeners, with or without a port; an empty list allows all.
     pub allowed_hosts: Vec<String>,
 }
 
-/// A layer for HTTP and gRPC that refuses requests with a foreign host name or from a page of a foreign origin.
+/// Middleware for HTTP and gRPC that refuses requests with another host name, or from a page of another origin.
 pub async fn guard(State(settings): State<Arc<GuardSettings>>, request: Request, next: Next) -> Response {
     if is_probe(request.uri().path()) {
         return next.run(request).await;
@@ -67,7 +67,7 @@ pub fn check(settings: &GuardSettings, uri: &Uri, headers: &HeaderMap) -> Result
 }
 
 fn host_of(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
-    // HTTP/2 has the host in the request line.
+    // HTTP/2 has the host in the URI.
     let given = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     uri.authority().cloned().or_else(|| given.and_then(|host| host.parse().ok()))
 }
@@ -80,9 +80,9 @@ fn allows_host(settings: &GuardSettings, host: Option<&Authority>) -> bool {
         || host.is_some_and(|host| is_in(host, settings.allowed_hosts.iter().map(String::as_str)))
 }
 
-/// Whether an authority is one of these; a name without a port allows any port.
+/// Returns true if an authority is one of these names; a name without a port allows any port.
 fn is_in<'a>(host: &Authority, names: impl IntoIterator<Item = &'a str>) -> bool {
-    // A name may end with the dot of the root, in any case; an authority with user information is no name.
+    // Names are compared without case and trailing dot. An authority with user information is refused.
     let (whole, name) = (host.as_str(), host.host().trim_end_matches('.'));
     !whole.contains('@')
         && names

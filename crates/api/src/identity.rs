@@ -1,4 +1,4 @@
-//! The log-in of OpenStack's identity service, as far as clients need it: exchanges a password for a token and a catalog.
+//! The part of OpenStack's identity API that clients need to log in: exchanges a password for a token and a catalog.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::serve::PublicRoute;
 /// The path of the API.
 const ROOT: &str = "/identity";
 
-/// Log-ins that wait until others were checked; more are refused.
+/// The largest number of log-ins that wait for verification; more are refused.
 const MOST_WAITING: usize = 64;
 
 /// The largest body of a log-in.
@@ -31,19 +31,19 @@ const BODY_LIMIT: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct Identity {
     accounts: Arc<Accounts>,
-    /// Bounds how many passwords are hashed at once: each takes 19 MiB and a processor.
+    /// Limits the passwords that are hashed at once: each needs 19 MiB of memory and a core.
     hashing: Arc<ConcurrencyLimit>,
     tls: bool,
 }
 
 impl Identity {
-    /// The API for these accounts; `tls` says whether clients connect with TLS.
+    /// Creates the API for these accounts; `tls` is true if clients connect with TLS.
     pub fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self { accounts, hashing: Arc::new(ConcurrencyLimit::new(cores, MOST_WAITING)), tls }
     }
 
-    /// The routes, without layers.
+    /// Returns the routes, without middleware.
     pub fn routes(self) -> Router {
         Router::new()
             .route(ROOT, get(versions))
@@ -119,7 +119,7 @@ async fn log_in(State(api): State<Identity>, request: Request) -> Response {
             "too many log-ins wait to be checked: try again in a moment",
         );
     };
-    // Hashing a password occupies a processor for a while, also if the caller has hung up meanwhile.
+    // The task holds the permit, because hashing continues even if the client disconnects.
     let check = move || {
         let checked = accounts.log_in(&name, &password, project.as_deref());
         drop(turn);
@@ -202,7 +202,7 @@ fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Identifies the log-in that a token came from.
+/// Returns the id of the log-in that issued a token.
 fn audit_id(principal: &Principal, at: Timestamp) -> String {
     let name = format!("{}/{}", principal.id, at.micros());
     uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).simple().to_string()

@@ -1,4 +1,4 @@
-//! REST and gRPC on one port: the content type of a request says which of them it is.
+//! Serves REST and gRPC on one port, distinguished by the content type of the request.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! The core API over HTTP, with the routes that the `.proto` files declare.
+//! The core API over HTTP, with the routes of the `.proto` files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ pub(crate) use body::check_type;
 pub use response::ErrorContext;
 pub(crate) use response::{is_grpc, json};
 
-/// The custom verb of a watched path.
+/// The custom verb at the end of the path of a watch.
 const WATCH: &str = ":watch";
 
-/// A route to a method.
+/// One HTTP route of a method.
 #[derive(Debug, Clone)]
 struct Route {
     endpoint: Endpoint,
@@ -41,7 +41,7 @@ struct Route {
     watch: Option<Box<Route>>,
 }
 
-/// The routes of these endpoints, without layers and without a fallback for unknown paths.
+/// Returns the routes of these endpoints, without middleware and without a fallback for unknown paths.
 pub fn routes(endpoints: &[Endpoint]) -> Router {
     let all: Vec<Route> = endpoints
         .iter()
@@ -69,7 +69,7 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
         .method_not_allowed_fallback(wrong_method)
 }
 
-/// The paths of all rules, by the router's names for them.
+/// The declared paths of all rules, by the paths in the router.
 pub(crate) type Templates = BTreeMap<String, &'static str>;
 
 pub(crate) fn templates() -> Templates {
@@ -77,8 +77,8 @@ pub(crate) fn templates() -> Templates {
     rules.flat_map(|rule| paths(rule).map(|path| (path, rule.path))).collect()
 }
 
-/// The router's paths of a rule. Existing clients of `/apis/v1` expect an error that names the empty name,
-/// so a path may end before its last parameter there.
+/// Returns the router's paths of a rule. Below `/apis/v1` a path may end before its last parameter, because clients
+/// expect an error about the empty name there.
 fn paths(rule: &Rule) -> impl Iterator<Item = String> + use<> {
     let path = positional(rule);
     let without_name = path
@@ -88,7 +88,7 @@ fn paths(rule: &Rule) -> impl Iterator<Item = String> + use<> {
     std::iter::once(path).chain(without_name)
 }
 
-/// The path with numbered parameters: the router requires the same name at the same position of all paths.
+/// Returns the path with numbered parameters: the router requires the same name at the same position of all paths.
 fn positional(rule: &Rule) -> String {
     let mut path = rule.path.to_owned();
     for (place, name) in rule.parameters().enumerate() {
@@ -126,7 +126,7 @@ fn wants_watch(query: &str) -> bool {
     query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
 }
 
-/// The parameters that the methods know: `watch` only chooses between a list and its watch.
+/// Removes `watch` from a query: it selects the route, and is not a field of the request.
 fn without_watch(query: &str) -> String {
     let parts: Vec<&str> = query.split('&').filter(|part| !part.starts_with("watch=")).collect();
     parts.join("&")
@@ -143,7 +143,7 @@ async fn call(
     let path = path.map_err(|_| {
         ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
     })?;
-    // Values and names have the same order; the last value may be missing.
+    // Values and names have the same order. The last value may be absent: see `paths`.
     let values = path.iter().map(|(_, value)| value.to_owned()).chain(std::iter::once(String::new()));
     let path: Vec<(String, String)> = route.rule.parameters().map(str::to_owned).zip(values).collect();
     if has_empty_parent(route.rule, &path) {
@@ -156,7 +156,7 @@ async fn call(
     route.endpoint.call(Call { metadata, extensions: parts.extensions, request }).await
 }
 
-/// Whether a path of `/apis/v1` has an empty segment before its last parameter: the existing server has no such path.
+/// Returns true if a path of `/apis/v1` has an empty value before the last one: the KubeRay API server returns 404.
 fn has_empty_parent(rule: &Rule, path: &[(String, String)]) -> bool {
     let parents = if rule.path.ends_with('}') { &path[..path.len().saturating_sub(1)] } else { path };
     response::is_strict(rule.path) && parents.iter().any(|(_, value)| value.is_empty())
@@ -164,12 +164,12 @@ fn has_empty_parent(rule: &Rule, path: &[(String, String)]) -> bool {
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    // The existing server has no path with an empty segment, whatever the method.
+    // The KubeRay API server returns 404 for a path with an empty segment, whatever the method.
     if response::is_strict(path) && path.contains("//") {
         return unknown_path(request).await;
     }
     let message = format!("{method} is not possible on {path}: the Allow header has the methods that are");
-    // Existing clients of `/apis/v1` expect the status of their own server.
+    // Clients of `/apis/v1` expect the status of the KubeRay API server.
     let error = if response::is_strict(path) {
         ApiError::unimplemented(message)
     } else {
@@ -178,7 +178,7 @@ async fn wrong_method(request: Request) -> Response {
     ErrorContext::of(&request).render(&error.into())
 }
 
-/// The response for a path of no API.
+/// Responds to a path that no API has.
 pub async fn unknown_path(request: Request) -> Response {
     ErrorContext::of(&request).render(&no_such_path(request.uri().path()).into())
 }

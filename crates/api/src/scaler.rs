@@ -1,5 +1,5 @@
-//! The scaler API: the number of workers, hardware tiers and head restarts of Ray, Dask and Spark clusters, for existing
-//! clients of Domino's cluster scaler. Only the owner of a cluster and admins see and change it.
+//! The scaler API, for existing clients of Domino's cluster scaler: changes the number of workers and the hardware
+//! tiers of Ray, Dask and Spark clusters, and restarts heads. Only the owner of a cluster and admins see and change it.
 
 mod call;
 mod clusters;
@@ -33,11 +33,11 @@ pub(crate) const ROOT: &str = "/ddl_cluster_scaler";
 pub struct ScalerSettings {
     /// The namespace of Domino's clusters.
     pub compute_namespace: String,
-    /// The most workers of a cluster that has no maximum of its own.
+    /// The largest number of workers of a cluster without its own maximum.
     pub max_replicas: u32,
 }
 
-/// The scaler API over the use cases. Handles are cheap to clone.
+/// The state of the scaler API. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Scaler {
     service: Service,
@@ -47,7 +47,7 @@ pub struct Scaler {
 }
 
 impl Scaler {
-    /// The API over the use cases.
+    /// Creates the API. Without `tiers`, compute templates are the hardware tiers.
     pub fn new(service: Service, settings: ScalerSettings, tiers: Option<Arc<dyn DominoTiers>>) -> Self {
         Self { service, settings: Arc::new(settings), tiers }
     }

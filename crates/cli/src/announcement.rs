@@ -17,13 +17,13 @@ pub(crate) struct Announcement {
     pub(crate) grpc: SocketAddr,
     pub(crate) tls: bool,
     pub(crate) pid: i32,
-    /// A command started this server; commands restart it if it is killed.
+    /// True if a command started this server: commands start it again if it is killed.
     #[serde(default)]
     pub(crate) detached: bool,
 }
 
 impl Announcement {
-    /// The path of the file in a data folder.
+    /// Returns the path of the file in a data folder.
     pub(crate) fn file(folder: &Path) -> PathBuf {
         folder.join("server.json")
     }

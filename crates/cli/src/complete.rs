@@ -1,7 +1,7 @@
 //! Shell completion of values that the server knows: clusters, nodes, namespaces, shapes, actions.
 //!
-//! The shell blocks meanwhile: no server is started, everything has to finish within a second, and errors yield no
-//! candidates.
+//! The shell is blocked until the candidates are known. So no server is started for them, everything has to finish
+//! within a second, and an error yields no candidates.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 /// Time limit of one completion.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// Most candidates from a list without bound.
+/// Largest number of candidates that are offered from a list of unlimited length.
 const MAX_CANDIDATES: i32 = 50;
 
 /// Completes names of clusters in the namespace of the command.
@@ -110,7 +110,7 @@ pub(crate) fn contexts() -> ArgValueCompleter {
     })
 }
 
-/// Keeps what begins with the current word, with its help text.
+/// Returns the candidates that begin with the current word, with their help texts.
 fn candidates(current: &OsStr, found: Vec<(String, String)>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let fits = found.into_iter().filter(|(name, _)| name.starts_with(&*current));

@@ -39,7 +39,7 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) what: String,
     hint: String,
-    /// The name of the object to create is in use already.
+    /// True if the name of the object to create is in use already.
     pub(crate) is_taken: bool,
 }
 
@@ -48,17 +48,17 @@ impl Failure {
         Self { exit, what: what.into(), hint: String::new(), is_taken: false }
     }
 
-    /// An invalid value or settings file.
+    /// Returns the failure for an invalid value or settings file.
     pub(crate) fn bad_value(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Exit::Usage, format!("{:#}", error.into()))
     }
 
-    /// Something that another user or program has already.
+    /// Returns the failure of a command that needs something which another user or program uses already.
     pub(crate) fn in_use(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Exit::Refused, format!("{:#}", error.into()))
     }
 
-    /// Adds what to do about it.
+    /// Adds advice on what the user can do about the failure.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self

@@ -1,12 +1,12 @@
-//! The `muster` binary as a library: the commands, and `muster serve`, which wires store, engine, providers and APIs into
-//! one server.
+//! The `muster` binary as a library: the commands, and `muster serve`, which wires store, engine, providers and APIs
+//! into one server.
 //!
-//! It contains no rule about clusters. Commands are clients of the core API over gRPC and work the same against a server
-//! on another machine; rules are in `muster-service` and `muster-engine`.
+//! It contains no rule about clusters. Commands are clients of the core API over gRPC and work the same against a
+//! server on another machine; rules are in `muster-service` and `muster-engine`.
 //!
-//! Start reading at [`Args::run`], then `commands.rs` (what all commands share) and one file of `commands/`. `connect.rs`
-//! finds or starts the server, `wait.rs` follows an action until it ends, and `serve.rs` is the server. `docs/cli.md`
-//! describes the commands for users.
+//! Start reading at [`Args::run`], then `commands.rs` (what all commands share) and one file of `commands/`.
+//! `connect.rs` finds or starts the server, `wait.rs` follows an action until it ends, and `serve.rs` is the server.
+//! `docs/cli.md` describes the commands for users.
 
 mod announcement;
 mod commands;

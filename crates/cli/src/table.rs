@@ -17,18 +17,18 @@ use crate::output::harmless;
 /// Width of the gap between two columns.
 const GAP: u16 = 2;
 
-/// Least width of the last column; below it the terminal wraps lines better than we do.
+/// Smallest width to which the last column is cut. In a narrower terminal, lines are left for the terminal to wrap.
 const MIN_LAST_WIDTH: u16 = 20;
 
 /// An object that is shown as one line of a table.
 pub(crate) trait Listed {
     /// Titles of the columns.
     fn titles(wide: bool) -> Vec<&'static str>;
-    /// The cells of the line, one per column.
+    /// Returns the cells of the line, one per column.
     fn line(&self, wide: bool, now: Timestamp) -> Vec<String>;
-    /// The name that `-o name` prints.
+    /// Returns the name that `-o name` prints.
     fn called(&self) -> &str;
-    /// The state, which is coloured where it is a cell.
+    /// Returns the state, which is coloured where it is a cell.
     fn state(&self) -> &str;
 }
 

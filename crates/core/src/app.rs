@@ -13,9 +13,9 @@ use crate::unknown_fields::UnknownFields;
 string_enum! {
     /// The kind of an app.
     stored AppKind, "kind of app" {
-        /// A Deployment of Kubernetes: it stands for all its replica sets.
+        /// A Deployment of Kubernetes, with all its replica sets.
         Deployment = "Deployment",
-        /// A ReplicaSet of Kubernetes: one rollout of a Deployment, or one that stands alone.
+        /// A ReplicaSet of Kubernetes: one rollout of a Deployment, or one without a Deployment.
         ReplicaSet = "ReplicaSet",
         /// A StatefulSet of Kubernetes.
         StatefulSet = "StatefulSet",
@@ -47,7 +47,7 @@ impl AppKind {
     }
 }
 
-/// How a request names an app: a bare name, or a kind and a name.
+/// The reference to an app in a request: a bare name, or a kind and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenApp {
     /// The kind, if it was given.
@@ -86,7 +86,7 @@ const LONGEST_NAME: usize = 253;
 string_enum! {
     /// The last observation of an app.
     stored AppState, "state of an app" {
-        /// It exists and wants to run.
+        /// It exists, is not scaled to 0 and has not finished.
         Running = "running",
         /// It is gone, was scaled to 0, or has finished.
         Gone = "gone",
@@ -95,7 +95,8 @@ string_enum! {
     }
 }
 
-/// A process of a host. The same process id is another process after a reboot, and once it is used again.
+/// A process of a host. The start time and the boot id identify it, because a process id is reused after a reboot or
+/// when the process has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its id.
@@ -128,13 +129,13 @@ pub struct App {
     pub project: String,
     /// The user who registered it.
     pub owner: Owner,
-    /// The process, of a command on the host of its server.
+    /// The process of a command that runs on the host of the server.
     pub process: Option<Process>,
-    /// The time when its lease lapses, of a command on another host.
+    /// The time when the lease of a command on another host expires.
     pub lease_until: Option<Timestamp>,
     /// The name of the cluster that its drivers use, recorded before that cluster is created.
     pub cluster_name: String,
-    /// That cluster, once it was created.
+    /// The id of that cluster, once it was created.
     pub cluster_id: Option<ClusterId>,
     /// The last observation.
     pub state: AppState,
@@ -144,7 +145,7 @@ pub struct App {
     pub ended_at: Option<Timestamp>,
 }
 
-/// What an app is known by: another one of the same name has another UID.
+/// The identity of an app. An app that is recreated under the same name has another UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AppIdentity {
     /// Its namespace.
@@ -174,7 +175,7 @@ impl App {
         }
     }
 
-    /// The mark of clusters that live as long as it does.
+    /// The mark of clusters that are deleted with this app.
     pub fn mark(&self) -> EphemeralMark {
         EphemeralMark {
             app: self.name.clone(),
@@ -194,21 +195,21 @@ pub struct AppUse {
     pub cluster: ClusterId,
     /// The cluster's name.
     pub cluster_name: String,
-    /// Whether the cluster lives as long as the app does.
+    /// True if the cluster is ephemeral: it is deleted with the app.
     pub ephemeral: bool,
-    /// Since when it is used.
+    /// The time when the app began to use the cluster.
     pub since: Timestamp,
 }
 
-/// The app whose end is the end of a cluster.
+/// The mark of an ephemeral cluster: the app with which the cluster is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EphemeralMark {
     /// The name of the app.
     pub app: String,
-    /// Its kind; unknown where others wrote the mark.
+    /// Its kind; absent if another program wrote the mark.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "stored_kind")]
     pub kind: Option<AppKind>,
-    /// Its UID; empty where others wrote the mark.
+    /// Its UID; empty if another program wrote the mark.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub uid: String,
     /// Fields of a newer version.
@@ -222,18 +223,18 @@ fn stored_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AppK
 }
 
 impl EphemeralMark {
-    /// Whether this is the mark of an app.
+    /// Returns true if this mark names the app: by its UID, or by its name if another program wrote the mark.
     pub fn is_of(&self, app: &AppIdentity) -> bool {
         if self.uid.is_empty() { self.app == app.name } else { self.uid == app.uid }
     }
 
-    /// Whether a request names the marked app itself.
+    /// Returns true if a request names the marked app.
     pub fn is_named(&self, given: &GivenApp) -> bool {
         let same_kind = given.kind.is_none_or(|kind| self.kind.is_none_or(|own| own == kind));
         self.app == given.name && same_kind
     }
 
-    /// The marked app, if others did not write the mark.
+    /// The identity of the marked app; none if another program wrote the mark, because its UID is then unknown.
     pub fn identity(&self, namespace: &str) -> Option<AppIdentity> {
         let kind = self.kind.filter(|_| !self.uid.is_empty())?;
         Some(AppIdentity {

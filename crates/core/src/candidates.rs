@@ -8,7 +8,7 @@ use crate::string_enum::string_enum;
 use crate::time::Timestamp;
 
 string_enum! {
-    /// The choice among workers of equal health.
+    /// The order in which workers of equal health are removed.
     Criterion, "deletion criterion" {
         /// The oldest first.
         OldestFirst = "OLDEST_FIRST",
@@ -16,7 +16,7 @@ string_enum! {
         OldestProfileFirst = "OLDEST_PROFILE_FIRST",
         /// The youngest first.
         YoungestFirst = "YOUNGEST_FIRST",
-        /// Any.
+        /// In random order.
         Random = "RANDOM",
     }
 }
@@ -26,9 +26,9 @@ string_enum! {
 pub struct Candidate {
     /// The node.
     pub id: NodeId,
-    /// In ERROR or WARNING, or tainted.
+    /// True if the node is in ERROR or WARNING, or tainted.
     pub unhealthy: bool,
-    /// The time when it first worked.
+    /// The time when the node first worked; none if it never did.
     pub created_at: Option<Timestamp>,
     /// The time when its profile was created.
     pub profile_created_at: Timestamp,

@@ -18,14 +18,14 @@ pub struct Capacity {
     pub gpu: u32,
 }
 
-/// Identical nodes of a cluster, and what each of them requests.
+/// The demand of identical nodes: their number, and the resources that each of them requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
-    /// One of them in messages: `the head`, `a worker`.
+    /// The words for one of these nodes in messages: `the head`, `a worker`.
     pub subject: String,
     /// The desired number.
     pub count: u32,
-    /// What each requests; absent amounts are left to the provider.
+    /// The resources that each node requests; absent amounts are left to the provider.
     pub shape: Shape,
 }
 
@@ -62,7 +62,7 @@ impl Capacity {
         })
     }
 
-    /// The reason why all of them together exceed what other clusters leave of the machine, with the arithmetic; none
+    /// The reason why these demands together exceed the capacity that other clusters leave, with the arithmetic; none
     /// if they fit.
     pub fn exceeded(&self, demands: &[Demand], others: &[Demand]) -> Option<String> {
         let excess = |resource: &Resource| {
@@ -130,7 +130,7 @@ impl Resource {
         }
     }
 
-    /// The amount as it was requested.
+    /// Formats an amount in the notation of requests.
     fn amount(self, amount: u64) -> String {
         match self {
             Self::Cpu => Cpu::from_millis(amount).to_string(),
@@ -139,7 +139,7 @@ impl Resource {
         }
     }
 
-    /// Capacities are seldom round numbers: a tenth of a unit is precise enough.
+    /// Formats a capacity. Memory is seldom a round number, so that a tenth of a unit is precise enough.
     fn rounded(self, amount: u64) -> String {
         match self {
             Self::Memory => Memory::from_bytes(amount).rounded(),

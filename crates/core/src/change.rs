@@ -27,7 +27,7 @@ pub enum Change {
     DeleteCluster(Delete),
     /// Changes properties, sizes or the profile.
     UpdateCluster(Box<ClusterUpdate>),
-    /// Adds nodes that exist already.
+    /// Adds orphans as members.
     AddNodes(AddNodes),
     /// Removes members: they become orphans or are deleted.
     RemoveNodes(RemoveNodes),
@@ -41,7 +41,7 @@ pub enum Change {
     ScaleIn(Scale),
     /// Checks every node.
     CheckCluster(Check),
-    /// Recovers what is lost.
+    /// Recovers lost nodes.
     RecoverCluster(Recovery),
     /// Runs an operation of the profile type on nodes.
     OperateCluster(OperateNodes),
@@ -57,9 +57,9 @@ pub enum Change {
     DeleteNode(Delete),
     /// Changes a node.
     UpdateNode(NodeUpdate),
-    /// Makes a node a member; only as a child of another action.
+    /// Makes an orphan a member; exists only as a child of another action.
     JoinNode,
-    /// Turns a member into an orphan; only as a child of another action.
+    /// Makes a member an orphan; exists only as a child of another action.
     LeaveNode,
     /// Checks a node.
     CheckNode(Check),
@@ -79,8 +79,8 @@ pub struct Delete {
 }
 
 impl Change {
-    /// The change that an action of this kind makes, from its stored inputs; the message says what cannot be read.
-    /// Unknown keys are ignored: a newer version may have written them.
+    /// Reads a change from the kind and the stored inputs of an action; the error says what cannot be read. Unknown
+    /// keys are ignored, because a newer version may have written them.
     pub fn read(kind: ActionKind, inputs: &Value) -> Result<Self, String> {
         Ok(match kind {
             ActionKind::ClusterCreate => Self::CreateCluster,
@@ -148,7 +148,7 @@ impl Change {
         }
     }
 
-    /// Its inputs as an action stores them.
+    /// The inputs as an action stores them.
     pub fn inputs(&self) -> Value {
         match self {
             Self::CreateCluster | Self::JoinNode | Self::LeaveNode => Value::Object(Map::new()),
@@ -170,7 +170,7 @@ impl Change {
         }
     }
 
-    /// The worker group that it names; none is the first one.
+    /// The worker group that the change names; none stands for the first group.
     pub fn group(&self) -> Option<&str> {
         match self {
             Self::Resize(ResizeGroup { group, .. })
@@ -182,7 +182,7 @@ impl Change {
         }
     }
 
-    /// The members that it names to be removed, in this order.
+    /// The members that the change names to be removed, in this order.
     pub fn named_victims(&self) -> Option<Vec<NodeId>> {
         let named = match self {
             Self::Resize(ResizeGroup { candidates, .. }) | Self::ScaleIn(Scale { candidates, .. }) => {
@@ -195,7 +195,7 @@ impl Change {
         named.filter(|named| !named.is_empty())
     }
 
-    /// Whether it may change the sizes of groups.
+    /// Returns true if the change may change the sizes of groups.
     pub fn resizes(&self) -> bool {
         match self {
             Self::Resize(_) | Self::ScaleOut(_) | Self::ScaleIn(_) => true,
@@ -209,7 +209,7 @@ fn read<T: DeserializeOwned>(inputs: &Value) -> Result<T, String> {
     T::deserialize(inputs).map_err(|error| format!("the inputs cannot be read: {error}"))
 }
 
-/// Inputs are plain text, numbers and maps with text keys: serializing them cannot fail.
+/// Serializes inputs. This cannot fail, because inputs consist of texts, numbers and maps with text keys.
 fn write(inputs: &impl Serialize) -> Value {
     serde_json::to_value(inputs).unwrap_or_default()
 }

@@ -33,7 +33,7 @@ string_enum! {
 string_enum! {
     /// The status of a cluster.
     stored ClusterStatus, "cluster status" {
-        /// Stored, nothing done yet.
+        /// Stored; its creation has not begun.
         Init = "INIT",
         /// In its desired state.
         Active = "ACTIVE",
@@ -51,13 +51,13 @@ string_enum! {
         Recovering = "RECOVERING",
         /// An operation runs on its nodes.
         Operating = "OPERATING",
-        /// It works, with fewer or more nodes than desired.
+        /// Working, with fewer workers than desired or more than its maximum.
         Warning = "WARNING",
-        /// Fewer nodes than its minimum.
+        /// Working workers are fewer than the minimum.
         Error = "ERROR",
-        /// The head is lost and is not recovered automatically.
+        /// The head is lost, and is not recovered automatically.
         Critical = "CRITICAL",
-        /// Stopped, to be resumed.
+        /// Stopped until it is resumed.
         Suspended = "SUSPENDED",
         /// Deleted; only its history is kept.
         Deleted = "DELETED",
@@ -94,7 +94,7 @@ impl ClusterStatus {
         })
     }
 
-    /// The status reason at the beginning of such an action; none keeps the previous reason.
+    /// The status reason at the beginning of an action of this kind; none keeps the previous reason.
     pub const fn reason_during(kind: ActionKind) -> Option<&'static str> {
         match Self::during(kind) {
             Some(Self::Deleting) => Some("Deletion in progress"),
@@ -107,7 +107,7 @@ impl ClusterStatus {
 }
 
 impl ClusterStatus {
-    /// Whether an action is in progress.
+    /// Returns true if the status means that an action is in progress.
     pub const fn is_transitional(self) -> bool {
         matches!(
             self,
@@ -123,24 +123,24 @@ impl ClusterStatus {
     }
 }
 
-/// Identical workers.
+/// A group of identical workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerGroup {
     /// Its name, unique in the cluster.
     pub name: String,
     /// The desired number.
     pub desired: u32,
-    /// Fewer are an error.
+    /// The lower bound; a cluster with fewer workers is in ERROR.
     pub min: u32,
-    /// More are refused; absent means no bound.
+    /// The upper bound; larger sizes are refused. Absent means no bound.
     pub max: Option<u32>,
     /// The shape of each worker.
     pub shape: Shape,
-    /// Data of the API that created it: image, environment, start parameters.
+    /// The recipe of the workers, and data of the API that created the group.
     pub spec: Map<String, Value>,
 }
 
-/// The name of the only group of clusters of APIs without groups.
+/// The name of the only group of a cluster whose API has no groups.
 pub const DEFAULT_GROUP: &str = "default";
 
 /// The default timeout of a cluster's actions.
@@ -156,7 +156,7 @@ pub struct Cluster {
     pub id: ClusterId,
     /// Its name.
     pub name: String,
-    /// Its DNS-safe name, for objects.
+    /// The DNS-safe name of the objects that are created for the cluster.
     pub object_name: String,
     /// The namespace on Kubernetes, or a label for local clusters.
     pub namespace: String,
@@ -166,23 +166,23 @@ pub struct Cluster {
     pub instance: InstanceId,
     /// Its owner.
     pub owner: Owner,
-    /// The user that an API recorded; not used for decisions.
+    /// The user that an API recorded for display; no decision depends on it.
     pub user: String,
-    /// The recipe of its nodes.
+    /// The profile that its nodes are created from.
     pub profile_id: ProfileId,
-    /// The type of that recipe.
+    /// The type of that profile.
     pub profile_type: ProfileType,
-    /// Its framework, if its type has one.
+    /// The framework, if the profile type has one.
     pub framework: Option<Framework>,
     /// The flavor of its objects on Kubernetes.
     pub flavor: Option<String>,
-    /// Whether there is a head beside the workers.
+    /// True if the cluster has a head beside its workers.
     pub has_head: bool,
     /// Its workers.
     pub groups: Vec<WorkerGroup>,
     /// Its status.
     pub status: ClusterStatus,
-    /// The reason.
+    /// The reason of the status.
     pub status_reason: String,
     /// The longest time that its actions may run.
     pub timeout: TimeSpan,
@@ -190,7 +190,7 @@ pub struct Cluster {
     pub limits: Limits,
     /// State of its limits; only the expiry watcher writes it.
     pub expiry_state: ExpiryState,
-    /// The app with which it ends; none is a shared cluster.
+    /// The app with which the cluster is deleted; none if the cluster is not ephemeral.
     pub ephemeral: Option<Box<EphemeralMark>>,
     /// User data.
     pub metadata: Map<String, Value>,
@@ -204,13 +204,13 @@ pub struct Cluster {
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Data of the API that created it: version, environment, head, endpoints' types.
+    /// Data of the API that created the cluster: version, environment, head and types of endpoints.
     pub spec: Map<String, Value>,
     /// Increases with every change of intent.
     pub generation: i64,
     /// Increases with every new head.
     pub incarnation: i64,
-    /// The index of the next worker; indexes are not used twice.
+    /// The index of the next worker; indexes are not reused.
     pub next_index: u32,
     /// The summary of the last observation.
     pub observed: ObservedSummary,
@@ -274,12 +274,14 @@ impl Cluster {
         }
     }
 
-    /// Whether it is external: then its id is that of its object. Muster changes it only on request.
+    /// Returns true if the cluster is external: its id is then the UID of its object. Muster changes it only on
+    /// request.
     pub fn is_external(&self) -> bool {
         self.observed.object.as_ref().is_some_and(|object| *object == self.id.to_string())
     }
 
-    /// Whether its members have the same recipe as those of `other`, another state of it with the same profile.
+    /// Returns true if the members have the same recipe as those of `other`, another state of this cluster with the
+    /// same profile.
     pub fn has_same_recipe(&self, other: &Self) -> bool {
         let same = |group: &WorkerGroup| {
             let other = other.group(&group.name);
@@ -289,17 +291,17 @@ impl Cluster {
             && self.groups.iter().all(same)
     }
 
-    /// The desired number of workers.
+    /// The desired number of workers of all groups.
     pub fn desired(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.desired))
     }
 
-    /// Fewer workers are an error.
+    /// The sum of the lower bounds of all groups.
     pub fn min_size(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.min))
     }
 
-    /// More workers are refused; no bound if any group has none.
+    /// The sum of the upper bounds of all groups; none if any group has no upper bound.
     pub fn max_size(&self) -> Option<u32> {
         self.groups.iter().try_fold(0_u32, |sum, group| Some(sum.saturating_add(group.max?)))
     }
@@ -310,7 +312,7 @@ impl Cluster {
     }
 }
 
-/// The template of workers in a spec of record.
+/// The template of a group's workers in the spec of record, as the provider observed it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkerTemplate {
     /// The image.
@@ -328,43 +330,44 @@ pub struct WorkerTemplate {
 pub struct ObservedSummary {
     /// The number of working workers.
     pub ready_workers: Option<u32>,
-    /// Whether the head works.
+    /// True if the head works.
     pub head_ready: Option<bool>,
     /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
-    /// The identity of its spec of record, once observed; only for delegated clusters.
+    /// The identity of the spec of record, once it was observed; only for delegated clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// The fence of Muster's last write, as observed on that object.
     pub fence: Fence,
-    /// The generation of that object, as last observed: it rises whenever anyone changes what the object specifies.
+    /// The last observed generation of that object, which increases whenever anyone changes what the object
+    /// specifies.
     #[serde(skip_serializing_if = "is_zero")]
     pub object_generation: u64,
-    /// The digest of that object's content, as it was last stored.
+    /// The digest of that object's content when it was last stored.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub object_content: String,
-    /// The state that its operator reports: empty before it has reported any. None if it does not report states.
+    /// The state that the operator reports: empty if it has not reported any yet, and none if it reports no states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported_state: Option<String>,
-    /// The ports of the head by purpose, as its operator reports them.
+    /// The ports of the head by purpose, as the operator reports them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, String>,
     /// Groups whose size an autoscaler decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub autoscaled: Vec<String>,
-    /// The templates of its groups' workers, as last observed on that object.
+    /// The last observed templates of the workers on that object, by group.
     #[serde(rename = "made", skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, WorkerTemplate>,
-    /// The names of the nodes that run with an older recipe until they are restarted.
+    /// The names of the nodes that run with an older recipe than that of the cluster until they are restarted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outdated: Vec<String>,
     /// The version of the last external event that was imported.
     #[serde(rename = "heard", skip_serializing_if = "is_zero")]
     pub last_external_event: u64,
-    /// The versions of what its head runs.
+    /// The versions of Python and of the framework that the head runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions: Option<Box<SoftwareVersions>>,
-    /// The time when it was observed.
+    /// The time of the observation.
     pub at: Option<Timestamp>,
     /// Fields of a newer version.
     #[serde(flatten)]

@@ -1,6 +1,6 @@
-//! The names by which Domino's clusters and users are known.
+//! The names that identify clusters and users of Domino.
 
-/// The flavor of clusters whose objects are Domino's.
+/// The flavor of clusters whose objects are custom resources of Domino.
 pub const FLAVOR: &str = "domino";
 
 /// The scheme of Domino's users, in the configuration, in principals and in owners of clusters.

@@ -1,88 +1,88 @@
-//! Whether a cluster that belongs to an app is deleted.
+//! Decides if a cluster is deleted when the driver of its app ends.
 //!
-//! Pure: what is known of the mark and of the app is passed in. *Unknown* is never *gone*.
+//! Pure: the mark and the state of the app are passed in. *Unknown* is never taken for *gone*.
 
 use crate::string_enum::string_enum;
 
 string_enum! {
     /// The end of an app, as its driver reports it.
     AppStatus, "app-status" {
-        /// The command came to its end.
+        /// The command of the driver has exited by itself.
         Completed = "completed",
-        /// The driver was asked to end before that.
+        /// The driver was terminated before its command exited.
         Terminated = "terminated",
     }
 }
 
-/// The request to delete a cluster on behalf of an app.
+/// The end of a driver, as its request to delete a cluster reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverEnd {
-    /// The end of the driver.
+    /// The status that the driver reports.
     pub status: AppStatus,
-    /// The exit status of its command, which matters to Jobs; absent is unknown.
+    /// The exit status of its command, which matters only for Jobs; absent if unknown.
     pub exit_code: Option<i32>,
 }
 
 /// The state of a cluster's ephemeral mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkState {
-    /// It has none: the cluster is shared.
+    /// The cluster has no mark: it is not ephemeral.
     Absent,
-    /// It is that of another app than the one that is given.
+    /// The mark names another app than the request.
     OfAnother,
-    /// The app that is given cannot be found under any name, so that it may be the marked one.
+    /// The app of the request was not found by any name, so that it may be the marked one.
     OfUnknown,
-    /// It is that of the app that is given.
+    /// The mark names the app of the request.
     OfApp,
-    /// It could not be read.
+    /// The mark could not be read.
     Unreadable,
 }
 
-/// What is known of the app that a cluster is marked with.
+/// The observed state of the app that a cluster is marked with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppStanding {
-    /// It certainly does not exist, is being deleted, or its owner is or is scaled to 0.
+    /// The app certainly does not exist or is being deleted, or its owner is being deleted or scaled to 0.
     Gone,
-    /// It exists, and so many drivers should run; absent counts as one.
+    /// The app exists, and this many drivers should run; absent counts as one.
     Wanted(Option<u32>),
-    /// A Job that goes on.
+    /// The app is a Job that has neither completed nor failed.
     Job(JobProgress),
-    /// It could not be observed.
+    /// The app could not be observed.
     Unknown,
 }
 
 /// The progress of a Job that has neither completed nor failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobProgress {
-    /// The number of its pods have to succeed; absent is one.
+    /// The number of pods that have to succeed; absent counts as one.
     pub completions: Option<u32>,
-    /// The number that have succeeded.
+    /// The number of pods that have succeeded.
     pub succeeded: u32,
 }
 
 impl JobProgress {
-    /// Whether it is complete with one more success.
+    /// Returns true if one more success completes the Job.
     fn completes_with_one(self) -> bool {
         self.completions.unwrap_or(1) <= self.succeeded.saturating_add(1)
     }
 }
 
 string_enum! {
-    /// The rule by which a cluster stays.
+    /// The rule by which a cluster is not deleted.
     LeaveRule, "rule" {
         /// The cluster belongs to no app.
         NotEphemeral = "NotEphemeral",
         /// The cluster belongs to another app.
         NotLinked = "NotLinked",
-        /// Its app still has drivers.
+        /// The app of the cluster still has drivers.
         StillWanted = "StillWanted",
-        /// Its Job goes on.
+        /// The Job that the cluster belongs to has not finished.
         JobUnfinished = "JobUnfinished",
     }
 }
 
 impl LeaveRule {
-    /// The message for users; scripts compare the first three.
+    /// The message for users. Scripts compare the first three, so they must not change.
     pub const fn message(self) -> &'static str {
         match self {
             Self::NotEphemeral => "cluster is not ephemeral",
@@ -96,21 +96,22 @@ impl LeaveRule {
 /// The decision about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is deleted.
+    /// The cluster is deleted.
     Delete,
-    /// It stays, by this rule.
+    /// The cluster stays, by this rule.
     Leave(LeaveRule),
-    /// Something that matters is unknown: it stays, and is decided again later.
+    /// The cluster stays for now, because a fact that matters is unknown; the decision is repeated later.
     Later,
 }
 
-/// Decides about a cluster whose deletion an app's driver asks for.
+/// Decides if a cluster is deleted on behalf of the driver of an app.
 pub fn decide(mark: MarkState, app: AppStanding, end: DriverEnd) -> Verdict {
     match mark {
         MarkState::Unreadable => return Verdict::Later,
         MarkState::Absent => return Verdict::Leave(LeaveRule::NotEphemeral),
         MarkState::OfAnother => return Verdict::Leave(LeaveRule::NotLinked),
-        // A pod that is gone too cannot say whose it was: only where nothing could want the cluster any more it goes.
+        // Without its pod, the app of a driver cannot be identified. The cluster is deleted only if the marked app is
+        // gone as well.
         MarkState::OfUnknown => {
             return match app {
                 AppStanding::Gone => Verdict::Delete,
@@ -160,7 +161,8 @@ mod tests {
         Verdict::Leave(rule)
     }
 
-    /// The rows of the table of rules in `docs/apps.md`. Rows 1 and 2 are requests without an app, or without its status.
+    /// The rows of the table of rules in `docs/apps.md`. Rows 1 and 2 are requests without an app or without its
+    /// status.
     #[rstest]
     #[case::row_3_no_mark_is_left(Absent, GONE, Completed, leave(NotEphemeral))]
     #[case::row_4_shared(Absent, wanted(1), Completed, leave(NotEphemeral))]

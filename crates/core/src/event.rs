@@ -15,7 +15,7 @@ string_enum! {
         Debug = "DEBUG",
         /// Normal operation.
         Info = "INFO",
-        /// Worth attention.
+        /// A condition that an operator should look into.
         Warn = "WARN",
         /// A failure.
         Error = "ERROR",
@@ -31,12 +31,12 @@ string_enum! {
         Cluster = "CLUSTER",
         /// A node.
         Node = "NODE",
-        /// Anything else.
+        /// An object of any other kind.
         Other = "OTHER",
     }
 }
 
-/// Something that happened.
+/// A record of something that happened to an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Its id.
@@ -47,26 +47,26 @@ pub struct Event {
     pub level: Level,
     /// The kind of object.
     pub object_kind: ObjectKind,
-    /// The object.
+    /// The id of the object.
     pub object_id: String,
     /// The object's name at that time.
     pub object_name: String,
-    /// The cluster it belongs to.
+    /// The cluster that the object belongs to, if any.
     pub cluster_id: Option<ClusterId>,
-    /// The action behind it.
+    /// The action that caused the event, if any.
     pub action_id: Option<ActionId>,
-    /// The label of an action, or a reason such as `HostRestarted`.
+    /// The stable reason: the name of an action, or a word such as `HostRestarted`.
     pub reason: String,
     /// `start`, `end`, `error`, or empty.
     pub phase: String,
     /// The message.
     pub message: String,
-    /// The user.
+    /// The id of the user who caused the event.
     pub user: String,
     /// The tenant.
     pub project: String,
-    /// The API that it came through.
+    /// The API through which the change was requested.
     pub door: Door,
-    /// More, in machine-readable form.
+    /// Details in machine-readable form.
     pub data: Map<String, Value>,
 }

@@ -10,10 +10,10 @@ use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::unknown_fields::UnknownFields;
 
-/// The longest name: a DNS label.
+/// The longest name, which has to be a DNS label.
 const LONGEST_NAME: usize = 63;
 
-/// The most bytes of a recipe: it has to fit into an object of Kubernetes.
+/// The largest recipe in bytes, which has to fit into an object of Kubernetes.
 const LARGEST_SPEC: usize = 128 << 10;
 
 string_enum! {
@@ -43,20 +43,20 @@ pub struct ImageTemplate {
     pub project: String,
     /// Its creator.
     pub user: String,
-    /// Where it is built, and where its image can be used.
+    /// The provider instance that builds the image, and where the image can be used.
     pub instance: InstanceId,
     /// The recipe.
     pub spec: ImageSpec,
-    /// The image, which can be used once its build has succeeded.
+    /// The name of the image, which can be used once the build has succeeded.
     pub image: String,
-    /// The build.
+    /// The task that builds the image.
     pub task: Task,
     /// The time of creation.
     pub created_at: Timestamp,
 }
 
 impl ImageTemplate {
-    /// Its state, by its build.
+    /// The state of the template, derived from its build.
     pub const fn state(&self) -> ImageState {
         match self.task.status {
             TaskStatus::Ready => ImageState::Pending,
@@ -96,13 +96,13 @@ pub enum InvalidImageTemplate {
     /// No name.
     #[error("Image template name is empty. Please specify a valid value.")]
     NoName,
-    /// A name that is none.
+    /// A name that is not a DNS label.
     #[error(
         "'{0}' cannot name an image template: use lower-case letters, digits and '-', with a letter or digit first and \
          last, and at most {LONGEST_NAME} characters"
     )]
     Name(String),
-    /// A package that is none.
+    /// A text that does not name a package.
     #[error("{field} has {given:?}, which is no package: give a name, such as six or six==1.16.0")]
     Package {
         /// The field.
@@ -121,13 +121,14 @@ pub enum InvalidImageTemplate {
     /// A base that is no name of an image.
     #[error("base_image {0:?} is no name of an image: it has no spaces and no control characters")]
     BaseImage(String),
-    /// More than fits.
+    /// A recipe of this many bytes, which is too large.
     #[error("the template has {0} bytes: {LARGEST_SPEC} are possible")]
     TooLarge(usize),
 }
 
 impl ImageSpec {
-    /// Checks a new template: everything in it becomes part of commands.
+    /// Checks a new template. Everything in it becomes part of commands, so that a value must not be able to add a
+    /// line or an option.
     pub fn check(&self, name: &str) -> Result<(), InvalidImageTemplate> {
         if name.is_empty() {
             return Err(InvalidImageTemplate::NoName);
@@ -159,7 +160,7 @@ impl ImageSpec {
         if size > LARGEST_SPEC { Err(InvalidImageTemplate::TooLarge(size)) } else { Ok(()) }
     }
 
-    /// Everything that decides the content of the image, in one text: the same content has the same text.
+    /// The inputs that determine the content of the image, as one text: equal content has equal texts.
     pub fn content(&self) -> String {
         let Self {
             base_image,
@@ -194,7 +195,7 @@ fn is_label(name: &str) -> bool {
         && is_end(name.chars().last())
 }
 
-/// A package with its version and extras, or its address. What begins with a hyphen would be an option.
+/// Accepts a package with version and extras, or its URL. A text that begins with a hyphen would be an option.
 fn is_package(given: &str) -> bool {
     !given.trim().is_empty()
         && !given.trim_start().starts_with('-')

@@ -16,22 +16,22 @@ use crate::unknown_fields::UnknownFields;
 #[cfg(test)]
 mod tests;
 
-/// The most bytes of a command with its arguments and variables, well below what a system takes.
+/// The largest command in bytes, with its arguments and variables: well below the limit of operating systems.
 const LARGEST_SPEC: usize = 128 << 10;
 
-/// The number of its last lines a job that ended is shown with.
+/// The number of last log lines that are stored and shown for a job that has ended.
 pub const LAST_LINES: usize = 20;
 
-/// The most characters of these lines.
+/// The largest number of characters of these lines.
 const LONGEST_LAST_LINES: usize = 4 << 10;
 
-/// What is added to the number of the signal that ended a command, as shells do.
+/// The offset that shells add to the number of a signal to get an exit status.
 const SIGNAL_BASE: i32 = 128;
 
 string_enum! {
     /// The state of a job.
     JobState, "job state" {
-        /// Its command has not started: it waits for an engine, for its cluster or for its pod.
+        /// The command has not started: the job waits for an engine, its cluster or its pod.
         Pending = "PENDING",
         /// Its command runs.
         Running = "RUNNING",
@@ -45,7 +45,7 @@ string_enum! {
 }
 
 impl JobState {
-    /// Whether nothing changes any more.
+    /// Returns true if the job has ended.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Stopped)
     }
@@ -55,11 +55,11 @@ impl JobState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobSpec {
-    /// The program and its arguments. A file that ends in `.py` is run by the Python of the cluster.
+    /// The program and its arguments. A program that ends in `.py` is run by the Python of the cluster.
     pub command: Vec<String>,
-    /// The folder that the command of a local job runs in; empty is a folder of the job's own.
+    /// The working folder of a local job; empty stands for a folder of its own.
     pub working_dir: String,
-    /// Variables that take precedence over those of the cluster.
+    /// Environment variables that take precedence over those of the cluster.
     pub environment: BTreeMap<String, String>,
     /// Fields that only a newer version knows.
     #[serde(flatten)]
@@ -67,7 +67,7 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// Refuses what cannot be run anywhere.
+    /// Refuses a command that no operating system can run.
     pub fn check(&self) -> Result<(), String> {
         if self.command.first().is_none_or(String::is_empty) {
             return Err("command is empty: give a program and its arguments".to_owned());
@@ -89,7 +89,7 @@ impl JobSpec {
         Ok(())
     }
 
-    /// The words to run: a Python file is run by this interpreter.
+    /// The program and its arguments, with this interpreter in front if the program is a Python file.
     pub fn words(&self, python: Option<&str>) -> Vec<String> {
         let is_script = self
             .command
@@ -100,18 +100,19 @@ impl JobSpec {
     }
 }
 
-/// How the command of a job went, as its task stores it.
+/// The progress and the result of a job's command, as its task stores them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOutputs {
-    /// Its command was given to its provider, which starts it once: an engine that takes the job over only follows it.
+    /// True if the command was passed to the provider, which starts it once. An engine that takes the job over only
+    /// follows it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub launched: bool,
     /// The time when its command was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// Its exit status as shells number it: 128 and the number of a signal that ended it. Absent if it never ran, or if
-    /// its end is unknown.
+    /// The exit status as shells number it: 128 plus the number of the signal that ended the command. Absent if the
+    /// command never ran, or if its end is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The last lines of its log, once it has ended.
@@ -136,40 +137,40 @@ pub struct Job {
     pub instance: InstanceId,
     /// The cluster that it uses.
     pub cluster_id: ClusterId,
-    /// The name of that.
+    /// The name of that cluster.
     pub cluster_name: String,
-    /// Whether the cluster was created for the job, and is deleted with its end.
+    /// True if the cluster was created for the job, and is deleted when the job ends.
     pub owns_cluster: bool,
     /// The command.
     pub spec: JobSpec,
     /// The name of the principal who requested that it stops.
     pub stopped_by: Option<String>,
-    /// The work.
+    /// The task that runs the command.
     pub task: Task,
     /// The time when it was submitted.
     pub created_at: Timestamp,
 }
 
 impl Job {
-    /// The progress of its command.
+    /// The progress and the result of the command.
     pub fn outputs(&self) -> JobOutputs {
-        // What cannot be read is shown as if the command had not started.
+        // Unreadable outputs are shown as if the command had not started.
         JobOutputs::deserialize(&self.task.outputs).unwrap_or_default()
     }
 
-    /// Returns whether its command was given to its provider: it is not started a second time.
+    /// Returns true if the command was passed to the provider, so that it must not be started a second time.
     pub fn is_launched(&self) -> bool {
         let outputs = self.outputs();
         outputs.launched || outputs.started_at.is_some()
     }
 
-    /// Its state.
+    /// The state of the job, derived from its task and its outputs.
     pub fn state(&self) -> JobState {
         match self.task.status {
             TaskStatus::Succeeded => JobState::Succeeded,
             TaskStatus::Failed => JobState::Failed,
             TaskStatus::Cancelled => JobState::Stopped,
-            // An engine that takes a running job over changes the task, and not the command.
+            // A take-over resets the status of the task while the command keeps running.
             TaskStatus::Ready | TaskStatus::Running if self.outputs().started_at.is_some() => {
                 JobState::Running
             }
@@ -178,19 +179,19 @@ impl Job {
     }
 }
 
-/// Whether a job can be started on its cluster.
+/// The readiness of a cluster for the start of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterReadiness {
-    /// It can.
+    /// The job can be started.
     Ready,
-    /// Not yet.
+    /// The job has to wait.
     Wait,
-    /// It never will.
+    /// The job can never be started, for this reason.
     Never(String),
 }
 
 impl ClusterReadiness {
-    /// The readiness of a cluster; none is one whose row is gone.
+    /// The readiness of a cluster; none stands for a cluster without a row.
     pub fn of(cluster: Option<&Cluster>) -> Self {
         let Some(cluster) = cluster.filter(|cluster| cluster.deleted_at.is_none()) else {
             return Self::Never("its cluster was deleted".to_owned());
@@ -209,7 +210,8 @@ impl ClusterReadiness {
     }
 }
 
-/// Whether the cluster of a running job is there; one that does not work is the command's own affair.
+/// Returns true if the cluster of a running job is deleted or being deleted. A cluster that does not work is left to
+/// the command, which can retry or fail.
 pub fn cluster_is_deleted(cluster: Option<&Cluster>) -> bool {
     cluster.is_none_or(|cluster| {
         cluster.deleted_at.is_some()
@@ -220,13 +222,13 @@ pub fn cluster_is_deleted(cluster: Option<&Cluster>) -> bool {
 /// The end of a job's command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// With an exit status.
+    /// It ended with an exit status.
     Exited(i32),
-    /// By a signal.
+    /// A signal ended it.
     Signaled(i32),
-    /// It could not be run; the status is 126 or 127.
+    /// It could not be started; the status is 126 or 127.
     NotStarted(i32),
-    /// Unknown.
+    /// The end is unknown.
     Unknown,
 }
 
@@ -241,16 +243,16 @@ impl CommandEnd {
     }
 }
 
-/// The last lines of a log, as far as they are stored.
+/// The last lines of a log, cut to the length that is stored.
 pub fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let text = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
     let skipped = text.chars().count().saturating_sub(LONGEST_LAST_LINES);
-    // A database takes no NUL character in a text.
+    // PostgreSQL stores no NUL character in a text.
     text.chars().skip(skipped).filter(|character| *character != '\0').collect()
 }
 
-/// The name of a signal, as text after its number, such as ` (SIGTERM)`; empty for a rare one.
+/// The name of a signal as the suffix of its number, such as ` (SIGTERM)`; empty for rare signals.
 pub const fn signal_name(signal: i32) -> &'static str {
     match signal {
         1 => " (SIGHUP)",

@@ -9,10 +9,10 @@ use crate::time::{TimeSpan, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// The longest time that it may be idle.
+    /// The longest time that the cluster may be unused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<TimeSpan>,
-    /// The longest time that it may exist.
+    /// The longest time that the cluster may exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<TimeSpan>,
 }
@@ -29,7 +29,7 @@ pub struct LimitsChange {
     pub max_lifetime: Option<Option<TimeSpan>>,
 }
 
-/// A present key is a change, also if it is null.
+/// Reads a present key as a change even if its value is null, which plain `Option` reads as absent.
 #[expect(clippy::option_option, reason = "absent and null are two things")]
 pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
@@ -38,7 +38,7 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 impl LimitsChange {
-    /// The limits with this change.
+    /// The limits after this change.
     pub fn apply(self, limits: Limits) -> Limits {
         Limits {
             idle_timeout: self.idle_timeout.unwrap_or(limits.idle_timeout),
@@ -51,7 +51,7 @@ impl LimitsChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExpiryState {
-    /// Since when it reports to be idle; absent while something runs, or while this is unknown.
+    /// The time since which the cluster is observed to be idle; absent while it is busy or its activity is unknown.
     pub idle_since: Option<Timestamp>,
     /// The time when its users were last warned of the idle timeout.
     pub idle_warned_at: Option<Timestamp>,
@@ -59,19 +59,20 @@ pub struct ExpiryState {
     pub lifetime_warned_at: Option<Timestamp>,
 }
 
-/// Whether a cluster is in use.
+/// The observed activity of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Something runs.
+    /// Something runs on the cluster.
     Busy,
-    /// Nothing has run since then.
+    /// Nothing has run on the cluster since this time.
     IdleSince(Timestamp),
-    /// Unknown; counts as busy.
+    /// The activity is unknown, and counts as busy.
     Unknown,
 }
 
 impl Activity {
-    /// Idle since a time in seconds after 1970, with a fraction, as Python represents it.
+    /// Idle since a time in seconds after 1970 with a fraction, as Python represents times; unknown if it is out of
+    /// range.
     #[expect(clippy::cast_possible_truncation, reason = "what does not fit a time is none")]
     pub fn idle_since_seconds(seconds: f64) -> Self {
         let micros = seconds * 1e6;
@@ -94,7 +95,8 @@ pub fn notice(limit: TimeSpan) -> TimeSpan {
 }
 
 impl Cluster {
-    /// The time when its lifetime ends. It counts from the end of the creation; if that failed, from the request.
+    /// The time when the lifetime ends. It counts from the end of the creation, or from the request if the creation
+    /// failed.
     pub fn lifetime_ends_at(&self) -> Option<Timestamp> {
         if self.created_at.is_none() && self.status.is_transitional() {
             return None;
@@ -102,19 +104,20 @@ impl Cluster {
         Some(self.begun_at().after(self.limits.max_lifetime?))
     }
 
-    /// The end of its creation; if that failed, the request.
+    /// The time when the creation succeeded, or the time of the request if it failed.
     fn begun_at(&self) -> Timestamp {
         self.created_at.unwrap_or(self.init_at)
     }
 
-    /// Since when it is unused: nothing ran on it, and no user changed it. None while an action is in progress.
+    /// The time since which the cluster is unused: nothing ran on it, and no user changed it. None while it is busy,
+    /// or while an action is in progress.
     pub fn unused_since(&self) -> Option<Timestamp> {
         let (idle, begun) = (self.expiry_state.idle_since?, self.begun_at());
         let settled = !self.status.is_transitional();
         settled.then(|| idle.max(begun).max(self.updated_at.unwrap_or(begun)))
     }
 
-    /// The time when its idle timeout is reached, if it stays unused.
+    /// The time when the idle timeout is reached if the cluster stays unused.
     pub fn idle_ends_at(&self) -> Option<Timestamp> {
         Some(self.unused_since()?.after(self.limits.idle_timeout?))
     }

@@ -12,7 +12,7 @@ use crate::time::{TimeSpan, Timestamp};
 string_enum! {
     /// The status of a node.
     stored NodeStatus, "node status" {
-        /// Stored, nothing done yet.
+        /// Stored; its creation has not begun.
         Init = "INIT",
         /// Being created.
         Creating = "CREATING",
@@ -26,9 +26,9 @@ string_enum! {
         Recovering = "RECOVERING",
         /// An operation runs on it.
         Operating = "OPERATING",
-        /// It works, but something about it does not.
+        /// Working with a fault.
         Warning = "WARNING",
-        /// It does not work.
+        /// Not working.
         Error = "ERROR",
     }
 }
@@ -64,7 +64,7 @@ pub struct Node {
     pub role: NodeRole,
     /// A user-defined role.
     pub user_role: String,
-    /// Its index; never used twice in a cluster.
+    /// The index of the node; indexes are not reused within a cluster.
     pub index: i64,
     /// Its name.
     pub name: String,
@@ -78,9 +78,9 @@ pub struct Node {
     pub user: String,
     /// Its status.
     pub status: NodeStatus,
-    /// The reason.
+    /// The reason of the status.
     pub status_reason: String,
-    /// Removed before others.
+    /// True if the node is removed before others.
     pub tainted: bool,
     /// Data of policies.
     pub data: Map<String, Value>,
@@ -88,9 +88,9 @@ pub struct Node {
     pub metadata: Map<String, Value>,
     /// References from other objects.
     pub dependents: Map<String, Value>,
-    /// The head's incarnation that it belongs to.
+    /// The incarnation of the head that the node belongs to.
     pub incarnation: i64,
-    /// Its recent starts, within the window of the budget.
+    /// The times of the recent starts, within [`START_WINDOW`].
     pub starts: Vec<Timestamp>,
     /// The time when the row was created.
     pub init_at: Timestamp,
@@ -100,13 +100,13 @@ pub struct Node {
     pub updated_at: Option<Timestamp>,
 }
 
-/// How often a node may be started within [`START_WINDOW`], whichever action does it.
+/// The number of times that a node may be started within [`START_WINDOW`], whichever actions start it.
 pub const START_BUDGET: usize = 3;
 
-/// The key in a node's data that records a loss for which nothing was done yet.
+/// The key in a node's data that marks a loss whose recovery has not begun.
 const HEALING_DUE: &str = "healing_due";
 
-/// The key in a node's data that records an older recipe than its cluster's.
+/// The key in a node's data that marks an older recipe than that of the cluster.
 const OUTDATED: &str = "outdated";
 
 /// The key in a node's data that has the identity of the member that an operator created.
@@ -115,7 +115,7 @@ pub const MEMBER: &str = "member";
 /// The key in a node's data that has the creation time of its pod or process.
 const STARTED_AT: &str = "started_at";
 
-/// The window in which starts count.
+/// The window in which starts count against [`START_BUDGET`].
 pub const START_WINDOW: TimeSpan = TimeSpan::from_secs(600);
 
 impl Node {
@@ -154,12 +154,12 @@ impl Node {
         }
     }
 
-    /// Whether it was lost, and nothing was done about that yet.
+    /// Returns true if the node is lost and its recovery has not begun.
     pub fn is_healing_due(&self) -> bool {
         self.data.contains_key(HEALING_DUE)
     }
 
-    /// Records that something has to be done about its loss, or that this is under way.
+    /// Records if the recovery of the lost node is still due.
     pub fn set_healing_due(&mut self, due: bool) {
         if due {
             self.data.insert(HEALING_DUE.to_owned(), Value::Bool(true));
@@ -168,12 +168,12 @@ impl Node {
         }
     }
 
-    /// Whether it runs with an older recipe than its cluster's, until it is restarted.
+    /// Returns true if the node runs with an older recipe than that of its cluster until it is restarted.
     pub fn is_outdated(&self) -> bool {
         self.data.contains_key(OUTDATED)
     }
 
-    /// Records whether it runs with an older recipe than its cluster's.
+    /// Records if the node runs with an older recipe than that of its cluster.
     pub fn set_outdated(&mut self, outdated: bool) {
         if outdated {
             self.data.insert(OUTDATED.to_owned(), Value::Bool(true));
@@ -182,28 +182,28 @@ impl Node {
         }
     }
 
-    /// Identifies its pod or process: another one in its place has another UID.
+    /// The UID of the pod or process; one that replaces it has another UID.
     pub fn member_uid(&self) -> Option<String> {
         let uid = self.data.get(MEMBER).and_then(|member| member.get("uid")?.as_str());
         uid.map(str::to_owned).or_else(|| self.physical_id.clone())
     }
 
-    /// The time when its pod or process was created, if known.
+    /// The time when the pod or process was created, if it is known.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.data.get(STARTED_AT).and_then(Value::as_i64).map(Timestamp::from_micros)
     }
 
-    /// Records when its pod or process was created.
+    /// Records the time when the pod or process was created.
     pub fn set_started_at(&mut self, at: Timestamp) {
         self.data.insert(STARTED_AT.to_owned(), at.micros().into());
     }
 
-    /// Whether it may be started once more.
+    /// Returns true if the budget of starts allows another start now.
     pub fn may_start(&self, now: Timestamp) -> bool {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
     }
 
-    /// The time when it may be started once more, if it may not now.
+    /// The earliest time of the next start: now, or when enough starts are out of [`START_WINDOW`].
     pub fn next_start(&self, now: Timestamp) -> Timestamp {
         let counted = self.starts.iter().filter(|start| now.since(**start) < START_WINDOW);
         let mut counted: Vec<Timestamp> = counted.copied().collect();
@@ -212,7 +212,7 @@ impl Node {
         last_in_the_way.map_or(now, |start| start.after(START_WINDOW))
     }
 
-    /// Records a start, from its cluster's present recipe, and drops those outside the window.
+    /// Records a start with the present recipe of the cluster, and drops starts outside [`START_WINDOW`].
     pub fn record_start(&mut self, now: Timestamp) {
         self.set_outdated(false);
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
@@ -220,18 +220,18 @@ impl Node {
         self.set_started_at(now);
     }
 
-    /// The node as an orphan.
+    /// The same node without its membership.
     #[must_use]
     pub fn orphaned(self) -> Self {
         Self { cluster_id: None, group: None, index: ORPHAN_INDEX, incarnation: 0, ..self }
     }
 
-    /// Whether it was requested as a member and has no place in its cluster yet.
+    /// Returns true if the node was requested as a member and has no index in its cluster yet.
     pub const fn is_candidate(&self) -> bool {
         self.cluster_id.is_some() && self.index == ORPHAN_INDEX
     }
 
-    /// Whether it is unhealthy or tainted, and removed before others.
+    /// Returns true if the node is in ERROR or WARNING, or tainted, so that it is removed before others.
     pub fn is_unhealthy(&self) -> bool {
         self.tainted || matches!(self.status, NodeStatus::Error | NodeStatus::Warning)
     }
@@ -240,28 +240,28 @@ impl Node {
 /// The observed state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Observation {
-    /// It works.
+    /// The node works.
     Running {
         /// Its physical id.
         physical_id: String,
     },
-    /// It exists, and does not work yet.
+    /// The node exists, and does not work yet.
     Starting {
         /// Its physical id, if known.
         physical_id: Option<String>,
     },
-    /// It has exited.
+    /// The process or pod of the node has exited.
     Exited {
-        /// The exit.
+        /// The description of the exit.
         reason: String,
     },
-    /// It ended with its machine, which was restarted: it is recovered only on request.
+    /// The node ended because its machine was restarted. It is recovered only on request.
     HostRestarted,
-    /// It certainly does not exist.
+    /// The node certainly does not exist.
     Absent,
-    /// Unknown now; changes nothing.
+    /// The state is unknown, which changes nothing.
     Unknown {
-        /// The reason.
+        /// The reason why the state is unknown.
         reason: String,
     },
 }

@@ -17,10 +17,10 @@ pub use victims::{Quota, choose};
 /// The key of the [`Placement`] in a node's data.
 pub const KEY: &str = "placement";
 
-/// Numbers of nodes, by the name of a region or zone.
+/// The number of nodes by the name of a region or zone.
 pub type Counts = BTreeMap<String, u32>;
 
-/// The placement of a node, as far as it was decided.
+/// The placement of a node. Undecided parts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The zone.
@@ -34,10 +34,10 @@ pub struct Placement {
     pub servergroup: Option<ServerGroup>,
 }
 
-/// A group of nodes that share a host, or do not.
+/// A group of nodes with a rule about sharing a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerGroup {
-    /// Whether they do.
+    /// The affinity of the nodes of the group.
     #[serde(deserialize_with = "deserialize_stored")]
     pub policy: Affinity,
     /// The name of the group.
@@ -45,16 +45,16 @@ pub struct ServerGroup {
 }
 
 string_enum! {
-    /// Whether nodes share a host.
+    /// The rule for the hosts of a group of nodes.
     stored Affinity, "affinity" {
-        /// They do.
+        /// All nodes share a host.
         Together = "affinity",
-        /// No two of them do.
+        /// No two nodes share a host.
         Apart = "anti-affinity",
     }
 }
 
-/// The domains over which nodes are spread.
+/// The kind of domains over which nodes are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// Regions.
@@ -76,7 +76,7 @@ impl Placement {
 }
 
 impl Axis {
-    /// The key under which policies and actions list its names.
+    /// The key under which policies and actions list the domains.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Region => "regions",
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// The word for one of them, in messages.
+    /// The word for one domain in messages.
     pub const fn singular(self) -> &'static str {
         match self {
             Self::Region => "region",
@@ -92,7 +92,7 @@ impl Axis {
         }
     }
 
-    /// The name that a placement has on this axis.
+    /// The domain of a placement on this axis.
     pub fn of(self, place: &Placement) -> Option<&str> {
         match self {
             Self::Region => place.region_name.as_deref(),
@@ -100,7 +100,7 @@ impl Axis {
         }
     }
 
-    /// The name that a placement has on the other axis.
+    /// The domain of a placement on the other axis.
     fn across(self, place: &Placement) -> Option<&str> {
         match self {
             Self::Region => Self::Zone,
@@ -117,7 +117,7 @@ impl Axis {
         *slot = Some(name.to_owned());
     }
 
-    /// The number that are in each of the shares.
+    /// Counts the placements in the domain of each share.
     pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Placement>) -> Counts {
         let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
         for name in places.into_iter().filter_map(|place| self.of(place)) {
@@ -128,8 +128,8 @@ impl Axis {
         counts
     }
 
-    /// Assigns names to the new placements, as many of each as the plan says: in turn, and evenly over zones in every
-    /// region, as far as the plan allows.
+    /// Assigns domains to the new placements, as many of each as the plan says. They are assigned in turn, and zones
+    /// evenly within every region, as far as the plan allows.
     pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Placement], new: &mut [Placement]) {
         let mut left = plan.clone();
         let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();

@@ -19,10 +19,10 @@ pub use kinds::{
     CheckedPolicy, InvalidPolicy, KINDS, PolicyKind, PolicyRules, Since, Support, Version, check, find,
 };
 
-/// The longest wait that a policy may ask for, in seconds: a week.
+/// The longest wait that a policy may request, in seconds: a week.
 pub const LONGEST_WAIT: i64 = 7 * 24 * 3600;
 
-/// Checks a number of seconds that an action waits for.
+/// Checks the number of seconds that a policy makes an action wait.
 fn check_wait(name: &str, seconds: i64) -> Result<(), InvalidPolicy> {
     match seconds {
         ..0 => Err(InvalidPolicy::Invalid(format!("the {name} must be >= 0"))),
@@ -31,7 +31,7 @@ fn check_wait(name: &str, seconds: i64) -> Result<(), InvalidPolicy> {
     }
 }
 
-/// A rule that actions are checked against.
+/// A rule that acts before or after actions of the clusters that it is bound to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// Its id.
@@ -46,7 +46,7 @@ pub struct Policy {
     pub user: String,
     /// The spec as it was given.
     pub spec: Map<String, Value>,
-    /// Data of its type.
+    /// Data that the policy type stores.
     pub data: Map<String, Value>,
     /// The time of creation.
     pub created_at: Timestamp,
@@ -54,7 +54,7 @@ pub struct Policy {
     pub updated_at: Option<Timestamp>,
 }
 
-/// A policy's attachment to a cluster.
+/// The binding of a policy to a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     /// Its id.
@@ -63,18 +63,18 @@ pub struct Binding {
     pub cluster_id: ClusterId,
     /// The policy.
     pub policy: Policy,
-    /// Whether it acts.
+    /// True if the policy is enabled on this cluster.
     pub enabled: bool,
-    /// Lower ones run first.
+    /// The priority; bindings with a lower one run first.
     pub priority: i32,
-    /// Data of its type.
+    /// Data that the policy type stores.
     pub data: Map<String, Value>,
-    /// The time when it last acted.
+    /// The time when the policy last acted on this cluster.
     pub last_op: Option<Timestamp>,
 }
 
 impl Policy {
-    /// Its properties with the defaults of its type; none if the type is unknown or the spec does not fit. Properties
+    /// The properties with the defaults of the type; none if the type is unknown or the spec does not fit. Properties
     /// of a newer version are ignored.
     pub fn properties(&self) -> Option<Map<String, Value>> {
         let (kind, _) = find(&self.kind)?;
@@ -82,7 +82,7 @@ impl Policy {
         kind.schema.resolve(&kind.schema.known(given)).ok()
     }
 
-    /// Its properties as the type's own settings.
+    /// The properties as the settings of the policy type.
     pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
         let properties = self.properties().ok_or_else(|| format!("its spec does not fit '{}'", self.kind))?;
         serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())

@@ -9,17 +9,17 @@ use crate::string_enum::{deserialize_stored_set, string_enum};
 string_enum! {
     /// The role of a principal in its project.
     stored Role, "role" {
-        /// May read.
+        /// May read the objects of its project.
         Reader = "reader",
-        /// May read and change.
+        /// May read and change the objects of its project.
         Member = "member",
-        /// May do anything, everywhere.
+        /// May do anything in every project.
         Admin = "admin",
     }
 }
 
 string_enum! {
-    /// The API that a change came through.
+    /// The API through which a change was requested.
     stored Door, "door" {
         /// The core API, gRPC or REST.
         Core = "core",
@@ -29,9 +29,9 @@ string_enum! {
         Scaler = "scaler",
         /// A receiver's webhook.
         Webhook = "webhook",
-        /// The application that a cluster belongs to.
+        /// The app that a cluster belongs to.
         App = "app",
-        /// Muster itself: healing, idle stop, janitor.
+        /// Muster itself: healing, expiry and garbage collection.
         Engine = "engine",
     }
 }
@@ -45,15 +45,15 @@ pub struct Principal {
     pub id: String,
     /// The display name.
     pub name: String,
-    /// The tenant it acts in.
+    /// The project that the principal acts in.
     pub project: String,
-    /// The role there.
+    /// The roles in that project.
     #[serde(deserialize_with = "deserialize_stored_set")]
     pub roles: BTreeSet<Role>,
 }
 
 impl Principal {
-    /// Muster's own healing and housekeeping.
+    /// The principal of the engine's own actions, such as healing and garbage collection.
     pub fn engine() -> Self {
         Self {
             scheme: "muster".to_owned(),
@@ -64,12 +64,13 @@ impl Principal {
         }
     }
 
-    /// Whether it may do anything, everywhere.
+    /// Returns true if the principal may do anything in every project.
     pub fn is_admin(&self) -> bool {
         self.roles.contains(&Role::Admin)
     }
 
-    /// Whether it is this owner: ids are compared with their scheme.
+    /// Returns true if the principal is this owner. Schemes are compared too, because ids of different schemes may be
+    /// equal.
     pub fn owns(&self, owner: &Owner) -> bool {
         !self.id.is_empty() && (&self.scheme, &self.id) == (&owner.scheme, &owner.id)
     }

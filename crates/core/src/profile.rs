@@ -13,9 +13,9 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProfileType {
-    /// `dask.cluster`.
+    /// The name, such as `dask.cluster`.
     pub name: String,
-    /// `1.0`.
+    /// The version, such as `1.0`.
     pub version: String,
 }
 
@@ -28,7 +28,7 @@ pub struct InvalidProfileType {
 }
 
 impl ProfileType {
-    /// The type of this name and version.
+    /// A type with this name and version.
     pub fn new(name: &str, version: &str) -> Self {
         Self { name: name.to_owned(), version: version.to_owned() }
     }
@@ -81,11 +81,11 @@ pub struct Profile {
     pub user: String,
     /// The properties, as they were given.
     pub properties: Map<String, Value>,
-    /// The envelope around them, as it was given; empty where the type is enough.
+    /// The other fields of the specification, as they were given; empty if the type says it all.
     pub envelope: Map<String, Value>,
     /// User data.
     pub metadata: Map<String, Value>,
-    /// Created for one cluster, and deleted with it.
+    /// True if the profile was created for one cluster, and is deleted with it.
     pub implicit: bool,
     /// The time of creation.
     pub created_at: Timestamp,

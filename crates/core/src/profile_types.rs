@@ -6,15 +6,15 @@ use crate::spec::{Property, Schema};
 /// A type of profile.
 #[derive(Debug, Clone, Copy)]
 pub struct TypeInfo {
-    /// `dask.cluster`.
+    /// The name, such as `dask.cluster`.
     pub name: &'static str,
-    /// `1.0`.
+    /// The version, such as `1.0`.
     pub version: &'static str,
     /// The schema of its properties.
     pub schema: Schema,
 }
 
-/// The recipe of a head or of workers.
+/// The schema of the recipe of a head or of workers.
 pub(crate) const NODE: Schema = Schema(&[
     ("shape", Property::string("The name of a shape.")),
     ("machine_group", Property::string("The machine group of Kubernetes whose slots it takes.")),
@@ -133,7 +133,7 @@ const SPARK: Schema = Schema(&[
     ("expose_ui", Property::boolean("Whether its page may be reached from outside.")),
 ]);
 
-/// The recipe of clusters of frameworks.
+/// The schema of the recipe of a framework's cluster.
 pub(crate) const FRAMEWORK: Schema = Schema(&[
     ("provider", Property::string("Where nodes run: local or kubernetes.")),
     ("environment", Property::string("What it is for.").allowed(ENVIRONMENTS)),
@@ -174,7 +174,8 @@ const NETWORK: Property = Property::map(
     ]),
 );
 
-/// A stand-in for servers: properties are stored and shown; only the metadata's `simulated_*` have an effect.
+/// The schema of simulated nodes. Properties are stored and shown; only the keys `simulated_*` of the metadata have
+/// an effect.
 const SIMULATED: Schema = Schema(&[
     ("flavor", Property::string("The flavor of the node.").required().updatable()),
     ("name", Property::string("The name of the node.").updatable()),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The mapping of projects to namespaces: as configured, else the same name. No two projects share a namespace, so the
-/// mapping is reversible.
+/// The mapping of projects to namespaces: as configured, otherwise the same name. No two projects share a namespace,
+/// so that the mapping is reversible.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct ProjectNamespaces(BTreeMap<String, String>);
@@ -13,7 +13,7 @@ pub struct ProjectNamespaces(BTreeMap<String, String>);
 impl TryFrom<BTreeMap<String, String>> for ProjectNamespaces {
     type Error = String;
 
-    /// Takes the namespaces of projects whose namespace has another name.
+    /// Reads the configured namespaces of projects. An empty or shared namespace is refused.
     fn try_from(configured: BTreeMap<String, String>) -> Result<Self, String> {
         let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
         for (project, namespace) in &configured {

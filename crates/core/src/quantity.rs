@@ -1,11 +1,11 @@
 //! Amounts of cpu and memory, read as Kubernetes reads them.
 //!
 //! A text is a number, with or without a `+` and a point, and one suffix or none: `n`, `u`, `m`, `k`, `M`, `G`, `T`,
-//! `P`, `E` in steps of a thousand, `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei` in steps of 1024, or a power of ten such as `e3`
-//! or `E-3`. Up to eighteen decimals are read, and the rest is rounded up. A bare JSON number is read too. Amounts
-//! below zero are refused.
+//! `P`, `E` in steps of a thousand, `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei` in steps of 1024, or a power of ten such as
+//! `e3` or `E-3`. A number with more than eighteen decimals is refused. Amounts are rounded up to thousandths of a
+//! core or to bytes. A bare JSON number is read too. Amounts below zero are refused.
 //!
-//! Written is always a text: the shortest one without a point, so that what is written is read as the same amount.
+//! An amount is always written as a text: the shortest one without a point that is read as the same amount.
 
 mod read;
 
@@ -19,7 +19,7 @@ use self::read::{Measure, read};
 /// The reason why a quantity was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuantity {
-    /// Neither a number nor a number with a known suffix.
+    /// The text is neither a number nor a number with a known suffix.
     #[error("'{given}' is not an amount of {of}: {expected} is expected")]
     Malformed {
         /// The given value.
@@ -29,7 +29,7 @@ pub enum InvalidQuantity {
         /// Examples of what is accepted.
         expected: &'static str,
     },
-    /// A number that does not fit.
+    /// The amount is too large for this type.
     #[error("'{given}' is too large an amount of {of}")]
     TooLarge {
         /// The given value.
@@ -52,29 +52,29 @@ const MEMORY: Measure =
     Measure { of: "memory", expected: "4Gi, 512Mi, 1.5G or a number of bytes", decimals: 0 };
 
 impl Cpu {
-    /// This many thousandths of a core.
+    /// An amount of this many thousandths of a core.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Thousandths of a core.
+    /// The amount in thousandths of a core.
     pub const fn millis(self) -> u64 {
         self.0
     }
 }
 
 impl Memory {
-    /// This many bytes.
+    /// An amount of this many bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// Bytes.
+    /// The amount in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
-    /// For people: in the largest unit that fits, to a tenth, rounded down.
+    /// Formats the amount for people: in the largest unit that fits, rounded down to a tenth.
     pub fn rounded(self) -> String {
         let units = [("Ti", 1_u64 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)];
         let Some((suffix, unit)) = units.into_iter().find(|(_, unit)| self.0 >= *unit) else {
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-/// The units that memory is written in; of texts of one length the first is chosen.
+/// The units that memory is written in. Of texts of equal length, that with the first unit is chosen.
 const WRITTEN: [(&str, u64); 13] = [
     ("Ei", 1 << 60),
     ("Pi", 1 << 50),

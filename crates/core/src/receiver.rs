@@ -12,9 +12,9 @@ use crate::time::Timestamp;
 string_enum! {
     /// The trigger of a receiver.
     stored ReceiverKind, "receiver type" {
-        /// By a request to its address.
+        /// A request to the address of the receiver.
         Webhook = "webhook",
-        /// By a message in a queue.
+        /// A message in a queue.
         Message = "message",
     }
 }
@@ -22,7 +22,7 @@ string_enum! {
 /// An address that triggers an action on a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receiver {
-    /// Its id; also the secret that allows its use.
+    /// The id, which is also the secret that allows its use.
     pub id: ReceiverId,
     /// Its name.
     pub name: String,
@@ -30,15 +30,15 @@ pub struct Receiver {
     pub kind: ReceiverKind,
     /// The tenant.
     pub project: String,
-    /// Its creator: actions run in this principal's name.
+    /// The principal in whose name actions run: the creator, or the last user who changed what the receiver does.
     pub principal: Principal,
     /// The cluster.
     pub cluster_id: ClusterId,
     /// The action on the cluster.
     pub action: ActionKind,
-    /// The actor, as clients give it.
+    /// The actor, stored for clients as they give it.
     pub actor: Map<String, Value>,
-    /// The action's inputs, unless the trigger gives others.
+    /// The inputs of the action, unless the request that triggers it gives others.
     pub params: Map<String, Value>,
     /// The time of creation.
     pub created_at: Timestamp,

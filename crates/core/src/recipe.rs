@@ -1,4 +1,5 @@
-//! The recipe in `dask.cluster`, `ray.cluster` and `spark.cluster` profiles, the same for every API and provider.
+//! The recipe in `dask.cluster`, `ray.cluster` and `spark.cluster` profiles, which is the same for every API and
+//! provider.
 
 mod autoscaler;
 mod given;
@@ -27,17 +28,17 @@ pub use pod::{
 };
 pub use spark::{METRICS, Metrics, SparkRecipe};
 
-/// The environments that a cluster may be for.
+/// The possible environments of a cluster.
 pub const ENVIRONMENTS: &[&str] = &["DEV", "TESTING", "STAGING", "PRODUCTION"];
 
 /// The properties of a cluster of a framework.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterRecipe {
-    /// Where its nodes run; otherwise the server's default.
+    /// The provider of the nodes; if absent, the server chooses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What it is for: `DEV`, `TESTING`, `STAGING` or `PRODUCTION`.
+    /// The environment: `DEV`, `TESTING`, `STAGING` or `PRODUCTION`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     /// The flavor of its objects on Kubernetes.
@@ -52,25 +53,26 @@ pub struct ClusterRecipe {
     /// The container image, or the Python environment on the local provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The image template to be used instead.
+    /// The image template that is used instead of an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_template: Option<String>,
-    /// The folder in which its nodes run, on the local provider; otherwise each has one of its own.
+    /// The working folder of local nodes; if absent, each node has its own folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// The head.
+    /// The recipe of the head.
     #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
     pub head: NodeRecipe,
-    /// The workers.
+    /// The recipe of the workers.
     #[serde(skip_serializing_if = "NodeRecipe::is_empty")]
     pub worker: NodeRecipe,
     /// The autoscaler in the cluster, on Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaler: Option<Autoscaler>,
-    /// Whether an Ingress leads to the head, on Kubernetes.
+    /// True if an Ingress leads to the head, on Kubernetes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ingress: bool,
-    /// Whether Ray asks its clients for a token, on Kubernetes; otherwise wherever its version can.
+    /// True if Ray requires a token of its clients, on Kubernetes. If absent, it does so if its version supports
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<bool>,
     /// Annotations of the Service of the head, on Kubernetes.
@@ -79,13 +81,14 @@ pub struct ClusterRecipe {
     /// The settings of Spark clusters.
     #[serde(skip_serializing_if = "SparkRecipe::is_empty")]
     pub spark: SparkRecipe,
-    /// Seconds without use after which it is stopped.
+    /// The time without use after which the cluster is deleted, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<u64>,
-    /// Seconds after which it is stopped whatever it does.
+    /// The time after which the cluster is deleted whatever runs on it, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<u64>,
-    /// The images of the templates that it names; a cluster's spec has them, not its profile.
+    /// The images of the image templates that the recipe names. They are stored in the cluster's spec, not in its
+    /// profile.
     #[serde(skip)]
     pub images: BTreeMap<String, String>,
 }
@@ -97,7 +100,7 @@ pub struct NodeRecipe {
     /// The name of a shape.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    /// The machine group whose slots it takes.
+    /// The machine group whose slots the nodes take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_group: Option<String>,
     /// The machine type of that group.
@@ -112,25 +115,25 @@ pub struct NodeRecipe {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
-    /// The limits.
+    /// The limits, if they are above the requested amounts.
     #[serde(skip_serializing_if = "UpperLimits::is_empty")]
     pub limits: UpperLimits,
-    /// The resource that accelerators are requested by.
+    /// The resource name by which accelerators are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_resource: Option<String>,
-    /// Amounts of other resources.
+    /// Amounts of extended resources, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extended_resources: BTreeMap<String, u32>,
     /// Taints of machines that are tolerated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Labels that the machine below must have.
+    /// Labels that the machine of a node must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
-    /// The container image, or the Python environment, if it is another than the cluster's.
+    /// The container image, or the Python environment, if it differs from that of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The image template to be used instead.
+    /// The image template that is used instead of an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_template: Option<String>,
     /// Additional environment variables.
@@ -139,24 +142,24 @@ pub struct NodeRecipe {
     /// Additional arguments of the start command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Additions to its pod on Kubernetes.
+    /// Settings of the pod, on Kubernetes.
     #[serde(skip_serializing_if = "PodRecipe::is_empty")]
     pub pod: PodRecipe,
 }
 
-/// The key under which the recipe of a group is kept in its spec.
+/// The key under which a group's spec stores the recipe of the group.
 const NODE: &str = "node";
 
-/// The key under which a cluster's spec stores what APIs show of it, in their own format.
+/// The key under which a cluster's spec stores the fields that APIs show, in the format of the core API.
 pub const SHOWN: &str = "cluster";
 
 impl NodeRecipe {
-    /// Whether it is empty.
+    /// Returns true if the recipe sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The stored form in a group's spec; empty if the recipe is.
+    /// The recipe as a group's spec stores it; empty if the recipe sets nothing.
     pub fn into_spec(self) -> Map<String, Value> {
         if self.is_empty() {
             return Map::new();
@@ -169,13 +172,13 @@ impl NodeRecipe {
         Self::in_spec(&group.spec).unwrap_or_default()
     }
 
-    /// The recipe that a group's spec stores, without what a newer version added.
+    /// The recipe that a group's spec stores, without fields of a newer version.
     pub(crate) fn in_spec(spec: &Map<String, Value>) -> Option<Self> {
         let own = spec.get(NODE).and_then(Value::as_object)?;
         Self::deserialize(Value::Object(profile_types::NODE.known(own))).ok()
     }
 
-    /// Stores this recipe in a group; fields of a newer version stay.
+    /// Stores the recipe in a group, and keeps stored fields of a newer version.
     pub fn store_in(self, group: &mut WorkerGroup) {
         let stored = self.stored_over(group.spec.get(NODE));
         if stored.as_object().is_some_and(Map::is_empty) {
@@ -185,7 +188,7 @@ impl NodeRecipe {
         }
     }
 
-    /// The stored form of this recipe in the place of another; fields of a newer version stay.
+    /// The recipe as it replaces a stored one: fields of a newer version are kept.
     fn stored_over(&self, before: Option<&Value>) -> Value {
         let mut stored = serde_json::to_value(self).unwrap_or_default();
         if let Some(before) = before.and_then(Value::as_object) {
@@ -225,11 +228,11 @@ impl NodeRecipe {
     fn or(self, other: Self) -> Self {
         let shape = self.shape().or(other.shape());
         let (mut env, mut pod) = (other.env, other.pod);
-        // A variable has one value, here or in another object.
+        // A variable has one source: a value in the recipe, or another object.
         env.retain(|name, _| !self.pod.env_from.contains_key(name));
         pod.env_from.retain(|name, _| !self.env.contains_key(name));
         env.extend(self.env);
-        // An image or a template counts more than either of those below.
+        // An image or an image template replaces both of the lower recipe.
         let has_image = self.image.is_some() || self.image_template.is_some();
         let (image, image_template) =
             if has_image { (self.image, self.image_template) } else { (other.image, other.image_template) };
@@ -264,20 +267,20 @@ impl NodeRecipe {
 }
 
 impl ClusterRecipe {
-    /// Reads the properties of a stored profile, ignoring those of a newer version; the error says what is wrong with
-    /// the others.
+    /// Reads the properties of a stored profile. Properties of a newer version are ignored; the error says what is
+    /// wrong with the others.
     pub fn from_stored(properties: &Map<String, Value>) -> Result<Self, String> {
         Self::read(profile_types::FRAMEWORK.known(properties))
     }
 
-    /// What the nodes of a cluster are made from: its profile, with what users have changed of the cluster since.
+    /// The recipe of the nodes of a cluster: that of its profile, with the updates of the cluster since.
     pub fn of_cluster(cluster: &Cluster, profile: &Profile) -> Result<Self, String> {
         let recipe = Self::from_stored(&profile.properties)?;
         let recipe = Self { images: stored_images(&cluster.spec), ..recipe };
         Ok(match GivenRecipe::changed(&cluster.spec) {
             None => recipe,
-            // A profile that was made from a create request contains what the request gave. Below that are the
-            // properties that the request gave beside.
+            // The profile of a create request already contains the fields of the request. Updated fields are
+            // therefore applied to the profile properties that the request gave in addition.
             Some((given, properties)) if profile.implicit && !cluster.is_external() => {
                 let below = Self::from_stored(&properties).unwrap_or_default();
                 given.over(&below, recipe)
@@ -286,7 +289,7 @@ impl ClusterRecipe {
         })
     }
 
-    /// Reads the properties of a request: unknown properties and unusable amounts are refused.
+    /// Reads the properties of a request, and refuses unknown properties and invalid amounts.
     pub fn from_request(properties: &Map<String, Value>) -> Result<Self, String> {
         let recipe = Self::read(properties.clone())?;
         if let Some(name) = profile_types::FRAMEWORK.first_unknown(properties) {
@@ -326,7 +329,7 @@ impl ClusterRecipe {
         Err(format!("spark is for Spark alone, and this cluster runs {framework}: leave it out"))
     }
 
-    /// The limits of clusters with this recipe.
+    /// The idle timeout and lifetime of clusters with this recipe.
     pub fn limits(&self) -> Limits {
         let limit = |seconds: Option<u64>| {
             seconds.map(|seconds| TimeSpan::from_secs(u32::try_from(seconds).unwrap_or(u32::MAX)))
@@ -339,7 +342,7 @@ impl ClusterRecipe {
         self.with_image(self.head.clone().or(self.common()))
     }
 
-    /// The recipe of a group's workers: the group's own, completed by that of all workers.
+    /// The recipe of a group's workers: that of the group, completed by that of all workers.
     pub fn workers(&self, group: Option<&WorkerGroup>) -> NodeRecipe {
         let own = group.map(NodeRecipe::of_group).unwrap_or_default();
         self.with_image(own.or(self.worker.clone()).or(self.common()))
@@ -356,7 +359,7 @@ impl ClusterRecipe {
         NodeRecipe { image: image.cloned().or(node.image), ..node }
     }
 
-    /// The image templates that the nodes of a cluster are made with.
+    /// The names of the image templates that the nodes of a cluster use.
     pub fn image_templates(&self, groups: &[WorkerGroup]) -> BTreeSet<String> {
         let groups = groups.iter().map(|group| self.workers(Some(group)));
         let nodes = std::iter::once(self.head()).chain(groups);
@@ -364,22 +367,22 @@ impl ClusterRecipe {
     }
 }
 
-/// The key under which a cluster's spec stores the images of the templates that it names.
+/// The key under which a cluster's spec stores the images of the image templates that it names.
 const IMAGES: &str = "images";
 
-/// The images of the templates that a cluster names, as its spec stores them.
+/// Reads the images of the image templates that a cluster names from its spec.
 pub fn stored_images(spec: &Map<String, Value>) -> BTreeMap<String, String> {
     spec.get(IMAGES).and_then(|images| BTreeMap::deserialize(images).ok()).unwrap_or_default()
 }
 
-/// Stores the images of the templates that a cluster names in its spec.
+/// Stores the images of the image templates that a cluster names in its spec.
 pub fn store_images(spec: &mut Map<String, Value>, images: &BTreeMap<String, String>) {
     if !images.is_empty() {
         spec.insert(IMAGES.to_owned(), serde_json::json!(images));
     }
 }
 
-/// Adds keys that are only in the second to the first, recursively.
+/// Adds the keys that only `other` has to `into`, recursively.
 fn merge(into: &mut Value, other: Value) {
     let (Value::Object(into), Value::Object(other)) = (into, other) else { return };
     for (key, value) in other {

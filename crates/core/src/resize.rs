@@ -1,4 +1,4 @@
-//! The arithmetic of a resize, and what is refused.
+//! The arithmetic of resizes, and their refusals.
 //!
 //! `current` is always the number of members, never the desired size.
 
@@ -9,16 +9,16 @@ use crate::string_enum::string_enum;
 string_enum! {
     /// The meaning of the number of a resize.
     AdjustmentType, "adjustment type" {
-        /// The size itself.
+        /// The new size.
         ExactCapacity = "EXACT_CAPACITY",
-        /// A difference in nodes.
+        /// The change of the size in nodes.
         ChangeInCapacity = "CHANGE_IN_CAPACITY",
-        /// A difference in per cent.
+        /// The change of the size in percent.
         ChangeInPercentage = "CHANGE_IN_PERCENTAGE",
     }
 }
 
-/// A number and what it means.
+/// The number of a resize and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Adjustment {
     /// The meaning of the number.
@@ -27,16 +27,16 @@ pub struct Adjustment {
     /// The number.
     #[serde(serialize_with = "as_it_was_sent")]
     pub number: f64,
-    /// The least change, for percentages.
+    /// The least change of the size in nodes, for percentages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_step: Option<u32>,
 }
 
-/// Clients send whole numbers and compare what they are shown.
+/// Writes a whole number without a point, because clients send whole numbers and compare the response.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 #[expect(clippy::cast_possible_truncation, reason = "such a number is exact")]
 fn as_it_was_sent<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    /// Up to here, every whole number has a float of its own.
+    /// The largest whole number up to which all whole numbers are exact as floats.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() <= EXACT {
         serializer.serialize_i64(*number as i64)
@@ -49,7 +49,7 @@ fn as_it_was_sent<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ResizeFields")]
 pub struct Resize {
-    /// The size, absolutely or by a change; absent: only the bounds change.
+    /// The change of the size; if absent, only the bounds change.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub adjustment: Option<Adjustment>,
     /// A new lower bound.
@@ -58,7 +58,7 @@ pub struct Resize {
     /// A new upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<MaxSize>,
-    /// Refuse what does not fit, rather than cut it to the bounds.
+    /// True if a size that does not fit the bounds is refused, false if it is cut to them.
     pub strict: bool,
 }
 
@@ -73,7 +73,7 @@ struct ResizeFields {
     strict: Option<bool>,
 }
 
-/// Webhooks send numbers as text too.
+/// A number, which may be a text, because webhooks send it so.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -112,14 +112,14 @@ impl TryFrom<ResizeFields> for Resize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub enum MaxSize {
-    /// A bound.
+    /// An upper bound.
     Bound(u32),
-    /// No bound any more.
+    /// No upper bound.
     Unbounded,
 }
 
 impl MaxSize {
-    /// The form in worker groups.
+    /// The upper bound as worker groups have it.
     pub const fn bound(self) -> Option<u32> {
         match self {
             Self::Bound(bound) => Some(bound),
@@ -145,18 +145,18 @@ impl From<MaxSize> for i64 {
     }
 }
 
-/// A cluster's size and bounds, before or after.
+/// The size and the bounds of a group or cluster, before or after a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// The number of members, or the desired size.
     pub size: u32,
-    /// Fewer are an error.
+    /// The lower bound.
     pub min: u32,
-    /// More are refused.
+    /// The upper bound; none stands for no bound.
     pub max: Option<u32>,
 }
 
-/// The reason why a size is refused, in messages that existing clients compare.
+/// The reason why a resize is refused, with the message that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum ResizeError {
@@ -195,7 +195,7 @@ pub enum ResizeError {
 }
 
 impl Adjustment {
-    /// The size that is asked for, before any bound; may be negative.
+    /// The requested size, before the bounds are applied; may be negative.
     pub fn target(&self, current: u32) -> Result<i64, ResizeError> {
         let current = i64::from(current);
         match self.kind {
@@ -208,7 +208,8 @@ impl Adjustment {
         }
     }
 
-    /// Below one it is rounded away from zero, above truncated; `min_step` raises it, with the sign of the number.
+    /// The change for a percentage. Below one node it is rounded away from zero, otherwise truncated. `min_step`
+    /// raises its absolute value.
     fn percentage(&self, current: i64) -> i64 {
         #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
         let exact = self.number * current as f64 / 100.0;
@@ -237,19 +238,19 @@ const fn away_from_zero(number: f64) -> i64 {
 }
 
 impl Resize {
-    /// A resize to an exact size, refused if that does not fit the bounds.
+    /// A resize to an exact size; refused if the size does not fit the bounds.
     pub fn exactly(size: u32) -> Self {
         Self::strictly(AdjustmentType::ExactCapacity, f64::from(size))
     }
 
-    /// The size, if it is given absolutely.
+    /// The requested size, if it is given absolutely.
     pub fn exact_size(&self) -> Option<u32> {
         let adjustment =
             self.adjustment.filter(|adjustment| adjustment.kind == AdjustmentType::ExactCapacity)?;
         adjustment.target(0).ok().and_then(|size| u32::try_from(size).ok())
     }
 
-    /// A resize by so many nodes, fewer if it is negative; refused if that does not fit the bounds.
+    /// A resize by this number of nodes, which may be negative; refused if the size does not fit the bounds.
     #[expect(clippy::cast_precision_loss, reason = "clusters are far smaller than 2^52")]
     pub const fn by(change: i64) -> Self {
         Self::strictly(AdjustmentType::ChangeInCapacity, change as f64)
@@ -260,7 +261,8 @@ impl Resize {
         Self { adjustment, min_size: None, max_size: None, strict: true }
     }
 
-    /// The sizes after the resize, or why it is refused. `limit` is the most nodes that any cluster may have.
+    /// The size and bounds after the resize, or the reason why it is refused. `limit` is the largest size of any
+    /// cluster.
     pub fn apply(&self, present: Sizes, limit: u32) -> Result<Sizes, ResizeError> {
         let wanted = self.adjustment.map(|adjustment| adjustment.target(present.size)).transpose()?;
         let min = self.min_size.unwrap_or(present.min);
@@ -285,7 +287,7 @@ impl Resize {
         if target > i64::from(limit) {
             return Err(ResizeError::TargetAboveLimit { target, limit });
         }
-        // Cut to the bounds already: impossible bounds are refused below.
+        // The target was already cut to the bounds, and `check_bounds` refuses impossible bounds.
         if !self.strict {
             return Ok(());
         }

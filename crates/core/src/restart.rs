@@ -1,4 +1,4 @@
-//! Restarts of heads, as their actions record them.
+//! The record of a head that a restart replaces.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,15 +15,15 @@ pub struct ReplacedHead {
     pub name: String,
     /// The UID of its pod, or the id of its process.
     pub uid: String,
-    /// The time before it was deleted.
+    /// The time of the restart, before the head is deleted.
     pub at: Timestamp,
 }
 
 impl ReplacedHead {
-    /// The output of an action that has this.
+    /// The key of this record in the outputs of an action.
     pub const OUTPUT: &str = "replaced_head";
 
-    /// The head that an action replaces; none before it has begun to.
+    /// The head that an action replaces; none before the restart begins.
     pub fn of(action: &Action) -> Option<Self> {
         Self::deserialize(action.outputs.get(Self::OUTPUT)?).ok()
     }

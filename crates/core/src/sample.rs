@@ -30,7 +30,7 @@ pub fn instance() -> InstanceId {
     InstanceId::new("simulated", "sample")
 }
 
-/// A job that was submitted on the cluster.
+/// A job on the sample cluster.
 pub fn job() -> Job {
     let cluster = cluster(1, 0, None);
     let id = Uuid::from_u128(0x10b);

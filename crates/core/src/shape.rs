@@ -11,11 +11,11 @@ use crate::unknown_fields::UnknownFields;
 
 pub use change::ShapeChange;
 
-/// The resource that accelerators are requested by, unless a shape names another.
+/// The resource name by which accelerators are requested, unless a shape names another one.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
-/// The size of a node. Absent values are left to the provider. Local processes have cpu, memory and accelerators; the
-/// rest is for pods.
+/// The resources of a node. Absent values are left to the provider. Local processes have only cpu, memory and
+/// accelerators; the other fields are for pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shape {
@@ -28,19 +28,19 @@ pub struct Shape {
     /// Whole accelerators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
-    /// What a node may use at most, where that is more than it is given.
+    /// The limits of a node, if they are above the requested amounts.
     #[serde(skip_serializing_if = "UpperLimits::is_empty")]
     pub limits: UpperLimits,
-    /// The resource that accelerators are requested by; otherwise [`GPU_RESOURCE`].
+    /// The resource name by which accelerators are requested; [`GPU_RESOURCE`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_resource: Option<String>,
-    /// Amounts of other resources, by their names.
+    /// Amounts of extended resources, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extended_resources: BTreeMap<String, u32>,
     /// Taints of machines that are tolerated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Labels that the machine below must have.
+    /// Labels that the machine of a node must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub selectors: BTreeMap<String, String>,
     /// Fields of a newer version.
@@ -48,7 +48,7 @@ pub struct Shape {
     pub unknown: UnknownFields,
 }
 
-/// What a node may use at most; absent is as much as it is given.
+/// The limits of a node. An absent limit equals the requested amount.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpperLimits {
@@ -64,13 +64,13 @@ pub struct UpperLimits {
 }
 
 impl UpperLimits {
-    /// Whether there is none.
+    /// Returns true if no limit is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A toleration of taints, in the words of Kubernetes. What is empty is left to its defaults.
+/// A toleration of taints as Kubernetes defines it. Empty fields are left to the defaults of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
@@ -101,53 +101,53 @@ pub struct NamedShape {
     pub shape: Shape,
 }
 
-/// The least memory of a node: a smaller amount was meant in another unit.
+/// The least memory of a node; a smaller amount is most likely a missing unit.
 const LEAST_MEMORY: Memory = Memory::from_bytes(1 << 20);
 
-/// The longest name of a resource: a DNS subdomain, a slash and a name.
+/// The longest name of a resource: a DNS subdomain (253), a slash and a name (63).
 const LONGEST_RESOURCE: usize = 317;
 
-/// The most tolerations, selectors and other resources of a shape, each.
+/// The largest number of tolerations, of selectors and of extended resources of a shape.
 const MOST_ENTRIES: usize = 100;
 
-/// The operators and the effects of tolerations.
+/// The operators of tolerations. As with effects, an empty one stands for the default of Kubernetes.
 const OPERATORS: &[&str] = &["", "Equal", "Exists"];
 const EFFECTS: &[&str] = &["", "NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// The reason why a shape was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidShape {
-    /// One of its amounts is invalid.
+    /// An amount is invalid.
     #[error(transparent)]
     Quantity(#[from] InvalidQuantity),
-    /// No cpu.
+    /// The cpu is zero.
     #[error(
         "cpu is 0, and nothing runs on none: give a part of a core at least, such as 100m, or leave it out"
     )]
     NoCpu,
-    /// Too little memory.
+    /// The memory is below the least amount.
     #[error(
         "memory is {0}, and no program runs in less than {LEAST_MEMORY}: give more, with a unit, such as 512Mi or 4Gi"
     )]
     TooLittleMemory(Memory),
-    /// A limit below the amount.
+    /// A limit is below the requested amount.
     #[error(
         "the limit of {resource} is {limit}, which is less than the {amount} that a node is given: raise it, or leave it out"
     )]
     LimitTooLow {
-        /// Cpu or memory.
+        /// `cpu` or `memory`.
         resource: &'static str,
         /// The limit.
         limit: String,
-        /// The resources of a node.
+        /// The requested amount.
         amount: String,
     },
-    /// A name that no resource can have.
+    /// The name of a resource is invalid.
     #[error(
         "'{0}' is not the name of a resource: letters, digits, '-', '_', '.' and a '/' are possible, such as nvidia.com/gpu"
     )]
     Resource(String),
-    /// A toleration that Kubernetes does not accept.
+    /// Kubernetes does not accept a toleration.
     #[error("toleration of '{key}': {why}")]
     Toleration {
         /// The key of the taint.
@@ -155,26 +155,26 @@ pub enum InvalidShape {
         /// The problem.
         why: String,
     },
-    /// A text that no log or list can show.
+    /// A text has control characters, which logs and lists cannot show.
     #[error("{what} {text:?} has control characters: leave them out")]
     ControlCharacters {
-        /// Of what.
+        /// The kind of entry, as the message names it.
         what: &'static str,
         /// The text.
         text: String,
     },
-    /// Too many entries of one kind.
+    /// The shape has too many entries of one kind.
     #[error("{count} {what} are given: {MOST_ENTRIES} are possible")]
     TooMany {
-        /// Of what.
+        /// The kind of entry, as the message names it.
         what: &'static str,
-        /// The number.
+        /// The number of entries.
         count: usize,
     },
 }
 
 impl Shape {
-    /// Refuses what no node can run with, and what no pod can have.
+    /// Refuses a shape that no node can run with or that no pod can have.
     pub fn check(&self) -> Result<(), InvalidShape> {
         if self.cpu == Some(Cpu::default()) {
             return Err(InvalidShape::NoCpu);
@@ -206,7 +206,7 @@ impl Shape {
         Ok(())
     }
 
-    /// This shape, completed by `other`. A limit of the other belongs to the other's amount, and is taken with it.
+    /// This shape, completed by `other`. A limit of `other` is taken only together with its amount.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let limits = UpperLimits {
@@ -233,7 +233,7 @@ impl Shape {
         self.unknown.names().chain(self.limits.unknown.names()).chain(tolerations).next()
     }
 
-    /// The resource that its accelerators are requested by.
+    /// The resource name by which accelerators are requested.
     pub fn gpu_resource(&self) -> &str {
         self.gpu_resource.as_deref().unwrap_or(GPU_RESOURCE)
     }

@@ -1,4 +1,5 @@
-//! The versions of what a cluster runs: as observed, else as it was given, else as its image is tagged.
+//! The versions of the software that a cluster runs: the observed ones, otherwise the given ones, otherwise those in
+//! the tag of its image.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +7,14 @@ use crate::cluster::Cluster;
 use crate::recipe::GivenRecipe;
 use crate::unknown_fields::UnknownFields;
 
-/// The versions of what a head runs; empty where a version is not known.
+/// The versions of the software that a head runs; unknown versions are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftwareVersions {
-    /// Python, such as `3.12.4`.
+    /// The version of Python, such as `3.12.4`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub python: String,
-    /// The framework.
+    /// The version of the framework.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub framework: String,
     /// Fields of a newer version.
@@ -22,7 +23,7 @@ pub struct SoftwareVersions {
 }
 
 impl SoftwareVersions {
-    /// These versions, completed by others.
+    /// These versions, completed by `other`.
     #[must_use]
     fn or(self, other: Self) -> Self {
         let either = |own: String, other: String| if own.is_empty() { other } else { own };
@@ -33,8 +34,9 @@ impl SoftwareVersions {
         }
     }
 
-    /// The versions in the tag of an image of the framework's project, such as `rayproject/ray:2.50.0-py312-cpu` or
-    /// `ghcr.io/dask/dask:2026.3.0-py3.12`. Tags of other images may number something else.
+    /// Reads the versions in the tag of an image that has the framework's name, such as
+    /// `rayproject/ray:2.50.0-py312-cpu` or `ghcr.io/dask/dask:2026.3.0-py3.12`. Tags of other images may contain
+    /// other version numbers.
     fn of_image(image: &str, framework: &str) -> Self {
         let name = image.rsplit('/').next().unwrap_or(image);
         let name = name.split_once('@').map_or(name, |(name, _)| name);
@@ -63,7 +65,7 @@ fn is_version(text: &str) -> bool {
 }
 
 impl Cluster {
-    /// The versions of what it runs, where `version` is the framework's as it was given; empty if none was.
+    /// The versions of the software that the cluster runs. `version` is the given version of the framework, or empty.
     pub fn software_versions(&self, version: &str) -> SoftwareVersions {
         let given = SoftwareVersions { framework: version.to_owned(), ..SoftwareVersions::default() };
         let head = GivenRecipe::stored_in(&self.spec).head.image;

@@ -27,11 +27,11 @@ use serde_json::{Map, Value};
 pub use envelope::Envelope;
 pub use shown::{listed, printed, quoted, shown};
 
-/// What a specification may hold, in the order in which it is listed and checked.
+/// The properties of a specification, in the order in which they are listed and checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema(pub &'static [(&'static str, Property)]);
 
-/// One thing that a specification may hold.
+/// One property of a specification.
 #[derive(Debug, Clone, Copy)]
 pub struct Property {
     kind: Kind,
@@ -40,7 +40,7 @@ pub struct Property {
     updatable: bool,
     default: Option<Literal>,
     allowed: &'static [&'static str],
-    /// An absent map is read as an empty one, with the defaults of its properties.
+    /// True if an absent map is read as an empty one, so that the defaults of its properties apply.
     filled: bool,
 }
 
@@ -63,7 +63,7 @@ enum Literal {
     EmptyMap,
 }
 
-/// The reason why a specification is refused, in messages that existing clients compare.
+/// The reason why a specification is refused, with the message that existing clients compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum SpecError {
@@ -96,54 +96,54 @@ impl Property {
         }
     }
 
-    /// True or false.
+    /// A boolean property.
     pub const fn boolean(description: &'static str) -> Self {
         Self::of(Kind::Boolean, description)
     }
 
-    /// A whole number.
+    /// A property that is a whole number.
     pub const fn integer(description: &'static str) -> Self {
         Self::of(Kind::Integer, description)
     }
 
-    /// Any number.
+    /// A property that is a number.
     pub const fn number(description: &'static str) -> Self {
         Self::of(Kind::Number, description)
     }
 
-    /// A text.
+    /// A property that is a text.
     pub const fn string(description: &'static str) -> Self {
         Self::of(Kind::String, description)
     }
 
-    /// Any number of items of one kind.
+    /// A property that is a list of items of one kind.
     pub const fn list(description: &'static str, item: &'static Self) -> Self {
         Self::of(Kind::List(item), description)
     }
 
-    /// A map whose keys are known.
+    /// A property that is a map with known keys.
     pub const fn map(description: &'static str, schema: Schema) -> Self {
         Self::of(Kind::Map(Some(schema)), description)
     }
 
-    /// A map with any keys.
+    /// A property that is a map with arbitrary keys.
     pub const fn free_map(description: &'static str) -> Self {
         Self::of(Kind::Map(None), description)
     }
 
-    /// Marks it as required.
+    /// Marks the property as required.
     #[must_use]
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// Marks it as updatable.
+    /// Marks the property as updatable.
     #[must_use]
     pub const fn updatable(self) -> Self {
         Self { updatable: true, ..self }
     }
 
-    /// Reads an absent map as an empty one.
+    /// Reads an absent map as an empty one, so that the defaults of its properties apply.
     #[must_use]
     pub const fn filled(self) -> Self {
         Self { filled: true, ..self }
@@ -155,25 +155,25 @@ impl Property {
         Self { allowed, ..self }
     }
 
-    /// Sets the default.
+    /// Sets the default value.
     #[must_use]
     pub const fn default_flag(self, value: bool) -> Self {
         Self { default: Some(Literal::Flag(value)), ..self }
     }
 
-    /// Sets the default.
+    /// Sets the default value.
     #[must_use]
     pub const fn default_int(self, value: i64) -> Self {
         Self { default: Some(Literal::Int(value)), ..self }
     }
 
-    /// Sets the default.
+    /// Sets the default value.
     #[must_use]
     pub const fn default_text(self, value: &'static str) -> Self {
         Self { default: Some(Literal::Text(value)), ..self }
     }
 
-    /// Sets the default to an empty list or map.
+    /// Sets the default value to an empty list or map.
     #[must_use]
     pub const fn default_empty(self) -> Self {
         let empty = match self.kind {
@@ -207,7 +207,7 @@ impl Schema {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, property)| property)
     }
 
-    /// Names of properties that differ and are not updatable.
+    /// The names of properties that differ although they are not updatable.
     pub fn frozen_changes(
         &self,
         before: &Map<String, Value>,

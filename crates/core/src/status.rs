@@ -1,4 +1,4 @@
-//! Evaluation of a cluster's status from its nodes.
+//! Evaluates the status of a cluster from its nodes.
 
 use crate::cluster::{Cluster, ClusterStatus};
 use crate::node::{Node, NodeRole, NodeStatus};
@@ -6,17 +6,17 @@ use crate::node::{Node, NodeRole, NodeStatus};
 /// The state of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadState {
-    /// The type has none.
+    /// The profile type has no head.
     None,
-    /// It works.
+    /// The head works.
     Up,
-    /// It does not work, and is being recovered.
+    /// The head does not work, and is being recovered.
     Recovering,
-    /// It does not work, and is not recovered automatically.
+    /// The head does not work, and is not recovered automatically.
     Lost,
 }
 
-/// The status of a cluster and its reason; `operation` is what was just done or observed.
+/// The status of a cluster with its reason. `operation` is the operation or observation that the reason begins with.
 pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str) -> (ClusterStatus, String) {
     match head {
         HeadState::Lost => {
@@ -44,9 +44,9 @@ pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str
 /// The number of working workers of a cluster, and the state of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Workers that work.
+    /// The number of working workers.
     pub active: u32,
-    /// The head.
+    /// The state of the head.
     pub head: HeadState,
 }
 
@@ -64,19 +64,19 @@ impl Counts {
         Self { active, head: head_by(cluster, head) }
     }
 
-    /// The status of the cluster and the reason; `operation` is what was just done or observed.
+    /// The status of the cluster with its reason; see [`evaluate`].
     pub fn evaluate(self, cluster: &Cluster, operation: &str) -> (ClusterStatus, String) {
         evaluate(cluster, self.active, self.head, operation)
     }
 
-    /// Writes them into what was last observed of the cluster.
+    /// Writes the counts into the observed summary of the cluster.
     pub fn write_to(self, cluster: &mut Cluster) {
         cluster.observed.ready_workers = Some(self.active);
         cluster.observed.head_ready = cluster.has_head.then_some(self.head == HeadState::Up);
     }
 }
 
-/// The state of the head, by the status of its row, if it has one.
+/// The state of the head, derived from the status of its row; none if it has no row.
 pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
     if !cluster.has_head {
         return HeadState::None;
@@ -85,7 +85,7 @@ pub fn head_by(cluster: &Cluster, status: Option<NodeStatus>) -> HeadState {
         Some(NodeStatus::Active | NodeStatus::Warning | NodeStatus::Updating | NodeStatus::Operating) => {
             HeadState::Up
         }
-        // An unknown status of a newer version does not count as lost.
+        // A status of a newer version is unknown, and unknown never counts as lost.
         Some(NodeStatus::Unknown(_)) => HeadState::Up,
         Some(NodeStatus::Recovering) => HeadState::Recovering,
         _ => HeadState::Lost,

@@ -1,9 +1,9 @@
 //! Enumerations that are written as fixed strings in rows, on the wire and in messages.
 //!
-//! A closed enumeration knows all its values: what a request says has to be one of them. A stored one also has the
-//! variant `Unknown`: a row that a newer version wrote keeps its word when this version writes it back. Only
-//! [`Stored::from_stored`] makes such a value; requests and settings are parsed by `FromStr` and `Deserialize`, which
-//! refuse words that are not known.
+//! A closed enumeration knows all its values: a value in a request has to be one of them. A stored enumeration also
+//! has the variant `Unknown`, so that a value that a newer version wrote survives when this version writes the row
+//! back. Only [`Stored::from_stored`] creates such a value; requests and settings are parsed by `FromStr` and
+//! `Deserialize`, which refuse unknown values.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ macro_rules! string_enum {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$value_doc])* $value,)+
-            /// A value of a newer version, as a row has it.
+            /// A value of a newer version, as it is stored in the row.
             Unknown($crate::string_enum::UnknownValue),
         }
 
@@ -101,35 +101,36 @@ macro_rules! string_enum_impls {
 
 pub(crate) use {string_enum, string_enum_impls};
 
-/// A string that is none of those expected.
+/// A string that is not a known value of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{given}' is no {what}: one of {known} is expected")]
 pub struct UnknownVariant {
     /// The given value.
     pub given: String,
-    /// The accepted values.
+    /// The name of the enumeration in messages.
     pub what: &'static str,
-    /// The strings that are known.
+    /// The known values, separated by commas.
     pub known: String,
 }
 
-/// A value that rows hold. Reading it never fails: a newer version may have written it.
+/// An enumeration that rows store. Reading it never fails, because a newer version may have written the value.
 pub trait Stored: Sized {
-    /// The value that this text stands for, or the text itself.
+    /// The value that this text stands for, or `Unknown` with the text.
     fn from_stored(text: &str) -> Self;
 }
 
 /// A value that this version does not know.
 ///
-/// Interned, so that enumerations that hold it are `Copy`. The memory is never freed; it is bounded by the number of
-/// distinct values in the database.
+/// The text is interned, so that enumerations that contain it are `Copy`. Its memory is never freed, and is bounded
+/// by the number of distinct values in the database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnknownValue(&'static str);
 
 static INTERNED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl UnknownValue {
-    /// Only functions called `from_stored` may call it: a text that is known must not become an unknown value.
+    /// Interns a text. Only functions called `from_stored` may call this function, because a known text must not
+    /// become an unknown value.
     pub(crate) fn intern(text: &str) -> Self {
         let mut interned = INTERNED.lock();
         if let Some(known) = interned.get(text) {
@@ -152,7 +153,7 @@ impl fmt::Debug for UnknownValue {
     }
 }
 
-/// For `#[serde(deserialize_with)]` of fields that are stored as JSON.
+/// Deserializes a stored enumeration, for `#[serde(deserialize_with)]` of fields that are stored as JSON.
 pub(crate) fn deserialize_stored<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Stored,
@@ -162,7 +163,7 @@ where
     Ok(T::from_stored(&text))
 }
 
-/// The same for sets.
+/// Deserializes a set of a stored enumeration, for `#[serde(deserialize_with)]`.
 pub(crate) fn deserialize_stored_set<'de, T, D>(deserializer: D) -> Result<BTreeSet<T>, D::Error>
 where
     T: Stored + Ord,

@@ -10,9 +10,9 @@ use crate::time::Timestamp;
 string_enum! {
     /// The work of a task.
     TaskKind, "task kind" {
-        /// An image is built from its template.
+        /// The build of an image from its template.
         ImageBuild = "IMAGE_BUILD",
-        /// The command of a job runs.
+        /// The run of a job's command.
         Job = "JOB",
     }
 }
@@ -20,32 +20,32 @@ string_enum! {
 string_enum! {
     /// The status of a task.
     TaskStatus, "task status" {
-        /// It waits for an engine.
+        /// The task waits for an engine.
         Ready = "READY",
-        /// An engine runs it.
+        /// An engine runs the task.
         Running = "RUNNING",
-        /// It reached its goal.
+        /// The task reached its goal.
         Succeeded = "SUCCEEDED",
-        /// It cannot reach its goal.
+        /// The task cannot reach its goal.
         Failed = "FAILED",
-        /// It was cancelled.
+        /// The task was cancelled.
         Cancelled = "CANCELLED",
     }
 }
 
 impl TaskStatus {
-    /// Whether it has ended.
+    /// Returns true if the task has ended.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 }
 
-/// A durable piece of work. One engine at a time runs it; another one takes it over if that engine dies.
+/// A durable piece of work. One engine at a time runs it, and another engine takes it over if that one dies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     /// Its id.
     pub id: TaskId,
-    /// Its work.
+    /// The kind of work.
     pub kind: TaskKind,
     /// The provider instance that does the work.
     pub instance: InstanceId,
@@ -57,17 +57,17 @@ pub struct Task {
     pub outputs: Value,
     /// Its status.
     pub status: TaskStatus,
-    /// The reason.
+    /// The reason of the status.
     pub status_reason: String,
-    /// The engine that runs it.
+    /// The engine that runs the task.
     pub owner: Option<EngineId>,
-    /// Drawn when that engine took it; nothing is written with an older one.
+    /// The fence of that engine's claim; writes with an older fence are refused.
     pub fence: Fence,
     /// The number of attempts.
     pub tries: u32,
     /// The time of creation.
     pub created_at: Timestamp,
-    /// The time when it was first begun.
+    /// The time when an engine first began the task.
     pub started_at: Option<Timestamp>,
     /// The time of its end.
     pub ended_at: Option<Timestamp>,

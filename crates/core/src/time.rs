@@ -1,77 +1,77 @@
-//! Timestamps and durations as they are stored. The clock itself is passed in.
+//! Timestamps and durations as they are stored. This crate has no clock: callers pass the time in.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, in microseconds since 1970.
+/// A point in time, in microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// This many microseconds after the beginning of 1970.
+    /// The time this many microseconds after the beginning of 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the beginning of 1970.
+    /// The microseconds since the beginning of 1970.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// The moment after a duration.
+    /// The time a duration later.
     #[must_use]
     pub const fn after(self, span: TimeSpan) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The moment before a duration.
+    /// The time a duration earlier.
     #[must_use]
     pub const fn before(self, span: TimeSpan) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// The time since `earlier`; zero if that is later.
+    /// The duration since `earlier`; zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> TimeSpan {
         let span = self.0.saturating_sub(earlier.0);
         TimeSpan(if span < 0 { 0 } else { span })
     }
 }
 
-/// A length of time, in microseconds; never negative.
+/// A duration in microseconds, which is never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TimeSpan(i64);
 
 impl TimeSpan {
-    /// This many microseconds; negative values become zero.
+    /// A duration of this many microseconds; negative values become zero.
     pub const fn from_micros(micros: i64) -> Self {
         Self(if micros < 0 { 0 } else { micros })
     }
 
-    /// This many milliseconds.
+    /// A duration of this many milliseconds.
     pub const fn from_millis(millis: u32) -> Self {
         Self(millis as i64 * 1_000)
     }
 
-    /// This many seconds.
+    /// A duration of this many seconds.
     pub const fn from_secs(seconds: u32) -> Self {
         Self(seconds as i64 * 1_000_000)
     }
 
-    /// Microseconds.
+    /// The duration in microseconds.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds.
+    /// The duration in whole seconds, rounded down.
     pub const fn secs(self) -> i64 {
         self.0 / 1_000_000
     }
 }
 
-/// In the largest unit that it is a whole number of: `30d`, `90s`, `0.5s`.
+/// Formats the duration in the largest unit of which it is a whole number: `30d`, `90s`, `0.5s`.
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, micros) = (self.secs(), self.0 % 1_000_000);

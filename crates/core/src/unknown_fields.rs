@@ -1,4 +1,4 @@
-//! Stored objects may have fields that this version does not know.
+//! Keeps the fields of stored objects that this version does not know.
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 pub struct UnknownFields(Option<Box<Map<String, Value>>>);
 
 impl UnknownFields {
-    /// Their names.
+    /// The names of the fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|fields| fields.keys()).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What clusters requested over a time: clusters, nodes, cpu, memory and accelerators, each multiplied by how long.
+//! Usage: the clusters, nodes, cpu, memory and accelerators that were requested, each multiplied by its duration.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use crate::string_enum::string_enum;
 use crate::time::{TimeSpan, Timestamp};
 
 string_enum! {
-    /// What usage is summed by.
+    /// The key by which usage is summed.
     UsageGrouping, "grouping of usage" {
         /// The owners of clusters.
         User = "user",
@@ -23,11 +23,12 @@ string_enum! {
     }
 }
 
-/// What the nodes of a cluster request together. Amounts that a shape leaves to the provider count as nothing.
+/// The amounts that the nodes of a cluster request together. An amount that a shape leaves to the provider counts as
+/// zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestedAmounts {
-    /// How many nodes, with the head.
+    /// The number of nodes, including the head.
     pub nodes: u64,
     /// Cpu.
     pub cpu: Cpu,
@@ -37,16 +38,16 @@ pub struct RequestedAmounts {
     pub gpu: u64,
 }
 
-/// The keys of an event's data under which amounts are recorded: from the event on, and until the event.
+/// The keys in an event's data for the amounts that are requested from the event on, and until the event.
 const AFTER: &str = "requested";
 const BEFORE: &str = "requested_before";
 
-/// The beginning of the amounts in the stored data of an event, by which a database finds events that have them.
+/// The text by which a database finds the events whose stored data contains amounts.
 pub const STORED_AFTER: &str = "\"requested\":{";
 
 impl RequestedAmounts {
-    /// What a cluster requests. A profile that was made for the cluster alone is deleted with it: without one, the amounts
-    /// are those of the row, which has the groups and what the head was given.
+    /// The amounts that a cluster requests. Without a profile, they are derived from the row, which has the groups
+    /// and the given fields of the head: a profile that was created for one cluster is deleted with it.
     pub fn of_cluster(cluster: &Cluster, profile: Option<&Profile>) -> Self {
         let recipe = match profile {
             Some(profile) => ClusterRecipe::of_cluster(cluster, profile).unwrap_or_default(),
@@ -74,19 +75,19 @@ impl RequestedAmounts {
     }
 }
 
-/// A record of what a cluster requests from a moment on.
+/// A record of the amounts that a cluster requests from a point in time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmountsRecord {
-    /// The moment.
+    /// The time of the change.
     pub at: Timestamp,
-    /// What it requested until then, where that is known.
+    /// The amounts that were requested until then, if they are known.
     pub before: Option<RequestedAmounts>,
-    /// What it requests from then on.
+    /// The amounts that are requested from then on.
     pub after: RequestedAmounts,
 }
 
 impl AmountsRecord {
-    /// Writes amounts to the data of an event.
+    /// Writes amounts into the data of an event.
     pub fn write(data: &mut Map<String, Value>, before: Option<RequestedAmounts>, after: RequestedAmounts) {
         let amounts = [(BEFORE, before), (AFTER, Some(after))];
         for (key, amounts) in amounts {
@@ -112,23 +113,23 @@ pub struct Window {
     pub until: Timestamp,
 }
 
-/// What is recorded of one cluster.
+/// The recorded history of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterHistory {
-    /// When it was stored, which is when its creation began.
+    /// The time when the cluster was stored, at which its creation began.
     pub created: Timestamp,
-    /// When it was deleted, if it was.
+    /// The time when the cluster was deleted, if it was.
     pub deleted: Option<Timestamp>,
-    /// What its row requests.
+    /// The amounts that its row requests, which count if there are no records.
     pub present: RequestedAmounts,
-    /// What it requested when, the oldest first.
+    /// The records of changed amounts, the oldest first.
     pub records: Vec<AmountsRecord>,
 }
 
 /// Amounts multiplied by time, in microseconds: exact sums, whatever the number of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSum {
-    /// How many clusters there were at any time of the window.
+    /// The number of clusters that existed at any time of the window.
     pub clusters: u64,
     cluster_time: u128,
     node_time: u128,
@@ -138,7 +139,7 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
-    /// What a cluster requested within a window; none if it was not there then.
+    /// The usage of a cluster within a window; none if the cluster did not exist then.
     pub fn of(history: &ClusterHistory, window: Window) -> Option<Self> {
         let begin = history.created.max(window.since);
         let end = history.deleted.map_or(window.until, |deleted| deleted.min(window.until));
@@ -188,27 +189,27 @@ impl UsageSum {
         }
     }
 
-    /// Hours that clusters existed.
+    /// The hours that clusters existed.
     pub fn cluster_hours(&self) -> f64 {
         hours(self.cluster_time, 1)
     }
 
-    /// Hours of nodes, with heads.
+    /// The hours of nodes, including heads.
     pub fn node_hours(&self) -> f64 {
         hours(self.node_time, 1)
     }
 
-    /// Hours of cores.
+    /// The hours of cores.
     pub fn core_hours(&self) -> f64 {
         hours(self.cpu_time, 1_000)
     }
 
-    /// Hours of GiB of memory.
+    /// The hours of GiB of memory.
     pub fn memory_gib_hours(&self) -> f64 {
         hours(self.memory_time, 1 << 30)
     }
 
-    /// Hours of accelerators.
+    /// The hours of accelerators.
     pub fn gpu_hours(&self) -> f64 {
         hours(self.gpu_time, 1)
     }
@@ -216,7 +217,8 @@ impl UsageSum {
 
 const MICROS_PER_HOUR: u128 = 3_600_000_000;
 
-/// Amounts times microseconds as units times hours, to a ten-thousandth, which is less than a second.
+/// Converts amounts times microseconds to units times hours, rounded down to a ten-thousandth, which is less than a
+/// second.
 fn hours(time: u128, unit: u128) -> f64 {
     const PARTS: u32 = 10_000;
     let parts = time.saturating_mul(PARTS.into()) / (MICROS_PER_HOUR * unit);

@@ -1,4 +1,4 @@
-//! The check of URLs and resolved addresses against the rule.
+//! Checks URLs and resolved addresses against the egress rule.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::rule::EgressRule;
 /// The reason why no request is sent to a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EgressRefused {
-    /// The text is no URL that can be requested.
+    /// The text is not a URL that can be requested.
     #[error(
         "'{0}' cannot be called: a URL that begins with http:// or https:// and names a host is expected"
     )]
@@ -21,7 +21,8 @@ pub(crate) enum EgressRefused {
     Closed { host: String, address: IpAddr },
 }
 
-/// The URL, if it can be called and does not name a forbidden address; a host name is checked when it is resolved.
+/// Parses a URL, and refuses one that cannot be requested or names a forbidden address. A host name is checked when
+/// it is resolved.
 pub(crate) fn admit(rule: &EgressRule, text: &str) -> Result<Url, EgressRefused> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let no_url = || EgressRefused::NoUrl(without_secrets(text));
@@ -33,20 +34,20 @@ pub(crate) fn admit(rule: &EgressRule, text: &str) -> Result<Url, EgressRefused>
     }
 }
 
-/// The origin of a URL, for messages: its path may be secret.
+/// The origin of a URL for messages, because its path may contain a secret.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// The part of a text that is no URL which messages may show.
+/// The part of an invalid URL that messages may show: without credentials, query and fragment.
 fn without_secrets(text: &str) -> String {
     const SHOWN: usize = 40;
     let host = text.rsplit('@').next().unwrap_or_default();
     host.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN).collect()
 }
 
-/// Resolves names, and returns only addresses that the rule allows. The client connects to just these: the name is not
-/// resolved a second time.
+/// Resolves names, and returns only addresses that the rule allows. The client connects to exactly these addresses,
+/// so that a second resolution with another result cannot evade the rule.
 pub(crate) struct GuardedResolver {
     pub(crate) rule: Arc<EgressRule>,
 }

@@ -1,4 +1,4 @@
-//! Requests to Domino: the user behind credentials, and the hardware tiers.
+//! Requests to Domino for the user of credentials and for hardware tiers.
 
 #[cfg(test)]
 mod tests;
@@ -21,26 +21,26 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{ClientError, client, read, reason};
 
-/// The header that API keys are sent in.
+/// The header in which API keys are sent.
 const API_KEY: &str = "X-Domino-Api-Key";
 
-/// The longest time for a request with all attempts: the caller has a response within 5 s.
+/// The time limit of a request with all its attempts, so that a caller has a response within 5 s.
 const WITHIN: Duration = Duration::from_millis(4_500);
 
-/// The longest time for one attempt.
+/// The time limit of one attempt.
 const ATTEMPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The number of requests that run at the same time.
+/// The largest number of concurrent requests.
 const CONCURRENT_REQUESTS: usize = 32;
 
 /// The pauses between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(300)];
 
-/// The largest answers that are read.
+/// The largest responses that are read, in bytes.
 const LARGEST_PRINCIPAL: usize = 1 << 20;
 const LARGEST_TIERS: usize = 16 << 20;
 
-/// A Domino deployment. Answers are cached for a few seconds.
+/// A Domino deployment. Responses are cached for a few seconds.
 pub struct Domino {
     base: String,
     client: Client,
@@ -51,16 +51,16 @@ pub struct Domino {
 
 /// The response of Domino to credentials.
 enum DominoResponse {
-    /// The credentials are valid, and this is the body.
+    /// Domino accepted the credentials; this is the body.
     Body(Value),
-    /// The credentials are not valid.
+    /// Domino refused the credentials.
     InvalidCredentials,
 }
 
 impl Domino {
-    /// The deployment at this URL, which the configuration names: the rule about users' URLs does not apply to it.
+    /// Connects to the deployment at a URL of the configuration, to which the egress rule does not apply.
     pub fn new(url: &Url, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        // Credentials are sent to this deployment only, so redirects are not followed.
+        // Redirects are not followed, because they could send the credentials to another server.
         let client = client(|builder| builder.redirect(Policy::none()).timeout(ATTEMPT_WITHIN))?;
         let (users, tiers) = (AnswerCache::new(Arc::clone(&clock)), AnswerCache::new(clock));
         let base = url.as_str().trim_end_matches('/').to_owned();
@@ -95,7 +95,7 @@ impl Domino {
         }
     }
 
-    /// One attempt; an error says why it failed, and whether the next one may succeed.
+    /// Makes one attempt. The error has the reason, and true if a retry may succeed.
     async fn attempt(
         &self,
         path: &str,
@@ -124,7 +124,7 @@ impl Domino {
     }
 }
 
-/// Credentials as the key of cached answers: the same text in two headers is two credentials.
+/// The key of cached responses. It includes the header, because the same text in two headers is two credentials.
 fn cache_key(credentials: &DominoCredentials) -> String {
     match credentials {
         DominoCredentials::ApiKey(key) => format!("{API_KEY}: {key}"),
@@ -132,7 +132,7 @@ fn cache_key(credentials: &DominoCredentials) -> String {
     }
 }
 
-/// The user of a Domino principal; none for an anonymous one.
+/// Reads the user from a principal of Domino; none if the principal is anonymous.
 fn parse_user(principal: &Value) -> Result<Option<DominoUser>, DominoUnavailable> {
     let incomplete =
         |what: &str| DominoUnavailable(format!("Domino is unavailable: its response has no {what}"));

@@ -1,10 +1,10 @@
-//! All HTTP that the server sends by itself: webhooks, poll URLs, and requests to Domino.
+//! All HTTP requests that the server sends by itself: webhooks, poll URLs, and requests to Domino.
 //!
-//! Users name the URLs of webhooks and polls, while the server may be behind a firewall, or beside services that trust
-//! every program of their machine. So these requests obey one rule about the addresses that they may reach. The address of
-//! Domino is in the configuration, and the rule does not apply to it.
+//! Users name the URLs of webhooks and polls, while the server may be behind a firewall, or beside services that
+//! trust every program of their machine. These requests therefore obey one rule about the addresses that they may
+//! reach. The rule does not apply to Domino, whose address is in the configuration.
 //!
-//! Requests to the heads of clusters are not here but in `muster-framework-client`, and those to Kubernetes in `muster-kube`.
+//! Requests to the heads of clusters are in `muster-framework-client`, and those to Kubernetes in `muster-kube`.
 //! Begin reading at [`Egress`] (webhooks and polls), [`EgressRule`] (the addresses) and [`Domino`].
 
 mod destination;
@@ -27,10 +27,10 @@ pub use rule::{EgressRule, Network};
 
 use destination::{EgressRefused, GuardedResolver, admit};
 
-/// The most redirects that are followed.
+/// The largest number of redirects that are followed.
 const REDIRECTS: usize = 5;
 
-/// The longest time for a connection to be established.
+/// The time limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The number of idle connections to one host, and the time after which they are closed.
@@ -45,16 +45,16 @@ pub struct ClientError(String);
 /// Sends webhooks and polls URLs.
 pub struct Egress {
     rule: Arc<EgressRule>,
-    /// For webhooks, which follow no redirects.
+    /// The client for webhooks, which follows no redirects.
     webhooks: Client,
-    /// For polls, which follow redirects.
+    /// The client for polls, which follows redirects.
     polls: Client,
-    /// For polls that do not verify certificates.
+    /// The client for polls that do not verify certificates.
     unverified_polls: Client,
 }
 
 impl Egress {
-    /// Clients that obey this rule.
+    /// Creates clients that obey this rule.
     pub fn new(rule: EgressRule) -> Result<Self, ClientError> {
         let rule = Arc::new(rule);
         let redirects = || {
@@ -72,7 +72,7 @@ impl Egress {
     }
 }
 
-/// The addresses of a host; none if its name cannot be resolved.
+/// Resolves a host, so that its addresses can be closed to webhooks; empty if the name cannot be resolved.
 pub async fn addresses(host: &str) -> Vec<IpAddr> {
     match tokio::net::lookup_host((host, 0)).await {
         Ok(found) => found.map(|address| address.ip()).collect(),
@@ -83,19 +83,19 @@ pub async fn addresses(host: &str) -> Vec<IpAddr> {
     }
 }
 
-/// A client that connects only to addresses that the rule allows.
+/// Creates a client that connects only to addresses that the rule allows.
 fn guarded(
     rule: &Arc<EgressRule>,
     more: impl Fn(ClientBuilder) -> ClientBuilder,
 ) -> Result<Client, ClientError> {
     client(|builder| {
         let guard = GuardedResolver { rule: Arc::clone(rule) };
-        // A proxy would connect instead of this client, and does not know the rule.
+        // No proxy is used, because it would connect without checking the rule.
         more(builder).no_proxy().dns_resolver(Arc::new(guard))
     })
 }
 
-/// A client that keeps connections and bounds its time.
+/// Creates a client with a bounded pool of idle connections and a time limit for connecting.
 fn client(more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, ClientError> {
     let builder = || {
         let builder = Client::builder()
@@ -114,7 +114,7 @@ fn client(more: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, Clien
     client.map_err(|error| ClientError(reason(&error)))
 }
 
-/// Checks every redirect like the first URL.
+/// Checks every redirect like the first URL, so that a redirect cannot evade the rule.
 fn follow(rule: &EgressRule, attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if attempt.previous().len() > REDIRECTS {
         return attempt.error(format!("more than {REDIRECTS} redirects"));

@@ -1,4 +1,4 @@
-//! Poll URLs: a GET asks whether a node is healthy.
+//! Polls URLs: a GET request checks the health of a node.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::destination::{admit, origin};
 use crate::{Egress, read, reason, refusal};
 
-/// A pattern is searched in this many bytes from the start of a response.
+/// The number of bytes from the start of a response in which the pattern is searched.
 const READ: usize = 512 * 1024;
 
-/// The largest compiled pattern.
+/// The largest compiled pattern in bytes.
 const PATTERN: usize = 256 * 1024;
 
-/// The longest time for one poll, in seconds.
+/// The longest time-out of one poll, in seconds.
 const LONGEST: i64 = 60;
 
 #[async_trait]

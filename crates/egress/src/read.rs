@@ -1,8 +1,8 @@
-//! Reads the beginning of a response, whatever its length.
+//! Reads the beginning of a response, so that a long one cannot exhaust the memory.
 
 use reqwest::Response;
 
-/// The first bytes of a body, at most `limit` of them.
+/// Reads at most `limit` bytes of a body.
 pub(crate) async fn read_at_most(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
     let mut all = Vec::new();
     while let Some(chunk) = response.chunk().await? {

@@ -30,8 +30,8 @@ impl TryFrom<String> for Network {
     }
 }
 
-/// Networks that are closed unless the configuration allows them: this machine, the local network segment, addresses at which clouds give out
-/// credentials, and the unspecified, multicast and broadcast addresses.
+/// Networks that are closed unless the configuration allows them: this machine, the local network segment, the
+/// metadata addresses at which clouds provide credentials, and the unspecified, multicast and broadcast addresses.
 const CLOSED: [&str; 12] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
@@ -47,8 +47,8 @@ const CLOSED: [&str; 12] = [
     "ff00::/8",
 ];
 
-/// The rule about addresses. The narrowest network that contains an address decides; of two equally narrow ones, a configured
-/// one before a default, and then the one that denies.
+/// The rule about addresses. The narrowest network that contains an address decides. Of two equally narrow networks,
+/// a configured one takes precedence over a default one, and a denied one over an allowed one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressRule {
     allowed: Vec<Network>,
@@ -64,12 +64,12 @@ impl EgressRule {
         Self { allowed: allowed.to_vec(), denied: denied.to_vec(), closed }
     }
 
-    /// Closes more addresses.
+    /// Closes more addresses unless the configuration allows them.
     pub fn close(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         self.closed.extend(addresses.into_iter().map(|address| Network(embedded_ipv4(address).into())));
     }
 
-    /// Whether the server may connect to an address.
+    /// Returns true if the server may connect to an address.
     pub(crate) fn allows(&self, address: IpAddr) -> bool {
         let address = embedded_ipv4(address);
         let narrowest = |networks: &[Network]| {
@@ -84,9 +84,10 @@ impl EgressRule {
     }
 }
 
-/// The IPv4 address that an IPv6 address contains, if any, and else the address itself.
+/// The IPv4 address that an IPv6 address contains, otherwise the address itself. Without this step, an IPv6 notation
+/// would evade the rule.
 fn embedded_ipv4(address: IpAddr) -> IpAddr {
-    /// The prefix by which networks without IPv4 reach it (RFC 6052).
+    /// The prefix of IPv4 addresses in networks without IPv4 (RFC 6052).
     const TRANSLATED: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
     match address.to_canonical() {
         IpAddr::V6(six) if six.segments()[..6] == TRANSLATED => IpAddr::V4(last_four(six)),

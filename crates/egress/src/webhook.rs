@@ -1,4 +1,4 @@
-//! Webhooks: a POST asks the receiver of a lifecycle hook whether a node may be deleted.
+//! Webhooks: a POST request asks the receiver of a lifecycle hook to confirm the deletion of a node.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::destination::{admit, origin};
 use crate::{Egress, reason, refusal};
 
-/// The longest time for one message; it is retried later.
+/// The time limit of one message; the engine retries a message that failed.
 const WITHIN: Duration = Duration::from_secs(10);
 
 #[async_trait]
@@ -21,7 +21,7 @@ impl Webhooks for Egress {
     async fn post(&self, url: &str, message: &Value) -> Result<(), String> {
         let url = admit(&self.rule, url).map_err(|refused| refused.to_string())?;
         let origin = origin(&url);
-        // Only the status counts; the body is not read.
+        // The body is not read, because only the status counts.
         let response = self.webhooks.post(url).json(message).timeout(WITHIN).send().await;
         match response {
             Ok(answer) if answer.status().is_success() => Ok(()),

@@ -1,4 +1,4 @@
-//! How changes become actions: validation, tenancy, conflicts, capacity, quota, cooldown, adoption.
+//! Turns changes into actions: validation, tenancy, conflicts, capacity, quota, cooldown, adoption.
 
 mod abandon;
 pub mod adopt;

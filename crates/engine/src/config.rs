@@ -9,39 +9,39 @@ use muster_core::time::TimeSpan;
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How long a lease lasts without renewal.
+    /// The duration of a lease without renewal.
     pub lease: TimeSpan,
-    /// How often the lease is renewed.
+    /// The interval at which the lease is renewed.
     pub heartbeat: TimeSpan,
-    /// How long actions may take to be handed over when the engine stops.
+    /// The longest time that running actions have to be released when the engine stops.
     pub stop_limit: TimeSpan,
     /// The most actions that run concurrently in this engine.
     pub parallel_actions: u32,
-    /// How often it polls for work, in case a notification was lost.
+    /// The interval at which the engine polls for work, in case a notification was lost.
     pub safety_period: TimeSpan,
-    /// How often results of a long batch are written while it runs.
+    /// The interval at which results of a long batch are written while it runs.
     pub flush_period: TimeSpan,
-    /// How long to wait after transient failures.
+    /// The delays after transient failures.
     pub backoff: Backoff,
     /// The most nodes that any cluster may have.
     pub max_nodes_per_cluster: u32,
     /// The most clusters that a project may have.
     pub max_clusters_per_project: u32,
-    /// The callers that decide what local processes run.
+    /// The callers that may decide what local processes run.
     pub local_code: LocalCode,
     /// The namespaces of projects.
     pub projects: ProjectNamespaces,
     /// Configurable limits of policies.
     pub policy_rules: PolicyRules,
-    /// How long history is kept.
+    /// The retention of deleted clusters, ended actions and events.
     pub retention: TimeSpan,
-    /// How long a request id is remembered.
+    /// The retention of request ids.
     pub request_memory: TimeSpan,
-    /// How often the engine looks for nodes without a row.
+    /// The interval at which the engine searches for nodes without a row.
     pub leftover_period: TimeSpan,
-    /// How long a node without a row is left alone.
+    /// The time without a row after which a node is removed.
     pub leftover_grace: TimeSpan,
-    /// How long apps may be gone, and how long their leases are.
+    /// The grace period of apps that are gone, and the duration of their leases.
     pub app_times: AppTimes,
     /// The host name that this engine registers with.
     pub host: String,
@@ -49,10 +49,10 @@ pub struct Config {
     pub version: String,
 }
 
-/// The callers that decide what local processes run, which run as the server's own user.
+/// The callers that may decide what local processes run. These processes run as the server's own user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LocalCode {
-    /// Admins.
+    /// Only admins.
     #[default]
     Admins,
     /// Every caller: only the server's user can authenticate, or the server is for development.
@@ -86,7 +86,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The delay after a number of transient failures in a row.
+    /// Returns the delay after a number of transient failures in a row, with jitter.
     pub(crate) fn retry_delay(&self, failures: u32) -> TimeSpan {
         self.backoff.delay(failures, fastrand::f64())
     }

@@ -27,7 +27,7 @@ pub struct Engine {
     pub(crate) context: Arc<Context>,
 }
 
-/// What the parts of an engine share.
+/// The state that all tasks of an engine share.
 pub(crate) struct Context {
     lease: RwLock<Arc<Lease>>,
     pub(crate) store: Store,
@@ -39,9 +39,9 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) liveness: Liveness,
-    /// Cancelled when the engine is asked to stop: its actions are handed over.
+    /// Cancelled when the engine is asked to stop: its actions are released for other engines.
     pub(crate) stopping: CancellationToken,
-    /// Cancelled when everything has ended, the heartbeat too.
+    /// Cancelled when all tasks have ended, or did not end in time: the heartbeat ends as the last one.
     pub(crate) stopped: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
 }
 
 impl Context {
-    /// A context whose lease is not registered yet.
+    /// Creates a context whose lease is not registered yet.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
         Self {
@@ -86,12 +86,12 @@ impl Context {
         self.providers.keys().cloned().collect()
     }
 
-    /// The lease that this engine has now.
+    /// Returns the current lease of this engine.
     pub(crate) fn lease(&self) -> Arc<Lease> {
         Arc::clone(&self.lease.read())
     }
 
-    /// Takes a duty, or keeps it; false if another engine has it.
+    /// Acquires or renews a duty; returns false if another engine holds it.
     pub(crate) async fn holds_duty(&self, duty: &str) -> Result<bool, StoreError> {
         let take = TakeDuty { name: duty.to_owned(), engine: self.lease().id };
         let ours = self.store.take_duty(take).await?;
@@ -105,44 +105,44 @@ impl Context {
 }
 
 impl Engine {
-    /// Which engine this is.
+    /// Returns the id of this engine, which changes when it registers again after the loss of its lease.
     pub fn id(&self) -> EngineId {
         self.context.lease().id
     }
 
-    /// The store, for reading.
+    /// Returns the store, from which callers only read.
     pub fn store(&self) -> &Store {
         &self.context.store
     }
 
-    /// The settings.
+    /// Returns the settings of the engine.
     pub fn config(&self) -> &Config {
         &self.context.config
     }
 
-    /// The time by the engine's clock.
+    /// Returns the time by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.context.clock.now()
     }
 
-    /// The provider of an instance.
+    /// Returns the provider of an instance; none if this engine does not serve it.
     pub fn provider(&self, instance: &InstanceId) -> Option<Arc<dyn Provider>> {
         self.context.provider(instance)
     }
 
-    /// All instances that this engine serves.
+    /// Returns all instances that this engine serves.
     pub fn instances(&self) -> Vec<InstanceId> {
         self.context.instances()
     }
 
-    /// How long ago its lease was last renewed.
+    /// Returns the time since the lease was last renewed.
     pub fn lease_age(&self) -> TimeSpan {
         let left = self.context.lease().expires_at().micros() - self.now().micros();
         TimeSpan::from_micros(self.context.config.lease.micros() - left)
     }
 
-    /// Whether it can work; the error says why not. No request is made: every renewal of the lease is a write, and the
-    /// result of the last write is known.
+    /// Returns an error with the reason if the engine cannot execute actions. Makes no request: every renewal of the
+    /// lease is a write, and the result of the last write is known.
     pub fn readiness(&self) -> Result<(), String> {
         if self.context.stopping.is_cancelled() {
             return Err("the server is stopping: its actions are handed over".to_owned());
@@ -167,7 +167,7 @@ impl Engine {
         self.context.providers.values().try_for_each(|provider| provider.readiness())
     }
 
-    /// Whether it lives; the error says what has stopped, which only a restart mends.
+    /// Returns an error if the heartbeat has stopped, which only a restart of the process repairs.
     pub fn liveness(&self) -> Result<(), String> {
         self.context.liveness.check_heartbeat()
     }

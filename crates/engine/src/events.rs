@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::ids::new_id;
 
-/// Reasons, used alike in events, status reasons, metrics and docs.
+/// Stable reasons, which events, status reasons, metrics and docs share.
 pub(crate) mod reason {
     /// An external node was adopted.
     pub(crate) const NODE_ADOPTED: &str = "NodeAdopted";
@@ -32,7 +32,7 @@ pub(crate) mod reason {
     pub(crate) const IMAGE_BUILT: &str = "ImageBuilt";
     /// The build of an image failed.
     pub(crate) const IMAGE_BUILD_FAILED: &str = "ImageBuildFailed";
-    /// The object of a cluster that was deleted is there.
+    /// The object of a deleted cluster exists.
     pub(crate) const LEFTOVER_FOUND: &str = "LeftoverFound";
     /// An object of a deleted cluster was removed.
     pub(crate) const LEFTOVER_REMOVED: &str = "LeftoverRemoved";
@@ -66,13 +66,13 @@ pub(crate) mod reason {
     pub(crate) const DELETED_WITH_JOB: &str = "DeletedWithJob";
     /// The nodes of a cluster together request more than their machine has.
     pub(crate) const OVERCOMMITTED: &str = "Overcommitted";
-    /// The database is older than what it describes, and has raised its fences.
+    /// The database was restored from an older copy than the objects that it describes; its fences were raised.
     pub(crate) const DATABASE_BEHIND: &str = "DatabaseBehind";
     /// A row was marked deleted because no engine serves its instance any more.
     pub(crate) const INSTANCE_ABANDONED: &str = "InstanceAbandoned";
 }
 
-/// An event of an action about its cluster.
+/// Creates an event of an action about its cluster.
 pub(crate) fn of_action(
     action: &Action,
     cluster: &Cluster,
@@ -85,7 +85,7 @@ pub(crate) fn of_action(
     Event { phase: phase.to_owned(), data: origin(action), ..event }
 }
 
-/// An event of an action about its node.
+/// Creates an event of an action about its node.
 pub(crate) fn of_node_action(
     action: &Action,
     node: &Node,
@@ -102,7 +102,7 @@ fn level_of(phase: &str) -> Level {
     if phase == "error" { Level::Error } else { Level::Info }
 }
 
-/// The label of an action in events: its kind, or the name of its operation.
+/// Returns the label of an action in events: its kind, or the name of its operation.
 pub(crate) fn action_label(action: &Action) -> &str {
     let operation = || action.inputs.get("operation").and_then(Value::as_str);
     match action.kind {
@@ -113,7 +113,7 @@ pub(crate) fn action_label(action: &Action) -> &str {
     }
 }
 
-/// The API that the action came through, and the reason.
+/// Returns the API that the action came through and its reason, as the data of an event.
 fn origin(action: &Action) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("door".to_owned(), Value::from(action.door.as_str()));
@@ -123,7 +123,7 @@ fn origin(action: &Action) -> Map<String, Value> {
     data
 }
 
-/// An event about a cluster, during an action or outside any.
+/// Creates an event about a cluster, during an action or outside any.
 pub(crate) fn of_cluster(
     action: Option<&Action>,
     cluster: &Cluster,
@@ -142,7 +142,7 @@ pub(crate) fn of_cluster(
     }
 }
 
-/// An event about an image template, by its namespace and name.
+/// Creates an event about an image template, by its namespace and name.
 pub(crate) fn of_image(
     (namespace, name): (&str, &str),
     project: &str,
@@ -160,7 +160,7 @@ pub(crate) fn of_image(
     }
 }
 
-/// An event about a job, among those of its cluster.
+/// Creates an event about a job, which is listed with the events of its cluster.
 pub(crate) fn of_job(job: &Job, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
     Event {
         object_kind: ObjectKind::Other,
@@ -172,7 +172,7 @@ pub(crate) fn of_job(job: &Job, level: Level, reason: &str, message: &str, at: T
     }
 }
 
-/// An event about a node, during an action or outside any.
+/// Creates an event about a node, during an action or outside any.
 pub(crate) fn of_node(
     action: Option<&Action>,
     node: &Node,
@@ -192,7 +192,7 @@ pub(crate) fn of_node(
     }
 }
 
-/// An event without its object; outside any action its user is Muster.
+/// Creates an event without an object, which the caller adds. Outside any action its user is Muster.
 fn new_event(action: Option<&Action>, level: Level, reason: &str, message: &str, at: Timestamp) -> Event {
     Event {
         id: EventId::from_uuid(new_id()),

@@ -1,11 +1,11 @@
-//! Ids of new objects.
+//! Generates the ids of new objects.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use uuid::Uuid;
 
-/// A new id: random, except for its first eight characters, which count up from a random number.
+/// Returns a new id: random, except for its first eight characters, which count up from a random number.
 ///
 /// Rows that are inserted together get neighbouring ids, which keeps index writes local; and the characters that people
 /// read and type differ.

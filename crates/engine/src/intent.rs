@@ -1,7 +1,7 @@
-//! What a cluster will look like after a change. Pure: the same inputs give the same answer; only `naming` draws ids
-//! and random letters.
+//! Computes a cluster as it will be after a change. Pure: the same inputs give the same cluster; only `naming` draws
+//! ids and random letters.
 //!
-//! [`Intent::after`] is the only place that answers that question: for the service layer, which refuses early, for
+//! [`Intent::after`] is the only place that computes this: for the service layer, which refuses early, for
 //! admission, policies, capacity and both kinds of membership.
 
 mod decided;
@@ -28,31 +28,31 @@ pub use error::IntentError;
 pub(crate) use update::merge;
 pub use update::properties_after;
 
-/// What a change of sizes is counted from.
+/// The baseline that a change of sizes is counted from.
 #[derive(Debug, Clone, Copy)]
 pub enum Baseline<'a> {
-    /// The members that exist: Muster starts and stops each.
+    /// The members that exist, where Muster starts and stops each.
     Members(&'a [Node]),
-    /// So many members of the group that the change is about, counted in the database.
+    /// The number of members of the changed group, counted in the database.
     Count(u32),
-    /// The size that the spec of record says: members may be on their way, or were not read.
+    /// The desired size in the spec of record: members may still be starting, or were not read.
     Desired,
 }
 
-/// A cluster as it is, and what a change is counted from and bounded by.
+/// A cluster before a change, with the baseline and the limit of the change.
 #[derive(Debug, Clone, Copy)]
 pub struct Intent<'a> {
     /// The cluster before the change.
     pub cluster: &'a Cluster,
-    /// What changes of sizes are counted from.
+    /// The baseline that changes of sizes are counted from.
     pub baseline: Baseline<'a>,
     /// The most nodes that any cluster may have.
     pub limit: u32,
 }
 
 impl Intent<'_> {
-    /// The cluster after a change, or why that is refused. A count that policies decided goes before the one that was
-    /// asked for.
+    /// Returns the cluster after a change, or the reason of a refusal. A count that policies decided takes precedence
+    /// over the requested one.
     pub fn after(&self, change: &Change, decided: &ActionData) -> Result<Cluster, IntentError> {
         match change {
             Change::UpdateCluster(update) => {
@@ -98,8 +98,8 @@ impl Intent<'_> {
         }
     }
 
-    /// The cluster without some of its members; refused if a bound does not allow that. Where a policy says that the
-    /// size stays, others come in their place.
+    /// Returns the cluster without some of its members; fails if a bound does not allow that. If a policy keeps the
+    /// size, the removed members are replaced by others.
     pub fn without<'n>(
         &self,
         removed: impl Iterator<Item = &'n Node>,
@@ -116,17 +116,17 @@ impl Intent<'_> {
         Ok(if reduces(decided) { smaller } else { self.cluster.clone() })
     }
 
-    /// A group grown or shrunk by a count; it shrinks no further than to zero.
+    /// Grows or shrinks a group by a count, to no less than zero.
     fn grown(&self, group: Option<&str>, by: i64) -> Result<Cluster, IntentError> {
         if by == 0 {
-            // Best effort may result in no change: then no bound is checked.
+            // A best-effort change may result in none: then no bound is checked.
             return find_group(self.cluster, group).map(|_| self.cluster.clone());
         }
         self.resized(group, |members| Resize::by(by.max(-i64::from(members))))
     }
 
-    /// A cluster whose groups have the sizes and bounds that an update names. Groups may shrink for others that grow: the
-    /// limit is for their sum.
+    /// Applies the sizes and bounds of groups that an update names. The limit applies to their sum, because some groups
+    /// may shrink while others grow.
     fn with_groups(&self, mut cluster: Cluster, update: &ClusterUpdate) -> Result<Cluster, IntentError> {
         for change in update.groups.iter().flatten() {
             let Some(resize) = change.resize() else { continue };
@@ -154,7 +154,7 @@ impl Intent<'_> {
         Ok(after)
     }
 
-    /// The size of a group, by the baseline, and its bounds.
+    /// Returns the size of a group, by the baseline, and its bounds.
     pub fn present(&self, group: &WorkerGroup) -> Sizes {
         let size = match self.baseline {
             Baseline::Members(nodes) => {
@@ -174,8 +174,8 @@ impl Intent<'_> {
     }
 }
 
-/// Lowers the size of a group by members that are gone, or that never came. That describes what has happened: no bound
-/// refuses it.
+/// Lowers the size of a group by members that are gone, or that did not join. No bound refuses this, since it records
+/// what has happened.
 pub(crate) fn subtract(cluster: &mut Cluster, group: &str, count: usize) {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     for group in cluster.groups.iter_mut().filter(|other| other.name == group) {
@@ -183,13 +183,13 @@ pub(crate) fn subtract(cluster: &mut Cluster, group: &str, count: usize) {
     }
 }
 
-/// Whether a cluster's size shrinks with members that are removed; a deletion policy may say that it does not.
+/// Returns true if a cluster's size shrinks with removed members; a deletion policy may keep the size.
 pub(crate) fn reduces(decided: &ActionData) -> bool {
     let decided = decided.deletion.as_ref().and_then(|deletion| deletion.reduce_desired_capacity);
     decided.unwrap_or(true)
 }
 
-/// The group that a change is about: the one that it names, else the first.
+/// Returns the group that a change names, else the first group.
 pub(crate) fn find_group<'c>(
     cluster: &'c Cluster,
     name: Option<&str>,

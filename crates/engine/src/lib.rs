@@ -1,11 +1,11 @@
-//! Durable actions over one store: everything that happens over time, and the ports to the world.
+//! Executes durable actions over one store: everything that happens over time, and the ports to what is outside.
 //!
 //! The engine knows no provider and no API. The service layer submits changes to it; providers implement its ports.
 //!
 //! The folders are layers, listed here from the ground up; imports point down only (`tests/layers.rs` checks that).
 //! Start reading at `admission/submit.rs` (how a change becomes an action) or `scheduler/runner.rs` (how it is run).
 
-// Ground: no behaviour over time.
+// Foundation: no behaviour over time.
 mod config;
 mod events;
 mod ids;
@@ -16,12 +16,12 @@ pub mod ports;
 
 pub mod action_data;
 
-// Decisions: what a cluster will look like, and what policies say about it.
+// Pure decisions: the intent of a cluster after a change, and the effect of policies.
 pub mod intent;
 
 pub mod policy;
 
-// What every task shares.
+// State that all tasks share.
 mod lease;
 mod liveness;
 
@@ -29,14 +29,14 @@ mod context;
 
 mod supervise;
 
-// One action.
+// Execution of one action.
 mod run;
 
 mod reconcile;
 
 mod actions;
 
-// Many actions.
+// Admission, scheduling and observation of all actions.
 pub mod admission;
 
 mod queries;

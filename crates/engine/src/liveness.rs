@@ -1,16 +1,16 @@
-//! Whether the engine's own loops go round, for the probes of the server.
+//! Records the rounds of the engine's own loops, for the readiness and liveness probes of the server.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A dispatcher that has not looked for work for so long is stalled.
+/// The age of the dispatcher's last round from which it counts as stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(15);
 
-/// A heartbeat that has not gone round for so long is dead: no call that it makes takes that long.
+/// The age of the heartbeat's last round from which it counts as dead: none of its calls takes that long.
 const DEAD_AFTER: Duration = Duration::from_secs(90);
 
-/// When the loops of an engine last went round, and why their last round failed.
+/// The last round of each loop of an engine.
 #[derive(Default)]
 pub(crate) struct Liveness {
     heartbeat: Mutex<Round>,
@@ -20,7 +20,7 @@ pub(crate) struct Liveness {
 struct Round {
     at: Instant,
     error: Option<String>,
-    /// Every slot is in use: the dispatcher waits for one.
+    /// True if every slot is in use, so that the dispatcher waits for one.
     waits_for_slot: bool,
 }
 
@@ -31,34 +31,34 @@ impl Default for Round {
 }
 
 impl Liveness {
-    /// The heartbeat begins a round.
+    /// Records that the heartbeat begins a round.
     pub(crate) fn heartbeat_begins(&self) {
         self.heartbeat.lock().at = Instant::now();
     }
 
-    /// The heartbeat has tried to renew the lease or to register.
+    /// Records the result of an attempt to renew the lease or to register.
     pub(crate) fn heartbeat_ended(&self, error: Option<String>) {
         *self.heartbeat.lock() = Round { error, ..Round::default() };
     }
 
-    /// The dispatcher begins a round, and waits for a free slot first.
+    /// Records that the dispatcher begins a round, and whether no slot is free for it.
     pub(crate) fn dispatcher_begins(&self, waits_for_slot: bool) {
         let mut round = self.dispatcher.lock();
         round.at = Instant::now();
         round.waits_for_slot = waits_for_slot;
     }
 
-    /// The dispatcher has claimed what there was.
+    /// Records the result of a claim.
     pub(crate) fn dispatcher_ended(&self, error: Option<String>) {
         *self.dispatcher.lock() = Round { error, ..Round::default() };
     }
 
-    /// Why the last renewal or registration failed.
+    /// Returns the error of the last renewal or registration, if it failed.
     pub(crate) fn lease_error(&self) -> Option<String> {
         self.heartbeat.lock().error.clone()
     }
 
-    /// Why no actions are claimed, if that is so.
+    /// Returns an error with the reason if the dispatcher claims no actions.
     pub(crate) fn check_dispatcher(&self, slots: u32) -> Result<(), String> {
         let round = self.dispatcher.lock();
         if let Some(error) = &round.error {
@@ -75,7 +75,7 @@ impl Liveness {
         }
     }
 
-    /// Whether the engine is dead: nothing but a restart helps.
+    /// Returns an error if the heartbeat has stopped: only a restart of the process repairs that.
     pub(crate) fn check_heartbeat(&self) -> Result<(), String> {
         let age = self.heartbeat.lock().at.elapsed();
         if age > DEAD_AFTER {

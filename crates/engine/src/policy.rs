@@ -31,23 +31,23 @@ use crate::ports::probe::Probe;
 use crate::ports::provider::Capabilities;
 use crate::ports::webhook::Webhooks;
 
-/// What a policy sees of an action.
+/// The view that a policy has of an action.
 pub struct PolicyContext<'a> {
     /// The action.
     pub action: &'a Action,
-    /// What it changes.
+    /// The change that the action makes.
     pub change: &'a Change,
-    /// The cluster.
+    /// The cluster that the policy is attached to.
     pub cluster: &'a Cluster,
-    /// Its members.
+    /// The members of the cluster.
     pub nodes: &'a [Node],
-    /// What can be done with it.
+    /// The provider's capabilities for the cluster.
     pub capabilities: Capabilities,
-    /// When a node's recipe was made.
+    /// Returns the time when a node's profile was created.
     pub profile_created_at: Box<dyn Fn(&Node) -> Timestamp + Send + Sync + 'a>,
-    /// How nodes are probed by URL, if they can be.
+    /// The probe that polls nodes by URL, if there is one.
     pub probe: Option<&'a dyn Probe>,
-    /// Sends webhooks before nodes are removed.
+    /// The port that sends webhooks before nodes are removed.
     pub hooks: &'a dyn Webhooks,
     /// The most nodes that any cluster may have.
     pub limit: u32,
@@ -55,17 +55,17 @@ pub struct PolicyContext<'a> {
     pub data: &'a mut ActionData,
     /// Changes that are written with the action's next commits.
     pub effects: &'a mut Effects,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
 /// A type of policy.
 #[async_trait]
 pub trait PolicyType: Send + Sync {
-    /// Its name and version, such as `senlin.policy.deletion-1.1`.
+    /// Returns the name and version of the type, such as `senlin.policy.deletion-1.1`.
     fn kind(&self) -> &str;
 
-    /// Whether it checks actions of this kind.
+    /// Returns true if policies of this type check actions of this kind.
     fn checks(&self, kind: ActionKind) -> bool;
 
     /// Checks and prepares an attachment, and may store data with the binding; an error refuses it.
@@ -98,7 +98,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// All policy types.
+    /// Returns all policy types that Muster implements.
     pub fn standard() -> Self {
         let types: [(&PolicyKind, Arc<dyn PolicyType>); 8] = [
             (&policy::affinity::KIND, Arc::new(affinity::Affinity)),
@@ -126,17 +126,17 @@ impl Policies {
         self
     }
 
-    /// How nodes are probed by URL, if they can be.
+    /// Returns the probe that polls nodes by URL, if there is one.
     pub(crate) fn probe(&self) -> Option<&dyn Probe> {
         self.probe.as_deref()
     }
 
-    /// The type of this name and version.
+    /// Returns the policy type of this name and version.
     pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn PolicyType>> {
         self.types.get(kind).cloned()
     }
 
-    /// Adds a type.
+    /// Adds a policy type, or replaces the one of the same name and version.
     #[must_use]
     pub fn with(mut self, policy: impl PolicyType + 'static) -> Self {
         self.types.insert(policy.kind().to_owned(), Arc::new(policy));
@@ -172,7 +172,7 @@ impl Policies {
         first_error
     }
 
-    /// The policies that want to check a change.
+    /// Returns the enabled policies that check a change.
     fn checking<'a>(
         &'a self,
         bindings: &'a [Binding],

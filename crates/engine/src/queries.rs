@@ -22,10 +22,10 @@ use crate::ports::node_meter::NodeUsage;
 use crate::ports::provider::environment::client_environment;
 use crate::ports::provider::{ClusterTarget, LogLines, LogQuery, Provider, ProviderError, StoredLog};
 
-/// Concurrent requests to the provider.
+/// The maximum of concurrent requests to the provider.
 const MAX_CONCURRENT: usize = 16;
 
-/// Why a query failed.
+/// The error of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The database is unavailable, or has no such profile.
@@ -39,22 +39,22 @@ pub enum QueryError {
     Provider(#[from] ProviderError),
 }
 
-/// What an update would do with the nodes of a cluster.
+/// The predicted effect of an update on the nodes of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpdatePreview {
     /// The names of the nodes that are replaced.
     pub replaced: Vec<String>,
-    /// The head is among them.
+    /// True if the head is one of the replaced nodes.
     pub replaces_head: bool,
     /// The names of the nodes that run with an older recipe afterwards.
     pub outdated: Vec<String>,
 }
 
-/// Details of a node.
+/// The details of a node, or the error of its provider.
 type Details = Result<Map<String, Value>, ProviderError>;
 
 impl Engine {
-    /// A node's log.
+    /// Returns the log of a node.
     pub async fn logs(
         &self,
         cluster: &Cluster,
@@ -66,7 +66,7 @@ impl Engine {
         Ok(provider.logs(target, node, query).await?)
     }
 
-    /// Which nodes of a cluster an update would replace, by the rows as they are.
+    /// Predicts from the current rows which nodes of a cluster an update would replace.
     pub async fn preview_update(
         &self,
         cluster: &Cluster,
@@ -74,7 +74,7 @@ impl Engine {
     ) -> Result<UpdatePreview, QueryError> {
         let (provider, profile) = match self.provider_and_profile(cluster).await {
             Ok(found) => found,
-            // What another server would do is not known here, and is no reason to refuse the update.
+            // Only the server of the instance can predict this; an unknown effect is no reason to refuse the update.
             Err(QueryError::NotServed(_)) => return Ok(UpdatePreview::default()),
             Err(error) => return Err(error),
         };
@@ -85,7 +85,7 @@ impl Engine {
         let nodes = self.store().members(cluster.id).await?;
         let restart = update.restart;
         let after = properties_after(cluster, &Change::UpdateCluster(Box::new(update)));
-        // What can never be applied replaces none.
+        // An update that can never be applied replaces no node.
         let after = after.unwrap_or_else(|_| cluster.clone());
         let change = RecipeChange::between((cluster, &profile), (&after, &profile));
         let decided = Replacement::decide(&change, &nodes, restart, &capabilities);
@@ -99,7 +99,7 @@ impl Engine {
         })
     }
 
-    /// The logs that are stored of a deleted cluster.
+    /// Returns the stored logs of a deleted cluster.
     pub async fn stored_logs(
         &self,
         cluster: &Cluster,
@@ -110,14 +110,14 @@ impl Engine {
         Ok(provider.stored_logs(cluster, query).await?)
     }
 
-    /// The environment variables of programs that use a cluster.
+    /// Returns the environment variables that programs need to use a cluster.
     pub async fn environment(&self, cluster: &Cluster) -> Result<BTreeMap<String, String>, QueryError> {
         let (provider, profile) = self.provider_and_profile(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
         Ok(client_environment(provider.as_ref(), target).await?)
     }
 
-    /// What nodes of a cluster use now.
+    /// Measures the cpu and memory that nodes of a cluster use now.
     pub async fn node_usage(
         &self,
         cluster: &Cluster,
@@ -132,14 +132,14 @@ impl Engine {
         Ok(meter.measure(ClusterTarget { cluster, profile: &profile }, nodes).await?)
     }
 
-    /// The log of a job.
+    /// Returns the log of a job.
     pub async fn job_logs(&self, job: &Job, query: LogQuery) -> Result<JobLog, QueryError> {
         let not_served = || QueryError::NotServed(job.instance.to_string());
         let runner = self.provider(&job.instance).and_then(Provider::job_runner).ok_or_else(not_served)?;
         Ok(runner.logs(job, query).await?)
     }
 
-    /// Details of a node, as its provider reports them.
+    /// Returns details of a node, as its provider reports them.
     pub async fn details(&self, node: &Node) -> Result<Map<String, Value>, QueryError> {
         let missing = || StoreError::NotFound { kind: "profile", given: node.profile_id.to_string() };
         let profile = self.store().profile(node.profile_id).await?.ok_or_else(missing)?;
@@ -154,7 +154,7 @@ impl Engine {
         Ok(provider.details(target, node).await?)
     }
 
-    /// The details of members of a cluster; members whose details cannot be read are left out.
+    /// Returns the details of members of a cluster; members whose details cannot be read are left out.
     pub async fn details_of(
         &self,
         cluster: &Cluster,

@@ -1,8 +1,8 @@
 //! Reconciliation of a cluster with its intent: one loop (observe, plan, record and apply, wait, give up) with two
 //! strategies.
 //!
-//! The strategies differ in what a plan is (calls for many nodes, or one write of an object) and in whose the intent is
-//! (the row's, or the object's). What they share is here.
+//! The strategies differ in the plan (calls for many nodes, or one write of an object) and in the spec of record (the
+//! row, or the object). This module has what they share.
 
 pub(crate) mod delegated;
 pub(crate) mod individual;
@@ -15,43 +15,44 @@ use muster_core::time::{TimeSpan, Timestamp};
 use crate::ports::provider::{Observed, ProviderError};
 use crate::run::{ActionRun, Stop, summarize};
 
-/// Observations that may fail in a row before the action is requeued.
+/// The number of observations that may fail in a row before the action is requeued.
 const FAILED_OBSERVATIONS: u32 = 4;
 
-/// Attempts that the provider acknowledges without any effect before the action gives up: about a minute, with
-/// back-off.
+/// The number of attempts that the provider may acknowledge without any effect before the action gives up: about a
+/// minute, with back-off.
 pub(crate) const FUTILE_ATTEMPTS: u32 = 8;
 
 /// The decision of a strategy after one observation.
 pub(crate) enum Verdict<P> {
-    /// There is something to do.
+    /// Apply this step.
     Apply(P),
-    /// There is nothing to do now, and why; observe again when something changes, or then.
+    /// Nothing can be done now, for these reasons: observe again when something changes, or at this time.
     Wait(Option<Timestamp>, Vec<String>),
     /// The goal is reached.
     Reached,
-    /// Nothing left to do can reach the goal.
+    /// No remaining step can reach the goal, for these reasons.
     Unreachable(Vec<String>),
 }
 
-/// How the members of a cluster are brought to their goal.
+/// A way to reconcile the members of a cluster with their goal.
 pub(crate) trait Strategy {
-    /// What is done in one step.
+    /// The content of one step.
     type Plan;
 
-    /// How long no change may be reported before the cluster is observed all the same.
+    /// The longest time without a reported change before the cluster is observed again.
     const POLL_INTERVAL: TimeSpan;
 
     /// Observes the cluster.
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop>;
 
-    /// Applies an observation in memory, and decides what follows from it.
+    /// Applies an observation in memory, and decides the next step.
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Self::Plan>, Stop>;
 
     /// Records a step, and then performs it.
     async fn apply(&mut self, run: &mut ActionRun, plan: Self::Plan) -> Result<(), Stop>;
 
-    /// Commits what has changed in memory, with the reasons for the wait; returns when the next commit is due, if one is.
+    /// Commits pending changes, with the reasons for the wait; returns the time at which the next commit is due, if one
+    /// is.
     async fn commit_before_wait(
         &mut self,
         run: &mut ActionRun,
@@ -62,7 +63,7 @@ pub(crate) trait Strategy {
     async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop>;
 }
 
-/// Runs until the goal is reached. `Stop::Failed` names all obstacles.
+/// Observes, plans and applies until the goal is reached. `Stop::Failed` names all obstacles.
 pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) -> Result<(), Stop> {
     let mut failed_observations = 0;
     loop {
@@ -92,7 +93,7 @@ pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) ->
     }
 }
 
-/// Waits until the provider reports a change, a retry or a commit is due, or nothing was reported for a while. A waiting
+/// Waits until the provider reports a change, a retry or a commit is due, or the poll interval has passed. A waiting
 /// action occupies no slot.
 async fn wait<S: Strategy>(
     run: &mut ActionRun,
@@ -114,7 +115,7 @@ async fn wait<S: Strategy>(
     run.control.wait_idly(wait).await
 }
 
-/// Quietly if nothing is wrong, because observing has only just begun.
+/// Logs a failed observation; only at debug level if nothing is wrong, because the observation has only just begun.
 fn log_failed_observation(error: &ProviderError, attempts: u32) {
     if error.is_not_yet() {
         tracing::debug!(%error, attempts, "cannot observe yet");

@@ -1,7 +1,7 @@
-//! One claimed action, in parts: what it works on, what its next commit writes, and how it may be interrupted.
+//! One claimed action, in parts: its subject, the content of its next commit, and its interruptions.
 //!
-//! Functions take the part that they need; the whole run goes to what commits or calls the provider, and
-//! to the strategies of `reconcile`.
+//! Functions take only the part that they need. Those that commit or call the provider, and the strategies of
+//! `reconcile`, take the whole run.
 
 mod children;
 mod commit;
@@ -41,24 +41,24 @@ pub(crate) use stop::{Stop, succeeded, summarize};
 pub(crate) use subject::Subject;
 pub(crate) use world::World;
 
-/// An action that this engine claimed, and everything that it works with.
+/// An action that this engine claimed, and everything that its execution needs.
 pub(crate) struct ActionRun {
     pub(crate) context: Arc<Context>,
     /// The action as it was claimed.
     pub(crate) action: Arc<Action>,
-    /// What it changes.
+    /// The change that the action makes.
     pub(crate) change: Change,
     /// Data that policies and steps exchange.
     pub(crate) data: ActionData,
     /// The cluster and its members, with pending changes of their rows.
     pub(crate) subject: Subject,
-    /// What its cluster requested before it, as far as that is known.
+    /// The amounts that the cluster requested before the action, if they are known.
     pub(crate) requested_before: Option<RequestedAmounts>,
-    /// Its child actions by node, with pending ends.
+    /// The child actions by node, with pending ends.
     pub(crate) children: Children,
     /// Pending events and changes of bindings.
     pub(crate) journal: Journal,
-    /// What may interrupt it, and how it waits.
+    /// The interruptions of the action, and the slot that it occupies.
     pub(crate) control: Control,
     pub(crate) provider: Arc<dyn Provider>,
     /// Changes that the provider reports for the cluster.

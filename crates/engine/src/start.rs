@@ -22,29 +22,29 @@ use crate::scheduler::tasks;
 use crate::supervise::keep_running;
 use crate::watchers::{apps, compute_templates, expiry, health, leftover_nodes, observer, retention};
 
-/// How long the database may take to note that the engine has stopped.
+/// The timeout for the database to record that the engine has stopped.
 const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
 
-/// What an engine is made of.
+/// The parts that an engine is started with.
 pub struct Parts {
-    /// All rows.
+    /// The store that holds all rows.
     pub store: Store,
-    /// Where nodes run.
+    /// The providers of the instances that the engine serves.
     pub providers: Vec<Arc<dyn Provider>>,
-    /// Which policies are known.
+    /// The policy types that the engine knows.
     pub policies: Policies,
-    /// How webhooks are sent before nodes are removed.
+    /// Sends webhooks before nodes are removed.
     pub hooks: Arc<dyn Webhooks>,
-    /// The clock.
+    /// The clock for timestamps and timeouts.
     pub clock: Arc<dyn Clock>,
-    /// Settings.
+    /// The settings of the engine.
     pub config: Config,
-    /// Its counters.
+    /// The metrics that the engine updates.
     pub metrics: Metrics,
 }
 
 impl Engine {
-    /// Starts an engine: from here on it claims actions.
+    /// Starts an engine, which claims actions from then on.
     pub async fn start(parts: Parts) -> Result<Self, StoreError> {
         let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
         let instrumented = |provider| -> Arc<dyn Provider> {
@@ -60,14 +60,14 @@ impl Engine {
         context.store.listen(notifier);
         match heartbeat::register(&context).await {
             Ok(()) => {}
-            // The heartbeat goes on trying, and the probes say why the engine is not ready.
+            // The heartbeat retries, and the readiness probe reports why the engine is not ready.
             Err(error) if error.is_transient() => {
                 tracing::warn!(%error, "cannot register yet");
                 context.liveness.heartbeat_ended(Some(error.to_string()));
             }
             Err(error) => return Err(error),
         }
-        // It renews the lease until everything else has ended.
+        // The heartbeat renews the lease until everything else has ended, so it is not one of the tracked tasks.
         let beating = Arc::clone(&context);
         let heartbeat = move || heartbeat::run(Arc::clone(&beating));
         tokio::spawn(keep_running(context.stopped.clone(), "heartbeat", heartbeat));
@@ -90,8 +90,9 @@ impl Engine {
         Ok(Self { context })
     }
 
-    /// Stops: running actions stop at their next step and are handed over. Returns when nothing runs any more, or when
-    /// that takes too long, as with a database that does not answer: then other engines wait until the lease expires.
+    /// Stops the engine: running actions stop at their next step and are released for other engines. Returns when no
+    /// task runs any more, or after [`Config::stop_limit`]. If the database does not answer, other engines take the
+    /// actions over when the lease has expired.
     pub async fn stop(&self) {
         self.context.stopping.cancel();
         self.context.tasks.close();
@@ -111,7 +112,7 @@ impl Engine {
     }
 }
 
-/// Runs a task for as long as the engine runs, also after it panics.
+/// Spawns a task that runs for as long as the engine, and is restarted if it panics.
 fn keep<F>(context: &Context, name: &'static str, task: impl Fn() -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -119,7 +120,7 @@ where
     context.tasks.spawn(keep_running(context.stopping.clone(), name, task));
 }
 
-/// Runs a watcher of one provider.
+/// Spawns a watcher of one provider.
 fn watch<F>(
     context: &Arc<Context>,
     provider: &Arc<dyn Provider>,

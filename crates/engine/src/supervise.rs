@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-/// How long to wait before a task that panicked is started again.
+/// The delay before a task that panicked is restarted.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// Runs a task to its end; if it panics before the end is asked for, it is started again.
+/// Runs a task until it returns. A task that panics is restarted, unless `end` was cancelled.
 pub(crate) async fn keep_running<F: Future<Output = ()>>(
     end: CancellationToken,
     name: &str,
@@ -25,7 +25,7 @@ pub(crate) async fn keep_running<F: Future<Output = ()>>(
     }
 }
 
-/// The message of a panic, if it has one.
+/// Returns the message of a panic, or `no message` if its payload is not text.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

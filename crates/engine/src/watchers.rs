@@ -1,5 +1,5 @@
-//! Background tasks that watch clusters and submit actions; none of them changes the world by itself, except that what
-//! has no row is removed.
+//! Background tasks that observe clusters and submit actions. They write to a provider only to remove nodes without a
+//! row, and to mark apps with the clusters that they use.
 
 pub(crate) mod apps;
 mod change_feed;

@@ -31,7 +31,7 @@ pub struct FrameworkClient {
 }
 
 impl FrameworkClient {
-    /// A client that resolves these host names to these addresses, and others by the system's resolver.
+    /// Creates a client that resolves these host names to these addresses, and others by the system's resolver.
     pub fn new(host_addresses: HashMap<String, IpAddr>) -> Self {
         let client = Client::builder()
             .dns_resolver(Arc::new(Resolver::new(host_addresses)))
@@ -40,7 +40,8 @@ impl FrameworkClient {
             // The bearer token is for the head alone, and no framework redirects these requests.
             .redirect(Policy::none())
             .http1_only()
-            // A kept connection may lead to a head that was replaced; its failure would look like that of the new one.
+            // A kept connection may lead to a head that was replaced: its failure would be taken for one of the new
+            // head.
             .pool_max_idle_per_host(0)
             .connect_timeout(CONNECT_TIMEOUT)
             .tls_backend_preconfigured(tls_without_authorities())
@@ -61,7 +62,7 @@ impl FrameworkClient {
         Ok(framework.read_workers(&body)?)
     }
 
-    /// Fetches how much each worker of a head has to do, by their addresses; idle workers are left out.
+    /// Fetches the load of each worker of a head, by address; idle workers are left out.
     pub async fn fetch_load(
         &self,
         framework: &dyn LocalFramework,
@@ -76,7 +77,7 @@ impl FrameworkClient {
         Ok(sums)
     }
 
-    /// Fetches whether a cluster is in use, as its head reports it.
+    /// Fetches the activity of a cluster, as its head reports it.
     pub async fn fetch_activity(
         &self,
         framework: &dyn LocalFramework,
@@ -98,7 +99,7 @@ impl FrameworkClient {
         self.fetch_within(request, REQUEST_TIMEOUT).await
     }
 
-    /// The same as [`fetch`](Self::fetch) with another time-out.
+    /// Does the same as [`fetch`](Self::fetch) with another time-out.
     pub async fn fetch_within(
         &self,
         request: &FrameworkRequest,
@@ -144,8 +145,8 @@ async fn read_limited(mut response: Response) -> Result<Option<Vec<u8>>, reqwest
     Ok(Some(body))
 }
 
-/// Frameworks are reached by plain HTTP. Without this, building a client would load the system's certificates and
-/// depend on a crypto provider that the process installed before.
+/// Returns a TLS configuration without authorities, since frameworks are reached by plain HTTP. Without it, building a
+/// client would load the system's certificates and depend on a crypto provider that the process installed before.
 fn tls_without_authorities() -> ClientConfig {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -57,7 +57,7 @@ impl FrameworkRequestError {
     }
 }
 
-/// The outer errors name only the step that failed, and repeat the URL.
+/// Returns the innermost cause: the outer errors name only the step that failed, and repeat the URL.
 fn innermost_cause(error: &reqwest::Error) -> String {
     let outermost: &(dyn Error + 'static) = error;
     let causes = std::iter::successors(Some(outermost), |cause| (*cause).source());

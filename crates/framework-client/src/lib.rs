@@ -1,7 +1,7 @@
 //! HTTP requests to the heads of Ray, Dask and Spark clusters.
 //!
-//! `muster-frameworks` renders requests and parses responses without I/O; [`FrameworkClient`] sends them for the providers.
-//! It knows no framework, retries nothing and caches nothing. Begin reading at [`FrameworkClient::fetch`].
+//! `muster-frameworks` renders requests and parses responses without I/O; [`FrameworkClient`] sends them for the
+//! providers. It knows no framework, retries nothing and caches nothing. Begin reading at [`FrameworkClient::fetch`].
 
 mod client;
 mod error;

@@ -11,7 +11,7 @@ pub enum ClientShell {
     Program(&'static str),
 }
 
-/// The shell of a framework, connected to the cluster; none for a framework that this version does not know.
+/// Returns the shell of a framework, connected to the cluster; `None` for a framework that this version does not know.
 pub const fn client_shell(framework: Framework) -> Option<ClientShell> {
     Some(match framework {
         Framework::Dask => {

@@ -33,7 +33,8 @@ const SCHEDULER: &str = "scheduler";
 /// The port of the dashboard and of all other HTTP requests.
 const DASHBOARD: &str = "dashboard";
 
-/// The variable with the scratch folder: without it every process leaves one behind in the machine's temporary folder.
+/// The variable with the scratch folder: without it every process leaves a folder behind in the machine's temporary
+/// folder.
 const SCRATCH: &str = "DASK_TEMPORARY_DIRECTORY";
 
 /// The states of tasks that a worker has not finished.
@@ -231,7 +232,7 @@ impl LocalFramework for Dask {
     }
 }
 
-/// The environment of a scheduler's clients.
+/// Returns the environment of a scheduler's clients.
 pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     let address = endpoints.get(Endpoints::ADDRESS);
     address.map(|address| ("DASK_SCHEDULER_ADDRESS".to_owned(), address.to_owned())).into_iter().collect()
@@ -253,12 +254,12 @@ fn endpoints(file: &[u8]) -> Result<Endpoints, UnreadableResponse> {
     Ok(Endpoints::default().with(Endpoints::ADDRESS, address).with(Endpoints::DASHBOARD, dashboard))
 }
 
-/// The threads of a worker: its cpus, rounded up.
+/// Returns the threads of a worker: its cpus, rounded up.
 fn threads(shape: &Shape) -> u64 {
     shape.cpu.map_or(1, |cpu| cpu.millis().div_ceil(1000).max(1))
 }
 
-/// The URL of a path on the scheduler's HTTP server; the dashboard is one of its pages.
+/// Returns the URL of a path on the scheduler's HTTP server; the dashboard is one of its pages.
 fn scheduler_url(head: &HeadAccess, path: &str) -> String {
     let dashboard = head.address(Endpoints::DASHBOARD);
     format!("{}{path}", dashboard.strip_suffix("/status").unwrap_or(dashboard))

@@ -17,7 +17,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text of the secret; callers must not log it.
+    /// Returns the text of the secret; callers must not log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -39,7 +39,7 @@ pub struct HeadAccess {
 }
 
 impl HeadAccess {
-    /// The address for a purpose; empty if there is none, so that a request to it fails.
+    /// Returns the address for a purpose; empty if there is none, so that a request to it fails.
     pub(crate) fn address(&self, purpose: &str) -> &str {
         self.endpoints.get(purpose).unwrap_or_default()
     }

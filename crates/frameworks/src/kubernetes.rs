@@ -1,6 +1,6 @@
 //! Clusters as Kubernetes objects: manifests to create, objects to project, and writes that change them.
 //!
-//! A [`Flavor`] is one way to represent a cluster: the custom resources of an operator, or plain objects of our own.
+//! A [`Flavor`] is one way to represent a cluster: the custom resources of an operator, or plain objects.
 //! `muster-kube` creates, watches and patches these objects without knowing any operator.
 
 mod dask_operator;
@@ -28,7 +28,7 @@ pub use pod::resources;
 pub use pod_change::PodChange;
 pub use projection::{GroupProjection, ObjectProjection, ObservedAutoscaler, PodTemplate, merge_groups};
 
-/// Every flavor, the default one of each framework first.
+/// Returns every flavor, the default one of each framework first.
 pub fn flavors() -> &'static [&'static dyn Flavor] {
     &[
         &kuberay::KubeRay,
@@ -40,7 +40,7 @@ pub fn flavors() -> &'static [&'static dyn Flavor] {
     ]
 }
 
-/// The flavors of a framework, the default one first.
+/// Returns the flavors of a framework, the default one first.
 pub fn flavors_of(framework: Framework) -> impl Iterator<Item = &'static dyn Flavor> {
     flavors().iter().copied().filter(move |flavor| flavor.framework() == framework)
 }

@@ -34,7 +34,8 @@ pub use memory_limit::local_memory_limit;
 pub use request::{FrameworkRequest, RequestMethod, UnreadableResponse};
 pub use requirement::{InstalledProgram, Requirement};
 
-/// The implementation of a framework for local processes; none for a framework that this version does not know.
+/// Returns the implementation of a framework for local processes; `None` for a framework that this version does not
+/// know.
 pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     match framework {
         Framework::Dask => Some(&dask::Dask),
@@ -44,7 +45,7 @@ pub fn local(framework: Framework) -> Option<&'static dyn LocalFramework> {
     }
 }
 
-/// All frameworks that run as local processes.
+/// Returns all frameworks that run as local processes.
 pub fn all_local() -> impl Iterator<Item = &'static dyn LocalFramework> {
     Framework::ALL.iter().filter_map(|framework| local(*framework))
 }

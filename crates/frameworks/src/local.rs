@@ -108,7 +108,7 @@ pub enum ShutdownSignal {
 /// The orderly shutdown of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GracefulShutdown {
-    /// The signal that begins it.
+    /// The signal that begins the shutdown.
     pub signal: ShutdownSignal,
     /// Seconds after which the process is killed.
     pub grace_seconds: u32,
@@ -123,7 +123,7 @@ pub struct LiveWorker {
     pub address: String,
 }
 
-/// A command for a head, and how it is delivered.
+/// A command for a head, by its way of delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeadCommand {
     /// An HTTP request; its response is the answer.
@@ -132,7 +132,7 @@ pub enum HeadCommand {
     Program(ProcessSpec),
 }
 
-/// What remains to be done for a worker that its head has retired.
+/// The remaining step for a worker that its head has retired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterRetirement {
     /// The worker exits by itself within this many seconds.
@@ -178,58 +178,58 @@ pub struct TaskOutput {
     pub hidden: &'static [&'static str],
 }
 
-/// A framework as processes of one machine. Its users do not know which framework it is.
+/// A framework as processes of one machine. Callers of this trait do not know which framework they use.
 ///
 /// Requests and responses come in pairs: `…_request` renders a request, and `read_…` parses the response to it.
 pub trait LocalFramework: Send + Sync {
-    /// The framework that this is.
+    /// Returns the framework that this type implements.
     fn framework(&self) -> Framework;
 
-    /// The Python package to install.
+    /// Returns the Python package to install.
     fn package(&self) -> PythonPackage;
 
-    /// A program that must be installed beside the package.
+    /// Returns a program that must be installed beside the package.
     fn requirement(&self) -> Option<Requirement> {
         None
     }
 
-    /// Whether workers rejoin a new head by themselves.
+    /// Returns true if workers rejoin a new head by themselves.
     fn workers_outlive_head(&self) -> bool;
 
-    /// Whether a cluster can have more than one group of workers.
+    /// Returns true if a cluster can have more than one group of workers.
     fn several_groups(&self) -> bool {
         false
     }
 
-    /// Whether nodes of one cluster on one machine must start one after the other.
+    /// Returns true if nodes of one cluster on one machine must start one after the other.
     fn starts_one_by_one(&self) -> bool {
         false
     }
 
-    /// The names that the framework accepts for its workers.
+    /// Returns the names that the framework accepts for its workers.
     fn worker_naming(&self) -> WorkerNaming {
         WorkerNaming::Free
     }
 
-    /// The way in which the endpoints of a new head become known.
+    /// Returns the way in which the endpoints of a new head become known.
     fn endpoint_discovery(&self) -> EndpointDiscovery;
 
-    /// The process of a head, which listens on these ports: assigned ones, or those of the head before it.
+    /// Returns the process of a head, which listens on these ports: assigned ones, or those of the head before it.
     fn head_process(&self, context: LaunchContext<'_>, ports: &HeadPorts) -> ProcessSpec;
 
-    /// The process of a worker.
+    /// Returns the process of a worker.
     fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec;
 
-    /// The ports of a head's endpoints, for the next head: clients then need no new address.
+    /// Returns the ports of a head's endpoints, for the next head: clients then need no new address.
     fn reusable_ports(&self, endpoints: &Endpoints) -> HeadPorts;
 
-    /// Requests the workers that the head counts as alive. A head that responds is up.
+    /// Requests the workers that the head counts as alive. A head that responds to this request is ready.
     fn workers_request(&self, head: &HeadAccess) -> FrameworkRequest;
 
     /// Parses the response to [`Self::workers_request`].
     fn read_workers(&self, response: &[u8]) -> Result<Vec<LiveWorker>, UnreadableResponse>;
 
-    /// Requests the load of all workers; the sum of the responses counts.
+    /// Requests the load of all workers, which is the sum of the responses.
     fn load_requests(&self, head: &HeadAccess) -> Vec<FrameworkRequest>;
 
     /// Parses one response to [`Self::load_requests`]: the load by address, without idle workers.
@@ -238,15 +238,15 @@ pub trait LocalFramework: Send + Sync {
     /// Makes the head drain and remove workers, after their data was moved to others.
     fn retire_workers(&self, retirement: WorkerRetirement<'_>) -> HeadCommand;
 
-    /// Parses the answer to [`Self::retire_workers`]: the addresses of the retired workers. Others hold data that could
-    /// not be moved.
+    /// Parses the answer to [`Self::retire_workers`]: the addresses of the retired workers. The others hold data that
+    /// could not be moved.
     fn read_retired(
         &self,
         workers: &[LiveWorker],
         response: &[u8],
     ) -> Result<HashSet<String>, UnreadableResponse>;
 
-    /// What remains to be done for a retired worker.
+    /// Returns the remaining step for a retired worker.
     fn after_retirement(&self, worker: &LiveWorker, within: u32) -> AfterRetirement;
 
     /// Parses the response to the request of [`AfterRetirement::StopOnceIdle`].
@@ -265,19 +265,20 @@ pub trait LocalFramework: Send + Sync {
         None
     }
 
-    /// Parses the response to [`Self::unattended_request`]: whether there is such work.
+    /// Parses the response to [`Self::unattended_request`]. Returns true if such work runs.
     fn read_unattended(&self, _response: &[u8]) -> Result<bool, UnreadableResponse> {
         Ok(false)
     }
 
-    /// The environment of programs that use the cluster, with its secrets; `python` is the interpreter of its nodes.
+    /// Returns the environment of programs that use the cluster, with its secrets; `python` is the interpreter of its
+    /// nodes.
     fn client_environment(&self, head: &HeadAccess, python: &str) -> BTreeMap<String, String>;
 
-    /// The files that tasks on a node write, by the role and name of the node.
+    /// Returns the files that tasks on a node write, by the role and name of the node.
     fn task_output(&self, _: &NodeRole, _name: &str) -> Option<TaskOutput> {
         None
     }
 
-    /// The orderly shutdown of a node.
+    /// Returns the orderly shutdown of a node.
     fn graceful_shutdown(&self, role: NodeRole) -> GracefulShutdown;
 }

@@ -1,8 +1,9 @@
-//! What limits the memory of local nodes: no control group does, so it is what each framework does by itself.
+//! Descriptions of the memory limits of local nodes. No control group limits them, only each framework by its own
+//! means.
 
 use muster_core::cluster::Framework;
 
-/// What limits the memory of the local nodes of a framework, in a sentence; none for nodes of no framework.
+/// Describes the memory limit of a framework's local nodes; none for a framework that this version does not know.
 pub const fn local_memory_limit(framework: Framework) -> Option<&'static str> {
     Some(match framework {
         Framework::Dask => {

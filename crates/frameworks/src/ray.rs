@@ -1,7 +1,7 @@
 //! Ray as local processes: a head and workers, each `ray start --block` with its child processes.
 //!
-//! All of them listen on the loopback address only. By default, Ray replaces 127.0.0.1 by an address that other machines
-//! can reach, and that changes with the network of a laptop; nodes and clients are configured not to do so.
+//! All of them listen on the loopback address only. By default, Ray replaces 127.0.0.1 by an address that other
+//! machines can reach, and that changes with the network of a laptop; nodes and clients are configured not to do so.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -41,7 +41,7 @@ const DASHBOARD: &str = "dashboard";
 /// maximum.
 const ALIVE: &str = "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE&limit=10000";
 
-/// Lists one actor that is not dead: whether there is any is enough.
+/// Lists one actor that is not dead: its existence is all that is used.
 const ACTORS: &str = "/api/v0/actors?filter_keys=state&filter_predicates=%21%3D&filter_values=DEAD&limit=1";
 
 /// Lists running tasks, and live actors: each occupies its node, even if an actor is idle.
@@ -55,7 +55,7 @@ const AUTH_MODE: &str = "RAY_AUTH_MODE";
 const AUTH_TOKEN: &str = "RAY_AUTH_TOKEN";
 const TOKEN: &str = "token";
 
-/// Seconds for which a terminated node drains itself: none, because nodes are drained before they are terminated.
+/// The seconds for which a terminated node drains itself: 0, because nodes are drained before they are terminated.
 const DRAIN_AT_END: (&str, &str) = ("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "0");
 
 /// Keeps clients from replacing the loopback address. `node.py` does the same for nodes.
@@ -69,14 +69,14 @@ const HEAD: [(&str, &str); 4] = [
     // The default ports of metrics are the same for all clusters of a machine.
     ("AUTOSCALER_METRIC_PORT", "0"),
     ("DASHBOARD_METRIC_PORT", "0"),
-    // Seconds for the start of a client's process; the default of 30 is too short on a busy machine.
+    // The seconds that a client's process has to start; the default of 30 is too short on a busy machine.
     ("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120"),
     // The fork handlers of gRPC 1.85 crash the process that is forked for the first client.
     ("GRPC_ENABLE_FORK_SUPPORT", "0"),
 ];
 
-/// The object store of a node without a memory setting; memory is used only as objects are stored. Ray's own default is a
-/// third of the machine for every node.
+/// The object store of a node without a memory setting; memory is used only as objects are stored. Ray's own default is
+/// a third of the machine for every node.
 const OBJECTS: Memory = Memory::from_bytes(512 << 20);
 
 /// The smallest object store that Ray accepts.
@@ -120,7 +120,8 @@ impl LocalFramework for Ray {
             &port(GCS),
             "--ray-client-server-port",
             &port(CLIENT),
-            // All requests go to the dashboard. The flag is explicit, so that a start without its packages fails at once.
+            // All requests go to the dashboard. The flag is explicit, so that a start without its packages fails at
+            // once.
             "--include-dashboard",
             "true",
             "--dashboard-host",
@@ -280,7 +281,7 @@ impl LocalFramework for Ray {
     }
 }
 
-/// The process of a head or worker with these arguments of its own.
+/// Returns the process of a head or worker with these arguments of its own.
 fn node_process(context: LaunchContext<'_>, own: &[&str], cpus: u64) -> ProcessSpec {
     let (objects, memory) = (object_store(context.shape).to_string(), memory(context, cpus).to_string());
     let (cpus, gpus) = (cpus.to_string(), context.shape.gpu.unwrap_or(0).to_string());
@@ -289,7 +290,8 @@ fn node_process(context: LaunchContext<'_>, own: &[&str], cpus: u64) -> ProcessS
     command.extend(["--node-ip-address", HOST, "--node-name", context.name]);
     command.extend(["--num-cpus", &cpus, "--num-gpus", &gpus]);
     command.extend(["--memory", &memory, "--object-store-memory", &objects]);
-    // Free ports where no client needs to know them: Ray's defaults are the same for all clusters of a machine.
+    // 0 selects free ports, where no client needs to know them: Ray's defaults are the same for all clusters of a
+    // machine.
     command.extend([
         "--min-worker-port",
         "0",
@@ -323,12 +325,12 @@ fn read_list<T: DeserializeOwned>(what: &'static str, response: &[u8]) -> Result
     Ok(data.result.result)
 }
 
-/// The variables with the secret, for nodes and clients.
+/// Returns the variables with the secret, for nodes and clients.
 fn authentication(secret: &Secret) -> [(&str, &str); 2] {
     [(AUTH_MODE, TOKEN), (AUTH_TOKEN, secret.reveal())]
 }
 
-/// The endpoints of a head with these ports.
+/// Returns the endpoints of a head with these ports.
 fn endpoints(ports: &HeadPorts) -> Endpoints {
     let port = |name: &str| ports.get(name).copied().unwrap_or(0);
     Endpoints::default()
@@ -337,13 +339,13 @@ fn endpoints(ports: &HeadPorts) -> Endpoints {
         .with(Endpoints::DASHBOARD, format!("http://{HOST}:{}", port(DASHBOARD)))
 }
 
-/// The cpus of a shape, rounded up because Ray counts whole ones.
+/// Returns the cpus of a shape, rounded up because Ray counts whole ones.
 fn cpus(shape: &Shape) -> Option<u64> {
     shape.cpu.map(|cpu| cpu.millis().div_ceil(1000))
 }
 
-/// The memory of a node. The default is the machine's memory in proportion to the node's cpus, so that all nodes together
-/// do not announce more than there is; Ray's own default is the whole memory for every node.
+/// Returns the memory of a node. The default is the machine's memory in proportion to the node's cpus, so that all
+/// nodes together do not announce more than there is; Ray's own default is the whole memory for every node.
 fn memory(LaunchContext { shape, machine, .. }: LaunchContext<'_>, cpus: u64) -> u64 {
     let share = || {
         let (cores, whole) = (machine.cpu.millis().max(1), machine.memory.bytes());
@@ -353,18 +355,18 @@ fn memory(LaunchContext { shape, machine, .. }: LaunchContext<'_>, cpus: u64) ->
     shape.memory.map_or_else(share, Memory::bytes)
 }
 
-/// The size of a node's object store: three tenths of its memory, as Ray divides that of a machine.
+/// Returns the size of a node's object store: three tenths of its memory, as Ray divides that of a machine.
 fn object_store(shape: &Shape) -> u64 {
     let memory = shape.memory.map_or(OBJECTS.bytes(), |memory| memory.bytes() / 10 * 3);
     memory.max(OBJECTS_AT_LEAST)
 }
 
-/// A request to the dashboard.
+/// Returns a request to the dashboard.
 fn dashboard_request(head: &HeadAccess, path: &str) -> FrameworkRequest {
     FrameworkRequest::get(format!("{}{path}", head.address(Endpoints::DASHBOARD))).with_bearer(&head.secret)
 }
 
-/// The later of two times since which nothing runs; unknown if one of them is.
+/// Returns the later of two times since which nothing runs; unknown if one of them is.
 fn later(one: Activity, other: Activity) -> Activity {
     match (one, other) {
         (Activity::IdleSince(one), Activity::IdleSince(other)) => Activity::IdleSince(one.max(other)),

@@ -31,7 +31,7 @@ impl FrameworkRequest {
         Self { method: RequestMethod::Post, ..Self::get(url) }
     }
 
-    /// The same request with the secret as its bearer token.
+    /// Returns the same request with the secret as its bearer token.
     pub(crate) fn with_bearer(self, secret: &Secret) -> Self {
         Self { bearer: Some(secret.clone()), ..self }
     }

@@ -9,7 +9,7 @@ pub struct Requirement {
     pub name: &'static str,
     /// The file name of the program in folder `bin` of its installation.
     pub program: &'static str,
-    /// The variable that names the installation: searched first, and set for nodes and clients.
+    /// The variable that names the installation. It is searched first, and is set for nodes and clients.
     pub variable: &'static str,
     /// Arguments that make the program print its version and folder.
     pub version_arguments: &'static [&'static str],
@@ -17,7 +17,7 @@ pub struct Requirement {
     pub parse_output: fn(&str) -> Option<InstalledProgram>,
     /// The oldest version that works.
     pub min_version: u32,
-    /// The advice for users who do not have it.
+    /// The advice for users who do not have the program.
     pub remedy: &'static str,
 }
 

@@ -14,7 +14,7 @@ const MACHINE: Capacity =
 
 static SECRET: LazyLock<Secret> = LazyLock::new(|| Secret::new("abracadabra"));
 
-/// The context of a node with this shape.
+/// Returns the context of a node with this shape.
 pub(crate) fn launch_context(shape: &Shape) -> LaunchContext<'_> {
     LaunchContext {
         name: "w-1",
@@ -29,12 +29,12 @@ pub(crate) fn launch_context(shape: &Shape) -> LaunchContext<'_> {
     }
 }
 
-/// A head at these endpoints.
+/// Returns a head at these endpoints.
 pub(crate) fn head_access(endpoints: Endpoints) -> HeadAccess {
     HeadAccess { endpoints, secret: SECRET.clone() }
 }
 
-/// The argument that follows a flag.
+/// Returns the argument that follows a flag.
 pub(crate) fn argument_after<'c>(process: &'c ProcessSpec, flag: &str) -> &'c str {
     let index = process.command.iter().position(|word| word == flag).expect("the flag is there");
     &process.command[index + 1]

@@ -34,7 +34,7 @@ const HEAD_HOST: &str = "127.0.0.1";
 /// The heap of a master or worker process in MiB; executors have memory of their own.
 pub(crate) const DAEMON_MEMORY: u64 = 256;
 
-/// The label of an executor's file: `<application>/executor-<number>.<stdout|stderr>`.
+/// Returns the label of an executor's file: `<application>/executor-<number>.<stdout|stderr>`.
 fn executor_file(names: &[String]) -> String {
     match names {
         [.., application, number, stream] => format!("{application}/executor-{number}.{stream}"),
@@ -45,12 +45,12 @@ fn executor_file(names: &[String]) -> String {
 /// The default memory of a worker for executors in MiB: enough for one executor of default size.
 const WORKER_MEMORY: u64 = 1024;
 
-/// Options for the cheapest start of a Java process. `-UsePerfData`, because a killed process would leave its file behind in
-/// the machine's temporary folder.
+/// Options for the cheapest start of a Java process. `-UsePerfData`, because a killed process would leave its file
+/// behind in the machine's temporary folder.
 pub(crate) const LIGHT: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData";
 
-/// A master whose port is in use must fail, because clients would not find it at the next port. Jobs are not accepted by
-/// HTTP, and workers can be decommissioned.
+/// A master whose port is in use must fail, because clients would not find it at the next port. Jobs are not accepted
+/// by HTTP, and workers can be decommissioned.
 pub(crate) const MASTER_OPTIONS: &str = "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false \
                                          -Dspark.decommission.enabled=true";
 
@@ -58,8 +58,8 @@ pub(crate) const MASTER_OPTIONS: &str = "-Dspark.port.maxRetries=0 -Dspark.maste
 const RECOVERY: &str = "-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryTimeout=15";
 
 /// A decommissioned worker and its executors finish their tasks and move their blocks to others, and check every second
-/// (by default every 30 s) whether all have arrived. Executors take these settings from their driver, where decommissioning
-/// is off by default; options of the Java process override that.
+/// (by default every 30 s) whether all have arrived. Executors take these settings from their driver, where
+/// decommissioning is off by default; options of the Java process override that.
 pub(crate) const DECOMMISSION: &str = "-Dspark.decommission.enabled=true -Dspark.storage.decommission.enabled=true \
                             -Dspark.storage.decommission.replicationReattemptInterval=1s -XX:-UsePerfData";
 
@@ -226,7 +226,7 @@ impl LocalFramework for Spark {
         }
         #[derive(Deserialize)]
         struct Application {
-            /// Both are in milliseconds.
+            /// The time of the start in milliseconds; `duration` is in milliseconds, too.
             starttime: i64,
             duration: i64,
         }
@@ -271,14 +271,14 @@ impl LocalFramework for Spark {
     }
 }
 
-/// The environment of programs that connect to a master.
+/// Returns the environment of programs that connect to a master.
 pub(crate) fn environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
     let Some(address) = endpoints.get(Endpoints::ADDRESS) else { return BTreeMap::new() };
-    // Spark itself reads the second, so that a session needs no address.
+    // Spark itself reads `MASTER`, so that a session needs no address.
     ["SPARK_MASTER", "MASTER"].map(|name| (name.to_owned(), address.to_owned())).into()
 }
 
-/// The endpoints of a master with these ports.
+/// Returns the endpoints of a master with these ports.
 fn endpoints(ports: &HeadPorts) -> Endpoints {
     let at = |name: &str| format!("{HEAD_HOST}:{}", ports.get(name).copied().unwrap_or(0));
     Endpoints::default()
@@ -286,7 +286,7 @@ fn endpoints(ports: &HeadPorts) -> Endpoints {
         .with(Endpoints::DASHBOARD, format!("http://{}/", at(DASHBOARD)))
 }
 
-/// The process of a master or worker: the script replaces itself by the Java process.
+/// Returns the process of a master or worker: the script replaces itself by the Java process.
 fn daemon_process(
     context: LaunchContext<'_>,
     class: &str,
@@ -311,17 +311,17 @@ fn daemon_process(
     ProcessSpec::new(&command, &environment)
 }
 
-/// The folder for Java's temporary files: a killed process would leave them behind in the machine's folder.
+/// Returns the folder for Java's temporary files: a killed process would leave them behind in the machine's folder.
 fn temporary_folder_option(context: LaunchContext<'_>) -> String {
     quoted("-Djava.io.tmpdir=", context.node_folder)
 }
 
-/// An option with a path, quoted because it may contain spaces.
+/// Returns an option with a path, quoted because it may contain spaces.
 fn quoted(option: &str, path: &str) -> String {
     format!("\"{option}{path}\"")
 }
 
-/// The memory of a shape in MiB, Spark's unit.
+/// Returns the memory of a shape in MiB, Spark's unit.
 fn mebibytes(shape: &Shape) -> Option<u64> {
     shape.memory.map(|memory| (memory.bytes() >> 20).max(1))
 }

@@ -41,7 +41,7 @@ const USES: &str = "uses-oshinko-cluster";
 /// The annotation of an app with all clusters that it uses, and their ids.
 const ALL_USES: &str = "muster.dev/uses-clusters";
 
-/// Changes that may wait to be read.
+/// The number of changes that may wait for a slow subscriber.
 const CHANGES: usize = 1024;
 
 pub(crate) const REPLICA_SET: ResourceKind =
@@ -55,7 +55,7 @@ pub(crate) const JOB: ResourceKind =
 const KINDS: [AppKind; 5] =
     [AppKind::Deployment, AppKind::ReplicaSet, AppKind::StatefulSet, AppKind::Job, AppKind::Pod];
 
-/// The kind of an app's object.
+/// Returns the kind of an app's object; `None` for a command of `muster run`, which has no object.
 pub(crate) const fn object_kind(kind: AppKind) -> Option<&'static ResourceKind> {
     match kind {
         AppKind::Deployment => Some(&DEPLOYMENT),
@@ -67,7 +67,7 @@ pub(crate) const fn object_kind(kind: AppKind) -> Option<&'static ResourceKind> 
     }
 }
 
-/// The provider of apps.
+/// Resolves, observes and labels the apps of a Kubernetes.
 pub(crate) struct Apps {
     client: Client,
     identity_gate: IdentityGate,
@@ -154,7 +154,7 @@ impl AppProvider for Apps {
     }
 }
 
-/// The merge patch that writes which clusters an app uses.
+/// Returns the merge patch that writes which clusters an app uses.
 fn usage_patch(uid: &str, marks: &AppMarks) -> Value {
     let uses: Vec<Value> = marks.uses.iter().map(|(name, id)| json!({"name": name, "id": id})).collect();
     // Apps are watched by this label, so an app that only uses clusters of others has it with an empty value.
@@ -163,7 +163,7 @@ fn usage_patch(uid: &str, marks: &AppMarks) -> Value {
     json!({"metadata": {"uid": uid, "labels": {USES: label}, "annotations": {ALL_USES: all}}})
 }
 
-/// The controller of an object: its kind, name and UID.
+/// Returns the controller of an object: its kind, name and UID.
 fn controller(object: &Value) -> Option<(AppKind, String, String)> {
     let references = object["metadata"]["ownerReferences"].as_array()?;
     let reference = references.iter().find(|reference| reference["controller"] == true)?;

@@ -38,10 +38,10 @@ pub(crate) struct ClusterKey {
 /// One watch of a flavor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FlavorWatch {
-    /// Its number among the watches of the flavor.
+    /// The number of this watch among the watches of the flavor.
     pub(crate) index: usize,
     pub(crate) target: WatchTarget,
-    /// The namespace that it covers; none covers all.
+    /// The namespace that the watch covers; all if none.
     pub(crate) namespace: Option<String>,
 }
 
@@ -107,22 +107,22 @@ impl ClusterCache {
         Self { flavor, targets, state: Mutex::new(CacheState { stale, ..CacheState::default() }), changes }
     }
 
-    /// A copy of a cluster as it is cached; an error while a watch of its namespace is stale.
+    /// Returns a copy of a cluster as it is cached; an error while a watch of its namespace is stale.
     pub(crate) fn snapshot(&self, key: &ClusterKey) -> Result<CachedCluster, ProviderError> {
         let state = self.state.lock();
         state.stale.check(&key.namespace)?;
         Ok(state.clusters.get(key).cloned().unwrap_or_default())
     }
 
-    /// Every cluster with a root, in namespaces whose watches are in sync. Subscribers are notified when others get in
-    /// sync.
+    /// Returns every cluster with a root, in namespaces whose watches are in sync. Subscribers are notified when the
+    /// watches of another namespace get in sync.
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
         let state = self.state.lock();
         let known = state.clusters.iter().filter(|(key, _)| state.stale.check(&key.namespace).is_ok());
         known.filter_map(|(_, cached)| cached.root_cluster()).collect()
     }
 
-    /// The namespaces whose watches cannot report at present.
+    /// Returns the namespaces whose watches cannot report at present.
     pub(crate) fn unobserved(&self) -> Vec<Unobserved> {
         let state = self.state.lock();
         let unobserved = |(namespace, reason): (Option<&str>, &str)| Unobserved {
@@ -133,14 +133,15 @@ impl ClusterCache {
         state.stale.reasons().map(unobserved).collect()
     }
 
-    /// The namespace and name of a cluster's root.
+    /// Returns the namespace and name of a cluster's root.
     pub(crate) fn find_key(&self, cluster: ClusterId) -> Option<ClusterKey> {
         let state = self.state.lock();
         let found = state.clusters.iter().find(|(_, cached)| cached.root_cluster() == Some(cluster));
         found.map(|(key, _)| key.clone())
     }
 
-    /// Treats the root of a cluster as an external object, known by its UID: it is a copy, such as one from a backup.
+    /// Treats the root of a cluster as an external object, identified by its UID: the root is a copy of the cluster's
+    /// object, such as one that was restored from a backup.
     pub(crate) fn disown(&self, cluster: ClusterId) {
         let own = {
             let mut state = self.state.lock();
@@ -179,7 +180,7 @@ impl ClusterCache {
         &self.targets
     }
 
-    /// Returns whether the object with this UID is known to be deleted.
+    /// Returns true if the object with this UID is known to be deleted.
     pub(crate) fn is_deleted(&self, uid: &str) -> bool {
         self.state.lock().tombstones.contains(uid)
     }
@@ -222,7 +223,7 @@ impl ClusterCache {
         self.notify_cluster(changed.filter(|_| notify));
     }
 
-    /// The content of a root, if it changed recently and has this digest.
+    /// Returns the content of a root, if it changed recently and has this digest.
     pub(crate) fn recent_content(&self, uid: &str, digest: &str) -> Option<RootContent> {
         self.state.lock().recent.get(uid, digest)
     }
@@ -318,7 +319,8 @@ impl ClusterCache {
         }
     }
 
-    /// Notifies subscribers once the operator should have acknowledged a new root: no watch reports that it did not.
+    /// Notifies subscribers once the operator should have acknowledged a new root, so that they observe the cluster
+    /// then: no watch event reports that an operator did nothing.
     fn notify_after_grace(&self, cluster: Option<ClusterId>) {
         let (Some(cluster), changes) = (cluster, self.changes.clone()) else { return };
         tokio::spawn(async move {

@@ -12,13 +12,13 @@ const STARTING_REASONS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// The progress of a container that runs once.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ContainerProgress {
-    /// It has not started, for this reason; empty if nothing prevents its start.
+    /// The container has not started, for this reason; empty if nothing prevents its start.
     Waiting(String),
-    /// It runs, since this time if that is known.
+    /// The container runs, since this time if that is known.
     Running(Option<Timestamp>),
-    /// It has ended.
+    /// The container has ended.
     Ended(Box<ContainerStateTerminated>),
-    /// Its pod failed without a record of its end.
+    /// The pod failed, for this reason, and has no record of the container's end.
     PodFailed(String),
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn container_progress(pod: &Pod, container: &str) -> ContainerProgres
     }
 }
 
-/// The time in a field of an object.
+/// Returns the time in a field of an object.
 pub(crate) fn timestamp(at: &Time) -> Timestamp {
     Timestamp::from_micros(at.0.as_microsecond())
 }
 
-/// The reason and message of the end of a pod, such as its eviction.
+/// Returns the reason and message of the end of a pod, such as its eviction.
 pub(crate) fn end_reason(status: &PodStatus) -> Option<String> {
     join_reason(status.reason.as_deref(), status.message.as_deref())
 }

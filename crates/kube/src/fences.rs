@@ -31,12 +31,12 @@ impl Fences {
         Self { database: database.into() }
     }
 
-    /// The text of a fence for an object.
+    /// Returns the text of a fence for an object.
     pub(crate) fn format(&self, fence: Fence) -> WrittenFence {
         WrittenFence(format!("{}/{}", self.database, fence.0))
     }
 
-    /// The fence in a text; none if it is of another database.
+    /// Returns the fence in a text; `None` if it is of another database.
     pub(crate) fn read(&self, written: Option<&WrittenFence>) -> Option<Fence> {
         let (database, number) = written?.as_str().rsplit_once('/')?;
         number.parse().ok().filter(|_| database == &*self.database).map(Fence)

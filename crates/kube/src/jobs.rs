@@ -1,6 +1,6 @@
 //! The commands of jobs: each is a `batch/v1` Job with one pod, in the namespace of its cluster.
 //!
-//! Kubernetes deletes a Job a day after its end, and its log with it. A Job that is stopped is deleted at once.
+//! Kubernetes deletes a Job, and the log of its pod, a day after its end. A Job that is stopped is deleted at once.
 
 mod ending;
 mod manifest;
@@ -39,7 +39,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// The time-out of reading the last lines of a log.
 const LOG_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The runner of the commands of jobs.
+/// Runs the commands of jobs as Jobs of a Kubernetes.
 pub(crate) struct KubernetesJobs {
     client: Client,
     writer: ObjectWriter,
@@ -194,7 +194,7 @@ fn waiting_progress(why: &str) -> CommandProgress {
     })
 }
 
-/// Returns whether the progress of a command is further than the known one.
+/// Returns true if the progress of a command is further than the known one.
 fn is_further(known: &CommandProgress, now: &CommandProgress) -> bool {
     match (known, now) {
         (_, CommandProgress::Ended(_)) | (CommandProgress::Waiting(_), CommandProgress::Running(_)) => true,
@@ -273,7 +273,7 @@ impl JobRunner for KubernetesJobs {
         match self.pods.pod_of(job.id, &job.namespace)?.filter(|pod| !pod.is_gone) {
             Some(pod) => self.read_log(&pod, query).await,
             None => {
-                // Its pod was deleted with its Job, and only these lines are stored.
+                // The pod was deleted with its Job; only the last lines are stored, in the row of the job.
                 let last = job.outputs().last_lines;
                 let text = (!last.is_empty()).then(|| Ok(format!("{last}\n")));
                 Ok(stream::iter(text).boxed())

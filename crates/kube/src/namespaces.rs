@@ -56,7 +56,7 @@ impl Namespaces {
                 );
                 Err(ProviderError::permanent(NO_NAMESPACE, message))
             }
-            // Without the right to read namespaces, or without an answer, the write itself fails if it is missing.
+            // Without an answer, or the right to read namespaces, the later write fails if the namespace is missing.
             _ => {
                 self.record_check(namespace);
                 Ok(())

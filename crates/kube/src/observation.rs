@@ -51,7 +51,7 @@ pub(crate) fn observe_cluster(
 ) -> Observed {
     let root = match &cached.root {
         Some(root) if root.value.is_root_of(cluster) => &root.value,
-        // Another cluster has the name now.
+        // The root of another cluster has the name now.
         Some(_) => return Observed { object: ObjectState::Absent, ..Observed::default() },
         None => return observe_without_root(flavor, key, cached, cluster, context),
     };
@@ -133,13 +133,13 @@ fn observe_without_root(
         refused: vec![deleted],
         reported_state: None,
         ports: BTreeMap::new(),
-        // Of the content only the app that the cluster ends with is known.
+        // Only the app that the cluster ends with is known of the content.
         content: (mark != cluster.ephemeral.as_deref()).then(|| Box::new(content_with(cluster, mark))),
     };
     Observed { object: ObjectState::Present(spec), members, ..Observed::default() }
 }
 
-/// The number of events that an observation has at most, the latest ones.
+/// The highest number of events in an observation; the latest are kept.
 const MAX_EVENTS: usize = 50;
 
 fn latest(mut events: Vec<ExternalEvent>) -> Vec<ExternalEvent> {
@@ -147,14 +147,17 @@ fn latest(mut events: Vec<ExternalEvent>) -> Vec<ExternalEvent> {
     events.split_off(events.len().saturating_sub(MAX_EVENTS))
 }
 
-/// The reasons why the operator does not act on the cluster, from an event about the present root or from the objects.
+/// Returns the reasons why the operator does not act on the cluster, from an event about the present root or from the
+/// objects.
 fn refusals(
     flavor: &dyn Flavor,
     root: &CachedObject,
     projections: &[&ObjectProjection],
     events: &[ExternalEvent],
 ) -> Vec<String> {
-    // Events and objects share one sequence of versions: the last change of the root may have mended an older refusal.
+    // A refusal older than the last change of the root is ignored: that change may have removed its cause. Versions of
+    // events and objects can be compared only if one etcd has both, which is the default. Nothing else is as exact:
+    // times are whole seconds of several clocks, and a repeated event names the root's version of its first occurrence.
     let version: u64 = root.version.parse().unwrap_or(u64::MAX);
     let is_refusal = |event: &&ExternalEvent| {
         event.version > version && flavor.rejection_reasons().contains(&event.reason.as_str())
@@ -168,7 +171,7 @@ fn refusals(
 /// The time that an operator may take to react to a new or changed object.
 pub(crate) const OPERATOR_GRACE: TimeSpan = TimeSpan::from_secs(30);
 
-/// The reasons why the cluster as a whole is not ready; pods have reasons of their own.
+/// Returns the reasons why the cluster as a whole is not ready; pods have reasons of their own.
 fn pending_reasons(
     flavor: &dyn Flavor,
     cached: &CachedCluster,
@@ -192,7 +195,7 @@ fn pending_reasons(
     pending
 }
 
-/// Returns whether there are as many workers as the groups specify.
+/// Returns true if there are as many workers as the groups specify.
 fn has_desired_size(cached: &CachedCluster) -> bool {
     let projections = cached.projections();
     let desired: u32 = merge_groups(&projections).iter().map(|group| group.desired).sum();
@@ -200,7 +203,7 @@ fn has_desired_size(cached: &CachedCluster) -> bool {
     usize::try_from(desired).is_ok_and(|desired| desired == workers)
 }
 
-/// The group of a row, as if it had been observed.
+/// Returns the group of a row, as if it had been observed.
 fn group_of_row(group: &WorkerGroup) -> ObservedGroup {
     ObservedGroup {
         name: group.name.clone(),
@@ -224,13 +227,13 @@ fn content_with(cluster: &Cluster, mark: Option<&EphemeralMark>) -> ObjectConten
     }
 }
 
-/// The reason for an object that outlives its root.
+/// Returns the reason for an object that outlives its root.
 fn remaining_object(object: &CachedObject) -> String {
     let still_exists = || format!("{} '{}' still exists", object.kind.kind, object.name);
     finalizer_reason(object).unwrap_or_else(still_exists)
 }
 
-/// The finalizers that delay the deletion of an object, as a reason.
+/// Returns the finalizers that delay the deletion of an object, as a reason.
 fn finalizer_reason(object: &CachedObject) -> Option<String> {
     let finalizers = object.leaving.as_ref().filter(|finalizers| !finalizers.is_empty())?;
     let (kind, name) = (object.kind.kind, &object.name);
@@ -275,7 +278,7 @@ fn observed_member(
     }
 }
 
-/// The reason why a pod is not ready, with the last lines of its log if it is in a crash loop.
+/// Returns the reason why a pod is not ready, with the last lines of its log if it is in a crash loop.
 fn reason(pod: &ClusterPod, context: &ObservationContext<'_>) -> String {
     if let Some(slot) = &pod.awaited_slot {
         return slot_reason(slot, (context.queue_place)(slot, &pod.name));
@@ -284,7 +287,7 @@ fn reason(pod: &ClusterPod, context: &ObservationContext<'_>) -> String {
     if log.is_empty() { pod.reason.clone() } else { format!("{}; its last lines:\n{log}", pod.reason) }
 }
 
-/// The reason of a pod that waits for a slot.
+/// Returns the reason of a pod that waits for a slot.
 fn slot_reason(AwaitedSlot { group, machine_type }: &AwaitedSlot, place: QueuePlace) -> String {
     match place {
         QueuePlace::Position(position) => format!("waiting for slot {position} of {machine_type}"),

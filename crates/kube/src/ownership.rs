@@ -25,12 +25,12 @@ pub(crate) const MADE_AS: &str = "muster.dev/made-as";
 /// The annotation with the fence of Muster's last write.
 pub(crate) const FENCE: &str = "muster.dev/fence";
 
-/// Returns whether an annotation is Muster's own bookkeeping.
+/// Returns true if an annotation is Muster's own bookkeeping.
 pub(crate) fn is_own_annotation(key: &str) -> bool {
     [MADE_AS, FENCE].contains(&key)
 }
 
-/// Returns whether Kubernetes, an operator or another program uses this label or annotation. The row of an external
+/// Returns true if Kubernetes, an operator or another program uses this label or annotation. The row of an external
 /// cluster has such keys too, and a user who replaces all labels does not mean to remove them.
 pub(crate) fn is_reserved_key(key: &str) -> bool {
     const DOMAINS: [&str; 5] = ["kubernetes.io", "k8s.io", "ray.io", "dask.org", "dominodatalab.com"];
@@ -41,7 +41,7 @@ pub(crate) fn is_reserved_key(key: &str) -> bool {
     DOMAINS.iter().any(|owner| is_of(domain, owner)) || key.starts_with("oshinko-")
 }
 
-/// The id of the cluster that an object belongs to: the one on its label, or else its own UID, for an external
+/// Returns the id of the cluster that an object belongs to: the one on its label, or else its own UID, for an external
 /// object or a copy of one that Muster created.
 pub(crate) fn cluster_of(object: &Value) -> Option<ClusterId> {
     let metadata = &object["metadata"];
@@ -53,7 +53,7 @@ pub(crate) fn cluster_of(object: &Value) -> Option<ClusterId> {
     labelled.or_else(|| text(metadata, "uid").parse().ok())
 }
 
-/// The fence of Muster's last write to an object.
+/// Returns the fence of Muster's last write to an object.
 pub(crate) fn fence_of(object: &Value) -> Option<WrittenFence> {
     object["metadata"]["annotations"][FENCE].as_str().map(WrittenFence::new)
 }
@@ -102,7 +102,7 @@ pub(crate) fn add_metadata(metadata: &mut Value, place: &str, key: &str, value: 
     }
 }
 
-/// The reference to an owner: when the owner is deleted, Kubernetes deletes the object too.
+/// Returns the reference to an owner: when the owner is deleted, Kubernetes deletes the object too.
 pub(crate) fn owner_reference(owner: &Value) -> Value {
     let metadata = &owner["metadata"];
     json!({
@@ -113,13 +113,13 @@ pub(crate) fn owner_reference(owner: &Value) -> Value {
     })
 }
 
-/// Returns whether this object is an owner by its UID: another object may have had its name before.
+/// Returns true if this object is an owner by its UID: another object may have had its name before.
 pub(crate) fn is_owned_by(object: &Value, owner: &Value) -> bool {
     let references = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     references.iter().any(|reference| reference["uid"] == owner["metadata"]["uid"])
 }
 
-/// The operation of a JSON patch that writes a fence, for an object with or without annotations.
+/// Returns the operation of a JSON patch that writes a fence, for an object with or without annotations.
 pub(crate) fn write_fence(fence: &WrittenFence, has_annotations: bool) -> Value {
     let value = fence.as_str();
     if has_annotations {
@@ -129,7 +129,7 @@ pub(crate) fn write_fence(fence: &WrittenFence, has_annotations: bool) -> Value 
     }
 }
 
-/// The operation of a JSON patch that fails if the fence has changed.
+/// Returns the operation of a JSON patch that fails if the fence has changed.
 pub(crate) fn test_fence(fence: &WrittenFence) -> Value {
     json!({"op": "test", "path": fence_path(), "value": fence.as_str()})
 }

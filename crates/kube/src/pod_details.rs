@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The details of a node that is a pod; unknown ones are left out.
+/// Returns the details of a node that is a pod; unknown ones are left out.
 pub(crate) fn pod_details(
     pod: String,
     namespace: String,

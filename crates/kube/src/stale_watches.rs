@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use muster_engine::ports::provider::ProviderError;
 
-/// The watches of a kind that are stale, by their index.
+/// The stale watches of one cache, by their index.
 #[derive(Debug, Default)]
 pub(crate) struct StaleWatches(BTreeMap<usize, StaleWatch>);
 
 #[derive(Debug)]
 struct StaleWatch {
-    /// The namespace that it covers; none covers all.
+    /// The namespace that the watch covers; all if none.
     namespace: Option<String>,
     /// The error of the watch; none if it has not completed its first list.
     why: Option<String>,
@@ -24,13 +24,13 @@ impl StaleWatch {
 }
 
 impl StaleWatches {
-    /// All of these watches, which have just started.
+    /// Marks all of these watches as stale, since they have just started.
     pub(crate) fn new(watches: impl IntoIterator<Item = (usize, Option<String>)>) -> Self {
         let started = |(index, namespace)| (index, StaleWatch { namespace, why: None });
         Self(watches.into_iter().map(started).collect())
     }
 
-    /// An error if a stale watch covers the namespace.
+    /// Returns an error if a stale watch covers the namespace.
     pub(crate) fn check(&self, namespace: &str) -> Result<(), ProviderError> {
         match self.0.values().find(|watch| watch.covers(namespace)) {
             None => Ok(()),
@@ -39,7 +39,7 @@ impl StaleWatches {
         }
     }
 
-    /// The namespace (none for all) and error of each watch that failed.
+    /// Returns the namespace (none for all) and error of each watch that failed.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
         self.0.values().filter_map(|watch| Some((watch.namespace.as_deref(), watch.why.as_deref()?)))
     }
@@ -49,7 +49,7 @@ impl StaleWatches {
         self.0.insert(index, StaleWatch { namespace, why: Some(why) });
     }
 
-    /// Returns whether every watch that covers the namespace is in sync; without a namespace, every watch.
+    /// Returns true if every watch that covers the namespace is in sync; without a namespace, every watch.
     pub(crate) fn is_in_sync(&self, namespace: Option<&str>) -> bool {
         namespace.map_or(self.0.is_empty(), |namespace| self.check(namespace).is_ok())
     }

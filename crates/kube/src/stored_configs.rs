@@ -14,7 +14,7 @@ use crate::errors;
 use crate::namespaces::Namespaces;
 use crate::writer::with_deadline;
 
-/// The provider of configuration sets.
+/// Reads configuration sets from the `ConfigMap`s of a namespace.
 pub(crate) struct ConfigSets {
     client: Client,
     identity_gate: IdentityGate,
@@ -61,7 +61,7 @@ pub(crate) async fn check_spark_config(
     found.map_err(|error| errors::request_error(&what, error))?.map(drop).ok_or_else(missing)
 }
 
-/// The message for a missing configuration, with the words that existing scripts search for.
+/// Returns the message for a missing configuration, with the words that existing scripts search for.
 fn no_spark_config(name: &str) -> String {
     format!("unable to find spark configuration '{name}', error: configmaps \"{name}\" not found")
 }

@@ -43,7 +43,7 @@ struct ObservedTemplates {
 
 #[derive(Default)]
 struct TemplateState {
-    /// By namespace and name, with the epoch of the last report.
+    /// The templates by namespace and name, each with the epoch of its last report.
     templates: HashMap<(String, String), (ComputeTemplate, u64)>,
     stale: StaleWatches,
     epoch: u64,
@@ -123,7 +123,7 @@ impl TemplateProvider for Templates {
 
     async fn delete(&self, template: &ComputeTemplate) -> Result<(), ProviderError> {
         let ComputeTemplate { namespace, name, uid, .. } = template;
-        // Its label may have been removed since it was observed.
+        // Without the label of templates, which may have been removed since the observation, it must not be deleted.
         let Some(map) = self.read_map(namespace, name).await? else { return Ok(()) };
         let what = format!("delete compute template '{namespace}/{name}'");
         let preconditions =

@@ -11,14 +11,15 @@ pub(crate) struct Tombstones {
 }
 
 impl Tombstones {
-    /// More deletions than can be outrun by a late watch event or an answer to a write.
+    /// The number of deletions that are remembered: more than can happen before a late watch event, or a late answer to
+    /// a write, arrives.
     const CAPACITY: usize = 4096;
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }
 
-    /// Records a deletion, and forgets the oldest one beyond the capacity.
+    /// Records a deletion, and removes the oldest one beyond the capacity.
     pub(crate) fn insert(&mut self, uid: &str) {
         if !self.uids.insert(uid.to_owned()) {
             return;

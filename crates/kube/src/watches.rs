@@ -21,11 +21,12 @@ use crate::errors;
 use crate::untyped_object::UntypedObject;
 use crate::writer::with_deadline;
 
-/// Objects per page of a list. Whole objects are larger than what is kept of them, so pages bound the memory of a list.
+/// The number of objects per page of a list. Whole objects are larger than the parts that are cached, so pages bound
+/// the memory of a list.
 const PAGE: u32 = 100;
 
-/// The API server ends each watch after this many seconds, and the watch resumes where it was. A connection whose other
-/// end vanished is therefore noticed soon after that.
+/// The API server ends each watch after this many seconds, and the watch resumes at the same version. A connection that
+/// is silent for much longer is therefore known to be dead.
 pub(crate) const WATCH_SECONDS: u32 = 60;
 
 /// The pause between two watches, with jitter: when the API server ends, all watches end together.
@@ -61,7 +62,7 @@ pub(crate) async fn run_watch<K>(
         let Some(WatchEnd { reason, was_synced }) = stop.run_until_cancelled(watch).await else { return };
         tracing::debug!(reason, "a watch ended");
         sink.lost(reason);
-        // Delays grow while no watch gets as far as a complete list.
+        // The delays grow only while no watch completes its first list.
         failures = if was_synced { 1 } else { failures + 1 };
         let delay = BACKOFF.delay(failures, fastrand::f64());
         if stop.run_until_cancelled(tokio::time::sleep(delay.into())).await.is_none() {
@@ -99,7 +100,7 @@ async fn forward_events<K>(
     WatchEnd { reason: "the watch ended".to_owned(), was_synced }
 }
 
-/// The API of a typed object in a namespace, or in all.
+/// Returns the API of a typed object in a namespace, or in all namespaces.
 pub(crate) fn typed_api<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<Scope = NamespaceResourceScope>,
@@ -111,7 +112,7 @@ where
     }
 }
 
-/// The API of a kind in a namespace, or in all, with its objects as JSON.
+/// Returns the API of a kind in a namespace, or in all namespaces, with its objects as JSON.
 pub(crate) fn untyped_api(
     client: Client,
     kind: &ResourceKind,

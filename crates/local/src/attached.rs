@@ -22,7 +22,7 @@ const GUARD: &str = "attached-guard";
 /// Time between SIGTERM and SIGKILL for a process group whose launcher was killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How often the guard checks whether the group has ended.
+/// The interval at which the guard checks if the group has ended.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Exit code of a command that does not exist, as in shells.
@@ -33,7 +33,7 @@ pub(crate) const CANNOT_RUN: u8 = 126;
 
 /// Returns a command that gets SIGTERM when the thread that starts it ends.
 pub fn command(program: &OsStr, arguments: &[OsString], own_group: bool) -> Command {
-    // The running program, even if an upgrade has replaced its file.
+    // This path executes the running program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("muster").arg(STAGE).arg(sys::own_pid().to_string()).arg(program).args(arguments);
     if own_group {
@@ -77,7 +77,8 @@ pub fn run_if_invoked() -> Option<ExitCode> {
     (first == STAGE).then(|| stage(arguments))
 }
 
-/// Waits until the launcher writes to the pipe. A pipe that closes before was closed by the death of the launcher.
+/// Waits until the launcher dismisses the guard through the pipe. If the pipe closes first, the launcher has died, and
+/// the guard ends the process group of `leader`.
 fn guard(leader: i32) -> ExitCode {
     let is_dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
     if !is_dismissed {

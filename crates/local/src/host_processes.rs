@@ -1,4 +1,4 @@
-//! Processes of this host that apps consist of, such as commands of `muster run`: observing whether they run.
+//! Observation of the processes of this host that apps consist of, such as commands of `muster run`.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! System calls, and reading `/proc`. Linux only; all of it is safe code.
+//! System calls of Linux and reads of `/proc`, all in safe code.
 
 mod folder_watch;
 mod pidfd;
@@ -120,7 +120,7 @@ pub(crate) fn close_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what is available; `None` at the end of the file or if nothing is available.
+/// Reads the available bytes; `None` at the end of the file, or if no bytes are available.
 pub(crate) fn read_available(fd: impl AsFd, buffer: &mut [u8]) -> Option<usize> {
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut *buffer));
     read.ok().filter(|length| *length > 0)

@@ -1,4 +1,4 @@
-//! Amounts of resources, and moments in the form of the API server.
+//! Amounts of resources, and conversions between the two types of timestamps.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub const MEMORY: &str = "memory";
 pub struct Amounts(BTreeMap<String, u64>);
 
 impl Amounts {
-    /// Reads what pods and nodes say. What cannot be read counts as nothing: the API server accepts no such object.
+    /// Reads the quantities of pods and nodes. Unreadable quantities are skipped: the API server accepts no such
+    /// object.
     pub fn read<'a>(amounts: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Self {
         let read = |(resource, Quantity(text)): (&'a String, &'a Quantity)| {
             Some((resource.clone(), parse(resource, text)?))
@@ -25,7 +26,7 @@ impl Amounts {
         Self(amounts.into_iter().filter_map(read).collect())
     }
 
-    /// The amount of a resource; none is zero.
+    /// The amount of a resource; zero if there is none.
     pub fn get(&self, resource: &str) -> u64 {
         self.0.get(resource).copied().unwrap_or(0)
     }
@@ -66,22 +67,22 @@ impl Amounts {
         Self(self.0.iter().filter_map(above).collect())
     }
 
-    /// Whether there is nothing.
+    /// Returns true if every amount is zero.
     pub fn is_empty(&self) -> bool {
         self.0.values().all(|amount| *amount == 0)
     }
 }
 
-/// The amount that a text stands for; none if it stands for no amount, or for one below zero.
+/// Parses an amount; `None` if the text is not a quantity, or is negative.
 pub fn parse(resource: &str, text: &str) -> Option<u64> {
     match resource {
         CPU => text.parse::<Cpu>().ok().map(Cpu::millis),
-        // Whole units, whatever they are.
+        // `Memory` also parses the whole units of every other resource.
         _ => text.parse::<Memory>().ok().map(Memory::bytes),
     }
 }
 
-/// An amount for people.
+/// Formats an amount for messages.
 pub fn shown(resource: &str, amount: u64) -> String {
     match resource {
         CPU => Cpu::from_millis(amount).to_string(),
@@ -89,17 +90,17 @@ pub fn shown(resource: &str, amount: u64) -> String {
     }
 }
 
-/// A quantity as it is written by us: `6` for `6000m`. What cannot be read stays as it is.
+/// The normal form of a quantity: `6` for `6000m`. An unreadable quantity stays as it is.
 pub fn normalised(resource: &str, Quantity(text): &Quantity) -> Quantity {
     let written = parse(resource, text).map(|amount| match resource {
         CPU | MEMORY => shown(resource, amount),
-        // Counted, and not measured.
+        // Other resources are counted, so that a suffix such as `Ki` would mislead.
         _ => amount.to_string(),
     });
     Quantity(written.unwrap_or_else(|| text.clone()))
 }
 
-/// A moment in the form of the API server's types; what is out of its range is cut.
+/// Converts to the timestamp of the Kubernetes types; clamped to the range of that type.
 pub fn jiff_time(at: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(if at.micros() < 0 {
         jiff::Timestamp::MIN
@@ -108,7 +109,7 @@ pub fn jiff_time(at: Timestamp) -> jiff::Timestamp {
     })
 }
 
-/// The reverse.
+/// Converts from the timestamp of the Kubernetes types.
 pub fn core_time(at: jiff::Timestamp) -> Timestamp {
     Timestamp::from_micros(at.as_microsecond())
 }

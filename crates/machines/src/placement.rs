@@ -9,7 +9,7 @@ use crate::amounts::{Amounts, CPU, MEMORY};
 use crate::keys;
 use crate::types::TypeAmounts;
 
-/// The labels of nodes by which a GPU is selected; of several that are given, the first counts.
+/// The labels of nodes by which a GPU is selected; if a type gives several, the first one counts.
 const GPU_LABELS: [&str; 3] = ["nvidia.com/gpu.family", "nvidia.com/gpu.product", "nvidia.com/gpu.machine"];
 
 /// The value of the health label and taint of nodes that can be used.

@@ -6,13 +6,13 @@ use prost_reflect::{
 
 /// A service with HTTP rules.
 pub(crate) struct Service {
-    /// The module of its package.
+    /// The Rust module of the package that declares the service.
     pub(crate) module: String,
     pub(crate) name: String,
     pub(crate) methods: Vec<Method>,
 }
 
-/// A method, and the ways to it over HTTP.
+/// A gRPC method with its HTTP rules.
 pub(crate) struct Method {
     pub(crate) name: String,
     pub(crate) grpc_path: String,
@@ -21,12 +21,12 @@ pub(crate) struct Method {
     pub(crate) response_type: String,
     pub(crate) refuses_unknown_names: bool,
     pub(crate) streaming: bool,
-    /// The array that an answer always has: its name in the message and in JSON.
+    /// The array of a list response, which is written even if empty: its name in the message and in JSON.
     pub(crate) list: Option<(String, String)>,
     pub(crate) rules: Vec<Rule>,
 }
 
-/// One way to a method over HTTP.
+/// One HTTP route of a method.
 pub(crate) struct Rule {
     pub(crate) verb: &'static str,
     pub(crate) path: String,
@@ -36,10 +36,10 @@ pub(crate) struct Rule {
 const VERBS: [(&str, &str); 5] =
     [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
 
-/// The packages whose requests may have fields that their messages do not have.
+/// The packages whose methods ignore unknown fields in requests, as clients of existing servers expect.
 const LENIENT_PACKAGES: [&str; 1] = ["proto"];
 
-/// All services, in the order of the files.
+/// Returns all services, in the order of the files.
 pub(crate) fn services(pool: &DescriptorPool) -> Result<Vec<Service>, String> {
     let http = pool.get_extension_by_name("google.api.http").ok_or("google.api.http is not declared")?;
     pool.services().map(|service| read_service(&service, &http)).collect()
@@ -97,7 +97,7 @@ fn read_rule(rule: &DynamicMessage, rules: &mut Vec<Rule>) -> Result<(), String>
     Ok(())
 }
 
-/// The module of a package. Package `proto` has the messages of `/apis/v1`.
+/// Returns the Rust module of a package. Package `proto` has the messages of `/apis/v1`.
 fn module(package: &str) -> &str {
     match package {
         "google.protobuf" => "wkt",
@@ -106,7 +106,7 @@ fn module(package: &str) -> &str {
     }
 }
 
-/// The path of a message in the generated code.
+/// Returns the path of a message in the generated code.
 fn rust_type(full_name: &str) -> String {
     let (package, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
     format!("crate::{}::{name}", module(package))

@@ -1,10 +1,10 @@
-//! Writes the table of methods, and for each service the endpoints that call it.
+//! Generates the table of methods, and for each service a function that returns its REST endpoints.
 
 use std::collections::BTreeMap;
 
 use crate::rules::{Method, Rule, Service};
 
-/// The generated code.
+/// Returns the generated code.
 pub(crate) fn rest(services: &[Service]) -> String {
     let mut code = String::from(
         "/// Every method, with the ways to it over HTTP.\npub static METHODS: &[Method] = &[\n",

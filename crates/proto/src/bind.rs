@@ -1,4 +1,4 @@
-//! Makes one request of what came in the path, the query and the body.
+//! Combines the path, the query and the body of an HTTP request into one request message, as JSON.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
@@ -11,22 +11,22 @@ use crate::rest::{Body, Method, Rule};
 #[cfg(test)]
 mod tests;
 
-/// The fields of a mutation that its body may have beside those of the message that the body is.
+/// The fields of a request for a mutation that a client may also put into the body, beside the fields of the object.
 const MUTATION_FIELDS: [&str; 3] = ["wait_for", "wait_timeout", "request_id"];
 
-/// A request that cannot be understood.
+/// The reason why a request cannot be converted to its message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
-    /// A name or a value that cannot be used.
+    /// A name or a value is invalid.
     #[error(transparent)]
     Parameter(#[from] BadParameter),
-    /// A body that is JSON, but no object.
+    /// The body is JSON, but not an object.
     #[error("the body is {0}: a JSON object is expected")]
     NotAnObject(&'static str),
-    /// One field under both of its names.
+    /// The body has one field under both of its names.
     #[error("the body has '{0}' twice, once in each spelling: give it once")]
     Twice(String),
-    /// The path says one thing, and the body or the query another.
+    /// A field has one value in the path, and another in the body or the query.
     #[error("{field} is '{path}' in the path and {other} beside it: leave that out, or make both the same")]
     Differs {
         /// The field.
@@ -38,10 +38,10 @@ pub enum BadRequest {
     },
 }
 
-/// Puts a request together: the query first, over it the body, over it the path.
+/// Combines the parts of a request: the body overrides the query, and the path has to agree with both.
 ///
-/// Unknown names are refused or ignored, as the method's package does. An update without a mask changes the fields that its
-/// body has.
+/// Unknown names are refused or ignored, depending on the package of the method. An update without a mask changes
+/// exactly the fields that are in its body.
 pub fn request(
     method: &Method,
     rule: &Rule,
@@ -93,7 +93,7 @@ fn fields(message: &MessageDescriptor) -> Vec<FieldDescriptor> {
     message.fields().collect()
 }
 
-/// Those of the common fields of mutations that a request has, and the message of its body has not.
+/// Returns the common fields of mutations that the request has and the message of its body has not.
 fn mutation_fields(request: &MessageDescriptor, body: &MessageDescriptor) -> Vec<FieldDescriptor> {
     let own = MUTATION_FIELDS.iter().filter(|name| query::field(body, name).is_none());
     own.filter_map(|name| query::field(request, name)).collect()
@@ -106,7 +106,7 @@ fn body_field(rule: &Rule) -> Option<&'static str> {
     }
 }
 
-/// The members of a body.
+/// Returns the members of a body, which has to be an object.
 fn object(body: Value) -> Result<Map<String, Value>, BadRequest> {
     Err(BadRequest::NotAnObject(match body {
         Value::Object(map) => return Ok(map),
@@ -118,7 +118,7 @@ fn object(body: Value) -> Result<Map<String, Value>, BadRequest> {
     }))
 }
 
-/// JSON's null stands for a field's default; only within a `Struct` it is a value.
+/// Removes members that are null: null stands for a field's default, except within a `Struct`, where it is a value.
 fn drop_nulls(message: &MessageDescriptor, body: &mut Map<String, Value>) {
     body.retain(|_, value| !value.is_null());
     for (name, value) in body {
@@ -141,7 +141,7 @@ fn drop_nulls(message: &MessageDescriptor, body: &mut Map<String, Value>) {
     }
 }
 
-/// Removes the members that are these fields, and returns them under their JSON names.
+/// Moves the members that belong to these fields out of the body, and returns them under their JSON names.
 fn take_known(fields: &[FieldDescriptor], body: &mut Map<String, Value>) -> Map<String, Value> {
     let mut known = Map::new();
     for field in fields {
@@ -170,8 +170,8 @@ fn put_path(
     }
 }
 
-/// The fields that a body has, down to those that are replaced as a whole. Of a list of messages also those of each
-/// element, with its place: `groups`, `groups.0.size`.
+/// Returns the update mask of a body: the paths of its fields, down to the fields that are replaced as a whole. A list
+/// of messages adds the paths of each element, with its index: `groups`, `groups.0.size`.
 fn paths_of(message: &MessageDescriptor, body: &Map<String, Value>) -> Vec<String> {
     let mut paths = Vec::new();
     collect_paths(message, body, "", &mut paths);

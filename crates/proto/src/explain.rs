@@ -1,4 +1,4 @@
-//! Says what is wrong with a JSON request in the words of its fields, not of the parser.
+//! Error messages for invalid JSON requests that name the field, its value and the expected type.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::{descriptor, query};
 
-/// The longest value that is repeated; more would hide the sentence.
+/// The longest value that a message repeats; a longer one would hide the rest of the message.
 const SHOWN: usize = 80;
 
-/// The sentence for a request of this message that cannot be read at this path.
+/// Returns the error message for a request whose value at this path cannot be read.
 pub(crate) fn sentence(message: &str, request: &Value, path: &Path, error: &str) -> String {
     let Some(message) = descriptor::message(message) else {
         return format!("the request cannot be read: {error}");
@@ -22,7 +22,7 @@ pub(crate) fn sentence(message: &str, request: &Value, path: &Path, error: &str)
     }
 }
 
-/// The schema element at a path.
+/// The field at a path, its value, and the expected type.
 struct Place<'r> {
     name: String,
     value: Option<&'r Value>,
@@ -31,7 +31,7 @@ struct Place<'r> {
 
 fn find<'r>(message: MessageDescriptor, request: &'r Value, path: &Path) -> Place<'r> {
     let mut place = Place { name: String::new(), value: Some(request), expected: None };
-    // Beyond the last message that is ours, fields are not known, but values are.
+    // Below the last message with a known descriptor, only the values can be followed, not the fields.
     let mut within = Some(message);
     let mut field: Option<FieldDescriptor> = None;
     for segment in path {
@@ -61,7 +61,7 @@ fn find<'r>(message: MessageDescriptor, request: &'r Value, path: &Path) -> Plac
     place
 }
 
-/// The field that the values of a map are.
+/// Returns the field that describes the values of a map.
 fn map_value(field: &FieldDescriptor) -> Option<FieldDescriptor> {
     match field.kind() {
         Kind::Message(entry) => Some(entry.map_entry_value_field()),
@@ -69,7 +69,7 @@ fn map_value(field: &FieldDescriptor) -> Option<FieldDescriptor> {
     }
 }
 
-/// The expected JSON type of a field.
+/// Returns the expected JSON type of a whole field.
 fn whole(field: &FieldDescriptor) -> String {
     if field.is_map() {
         "an object".to_owned()
@@ -80,7 +80,7 @@ fn whole(field: &FieldDescriptor) -> String {
     }
 }
 
-/// A value as it was given, if that is short.
+/// Returns a value as it was given, shortened if it is long.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= SHOWN {

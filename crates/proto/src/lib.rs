@@ -1,6 +1,6 @@
-//! The wire types of the core API: messages, gRPC services and clients, JSON, and REST routes, all from the `.proto` files.
+//! The wire types of the core API: messages, gRPC services and clients, JSON and REST routes, from the `.proto` files.
 //!
-//! It contains no handler and no web framework: `muster-api` implements the services and serves the routes.
+//! The crate contains no handler and no web framework: `muster-api` implements the services and serves the routes.
 //!
 //! Begin reading at `proto/muster/v1alpha2/` (the messages) and [`rest`]: the HTTP routes of each method, each with a
 //! function from a JSON object to JSON. [`bind`] and [`query`] make that object from path, query and body.

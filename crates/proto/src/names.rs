@@ -16,10 +16,10 @@ mod tests;
 /// The least similarity of a known name to be suggested, from 0 to 1.
 const SIMILAR: f64 = 0.75;
 
-/// The least part of the name that must be equal: a common beginning is not enough.
+/// The least part of the name that has to be equal: a common prefix alone scores too high in [`SIMILAR`].
 const KEPT: f64 = 0.51;
 
-/// A name that no field has, with what to write instead.
+/// A name that no field has, with the nearest known name and all known names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     path: String,
@@ -28,7 +28,7 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
-    /// The name at the end of a path, and the fields that may stand there.
+    /// Builds the error for the name at the end of a path, from the fields that are known at that place.
     pub(crate) fn new(path: &str, name: &str, fields: &[FieldDescriptor]) -> Self {
         let letters = |name: &str| name.replace('_', "").to_lowercase();
         let is_camel = name.contains(char::is_uppercase);
@@ -61,15 +61,15 @@ impl fmt::Display for UnknownName {
     }
 }
 
-/// Refuses names that no field of a message has, and fields that are given twice, in JSON that is not from a request.
+/// Refuses unknown fields and fields that are given twice, in JSON that does not come from a request.
 pub fn check_message(message: &str, members: &Map<String, Value>) -> Result<(), BadRequest> {
     let known = POOL.get_message_by_name(message);
     let fields: Vec<FieldDescriptor> = known.iter().flat_map(MessageDescriptor::fields).collect();
     check(&fields, members, "", UnknownNames::Refused)
 }
 
-/// Refuses fields that are given twice, and, where the package is strict, unknown fields and words, in all messages
-/// below as well. The keys of maps and what is in a `Struct` are free.
+/// Refuses fields that are given twice and, in a strict package, unknown fields and unknown values of enums, in nested
+/// messages too. The keys of maps and the content of a `Struct` are not checked.
 pub(crate) fn check(
     fields: &[FieldDescriptor],
     members: &Map<String, Value>,
@@ -110,7 +110,7 @@ fn check_field(
             })
         }
         (kind, value) if !field.is_map() && !field.is_list() => check_value(&kind, value, path, unknown),
-        // Of the wrong type, which is refused when it is read.
+        // The value has the wrong type; deserialization refuses it later, with a better message.
         _ => Ok(()),
     }
 }
@@ -139,7 +139,7 @@ fn has_word(words: &EnumDescriptor, value: &Value) -> bool {
     }
 }
 
-/// Well-known types are values, not messages with fields.
+/// Returns true for messages whose fields are known here. Well-known types are values, not messages with fields.
 pub(crate) fn is_ours(message: &MessageDescriptor) -> bool {
     !message.full_name().starts_with("google.protobuf.")
 }

@@ -1,4 +1,4 @@
-//! Turns a query string into JSON, guided by the message that it fills.
+//! Converts a query string to JSON, by the descriptor of the request message.
 
 use std::str::FromStr;
 
@@ -12,10 +12,10 @@ use crate::wkt::{Duration, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// A parameter or field that cannot be used.
+/// The reason why a parameter or field is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadParameter {
-    /// Not of the field's type.
+    /// The value is not of the field's type.
     #[error("{name} is '{value}': {expected} is expected")]
     Value {
         /// The parameter.
@@ -25,24 +25,24 @@ pub enum BadParameter {
         /// The expected type.
         expected: String,
     },
-    /// A field that holds one value, given several times.
+    /// A field that holds one value was given several times.
     #[error("{name} is given {count} times: give it once")]
     Several {
         /// The parameter.
         name: String,
-        /// The number of times.
+        /// The number of values that were given.
         count: usize,
     },
-    /// A name that no field has.
+    /// No field has this name.
     #[error("{0}")]
     Unknown(UnknownName),
-    /// A part of what the body is.
+    /// The field belongs to the body.
     #[error("{name} cannot be given in the query: it belongs in the body")]
     InBody {
         /// The parameter.
         name: String,
     },
-    /// A field that holds more than text can say.
+    /// The field is an object, which a parameter cannot express.
     #[error("{name} cannot be given in the query: it is an object")]
     Object {
         /// The parameter.
@@ -50,12 +50,12 @@ pub enum BadParameter {
     },
 }
 
-/// The field of either spelling.
+/// Returns the field with this name in the `.proto` file or in JSON.
 pub(crate) fn field(message: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
     message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name))
 }
 
-/// Whether this is one of the spellings of a field.
+/// Returns true if this is the name of the field in the `.proto` file or in JSON.
 pub(crate) fn has_name(field: &FieldDescriptor, name: &str) -> bool {
     field.name() == name || field.json_name() == name
 }
@@ -71,7 +71,8 @@ pub struct Bound<'r> {
 
 /// Reads a query string into a JSON object.
 ///
-/// Where unknown names are ignored, so are the fields that are bound; otherwise those of the path may be repeated here.
+/// A package that ignores unknown names also ignores bound fields here. A strict package refuses the fields of the
+/// body, and accepts those of the path, to be compared with the path.
 pub fn read(
     message: &MessageDescriptor,
     query: &str,
@@ -129,7 +130,7 @@ fn put(
     };
     let Some(rest) = rest else {
         let earlier = object.insert(field.json_name().to_owned(), leaf(&field, name, values)?);
-        // The other spelling.
+        // The field was given under its other spelling too.
         return match earlier {
             Some(_) => Err(BadParameter::Several { name: name.to_owned(), count: values.len() + 1 }),
             None => Ok(()),
@@ -202,7 +203,7 @@ fn parse<T: FromStr + Into<Value>>(given: &str) -> Option<Value> {
     given.parse::<T>().ok().map(Into::into)
 }
 
-/// The expected JSON type of a value of this kind.
+/// Describes the expected JSON type of a value of this kind.
 pub(crate) fn expected(kind: &Kind) -> String {
     let from_to = |least: &str, most: &str| format!("a whole number from {least} to {most}");
     match kind {

@@ -1,4 +1,4 @@
-//! REST without a web framework: the ways to each method over HTTP, and calls with JSON in and out.
+//! REST without a web framework: the HTTP routes of each method, and calls with JSON as input and output.
 
 use std::fmt;
 use std::future::Future;
@@ -19,15 +19,15 @@ include!(concat!(env!("OUT_DIR"), "/rest.rs"));
 /// The part of a request that the body fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: there is none.
+    /// The request has no body.
     None,
-    /// The whole request.
+    /// The body is the whole request.
     Whole,
-    /// This field of the request, as the `.proto` file names it.
+    /// The body is this field of the request, named as in the `.proto` file.
     Field(&'static str),
 }
 
-/// One way to a method over HTTP.
+/// One HTTP route of a method.
 #[derive(Debug)]
 pub struct Rule {
     /// The verb.
@@ -50,24 +50,24 @@ impl Rule {
 pub enum UnknownNames {
     /// The request is refused: a misspelt field must not look as if it had been applied.
     Refused,
-    /// They have no effect, as clients of existing servers expect.
+    /// Unknown names have no effect, as clients of existing servers expect.
     Ignored,
 }
 
 /// A method of a service.
 #[derive(Debug)]
 pub struct Method {
-    /// Its path in gRPC: `/package.Service/Method`.
+    /// The path of the method in gRPC: `/package.Service/Method`.
     pub grpc_path: &'static str,
-    /// The full name of the message that it takes.
+    /// The full name of the request message.
     pub request: &'static str,
-    /// The handling of names that the request's message does not have.
+    /// The handling of names that the request message does not have.
     pub unknown_names: UnknownNames,
-    /// Whether it answers with a stream.
+    /// True if the method responds with a stream.
     pub streaming: bool,
-    /// Whether it answers with a list.
+    /// True if the method responds with a list.
     pub is_list: bool,
-    /// The ways to it over HTTP.
+    /// The HTTP routes of the method.
     pub rules: &'static [Rule],
 }
 
@@ -76,7 +76,7 @@ pub struct Method {
 pub struct Call {
     /// The metadata: HTTP headers.
     pub metadata: MetadataMap,
-    /// The extensions that layers have added to the request, such as the caller.
+    /// The extensions that middleware has added to the request, such as the caller.
     pub extensions: Extensions,
     /// The request as a JSON object; see [`crate::bind`].
     pub request: Map<String, Value>,
@@ -87,15 +87,15 @@ pub struct Call {
 pub struct Answer {
     /// The metadata: HTTP headers.
     pub metadata: MetadataMap,
-    /// The messages.
+    /// The response messages.
     pub content: Content,
 }
 
-/// The messages of an answer, as JSON.
+/// The messages of a response, as JSON.
 pub enum Content {
-    /// One.
+    /// One message.
     One(Vec<u8>),
-    /// Several, as they come.
+    /// A stream of messages.
     Stream(BoxStream<'static, Result<Vec<u8>, Status>>),
 }
 
@@ -139,10 +139,10 @@ impl Endpoint {
     }
 }
 
-/// The array of an answer that is a list: its name, and whether it is empty.
+/// The array of a list response: its JSON name, and a function that returns true if the array is empty.
 type Array<A> = (&'static str, fn(&A) -> bool);
 
-/// An endpoint with one answer; a list always has its array, even if that is empty.
+/// Builds an endpoint with one response message. JSON omits empty arrays, so an empty array of a list is added here.
 fn unary<Q, A, F, Fut>(method: &'static Method, service: F, array: Option<Array<A>>) -> Endpoint
 where
     Q: DeserializeOwned + Send + 'static,
@@ -165,7 +165,7 @@ where
     })
 }
 
-/// An endpoint that answers with a stream.
+/// Builds an endpoint that responds with a stream.
 fn streaming<Q, A, T, F, Fut>(method: &'static Method, service: F) -> Endpoint
 where
     Q: DeserializeOwned + Send + 'static,

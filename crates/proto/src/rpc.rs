@@ -1,4 +1,4 @@
-//! Packages `google.rpc`: what gRPC clients find in the details of a refusal.
+//! Messages of package `google.rpc`: the details of an error for gRPC clients.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ pub struct Status {
     /// The gRPC code.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// A sentence.
+    /// The message for users.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// For those who parse.
+    /// The details for programs, such as an [`ErrorInfo`].
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
@@ -24,13 +24,13 @@ pub struct Status {
 /// `google.rpc.ErrorInfo`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ErrorInfo {
-    /// A stable word.
+    /// The stable code of the error.
     #[prost(string, tag = "1")]
     pub reason: String,
     /// The namespace of the reason.
     #[prost(string, tag = "2")]
     pub domain: String,
-    /// More, by name.
+    /// Further values by name.
     #[prost(btree_map = "string, string", tag = "3")]
     pub metadata: BTreeMap<String, String>,
 }

@@ -1,6 +1,6 @@
-//! `google.protobuf`'s well-known types, with the JSON that our contracts ask for.
+//! The well-known types of `google.protobuf`, with the JSON that existing clients of the APIs expect.
 //!
-//! Those of the common crates write times with `+00:00` and whole numbers as `1.0`.
+//! The types of the usual crates do not fit: they write times with `+00:00`, and whole numbers as `1.0`.
 
 mod any;
 mod duration;

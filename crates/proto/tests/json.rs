@@ -1,4 +1,4 @@
-//! Messages as JSON, as the contracts ask for it.
+//! The JSON form of messages, as clients expect it.
 
 use std::collections::BTreeMap;
 

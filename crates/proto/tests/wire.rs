@@ -1,6 +1,6 @@
-//! What clients rely on: numbers of fields, and routes. A change here is a change of the wire.
+//! Compares the numbers of fields and the routes with snapshots, since clients rely on them.
 //!
-//! After a wanted change: `MUSTER_BLESS=1 cargo test -p muster-proto --test wire`.
+//! After an intended change: `MUSTER_BLESS=1 cargo test -p muster-proto --test wire`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn every_method_and_field_has_a_comment() {
                 .filter(|location| !location.leading_comments().is_empty())
                 .map(|location| location.path.clone())
                 .collect();
-            // 4 is message, 2 within it field; 6 is service, 2 within it method: numbers of descriptor.proto.
+            // Numbers of descriptor.proto: 4 is a message and 2 its field; 6 is a service and 2 its method.
             let fields = file.message_type.iter().enumerate().flat_map(|(at, message)| {
                 message.field.iter().enumerate().map(move |(nth, field)| {
                     (vec![4, index(at), 2, index(nth)], format!("{}.{}", message.name(), field.name()))

@@ -13,13 +13,13 @@ mod tests;
 /// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Read.
+    /// Reads objects.
     See,
-    /// Create, change, delete.
+    /// Creates, changes or deletes objects.
     Change,
-    /// Read secrets, which readers may not.
+    /// Reads secrets, which callers with the role reader may not.
     SeeSecrets,
-    /// Administer the server.
+    /// Administers the server.
     Administer,
 }
 
@@ -32,9 +32,9 @@ pub enum Subject {
     Cluster,
     /// The clusters that the caller may see.
     Clusters,
-    /// One cluster of the caller's own, or any for admins.
+    /// One cluster that the caller owns; any cluster for admins.
     OwnCluster,
-    /// The clusters of the caller's own, or all for admins.
+    /// The clusters that the caller owns; all clusters for admins.
     OwnClusters,
     /// One action.
     Action,
@@ -58,15 +58,15 @@ pub enum Subject {
     Apps,
     /// The frameworks that local processes of the server run.
     Frameworks,
-    /// The caller's own project: its objects are then found within it.
+    /// The caller's own project; its objects are then found within the project.
     Project,
     /// The server.
     Server,
-    /// An object of no project: open to every authenticated caller.
+    /// An object of no project, which is open to every authenticated caller.
     Anyone,
-    /// Open without authentication.
+    /// An operation that is open without authentication.
     Public,
-    /// Closed to every caller: the route exists only to refuse.
+    /// An operation that is closed to every caller; its route exists only to refuse requests.
     Closed,
 }
 
@@ -82,7 +82,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A row of a table.
+    /// A row of the authorization table of an API.
     pub const fn new(operation: &'static str, verb: Verb, subject: Subject) -> Self {
         Self { operation, verb, subject }
     }
@@ -158,17 +158,18 @@ impl Access {
         self.verb
     }
 
-    /// Decides whether the caller may do to this what the operation does.
+    /// Decides if the caller may perform the operation on this object.
     pub fn check(&self, on: Resource<'_>) -> Result<(), Denied> {
         authorize(&self.principal, self.verb, on, self.rule)
     }
 
-    /// The project whose objects the caller sees; none is all.
+    /// The project whose objects the caller may see; none stands for all projects.
     pub fn scope(&self) -> Option<&str> {
         (!self.principal.is_admin()).then_some(self.principal.project.as_str())
     }
 
-    /// The project that a list is about where callers see their own project unless they ask for all; none is all.
+    /// The project that a list is limited to; none stands for all projects. Callers see their own project, unless
+    /// they ask for all projects, which only admins may.
     pub fn list_scope(&self, all_projects: bool) -> Result<Option<&str>, Denied> {
         let own = self.principal.project.as_str();
         match all_projects {

@@ -9,7 +9,7 @@ use crate::error::ServiceError;
 use crate::service::Service;
 
 impl Service {
-    /// The recipe that an adopted node would have; stores nothing.
+    /// The profile that an adopted node would get. Nothing is stored.
     pub async fn adopt_preview(&self, caller: &Caller, adoptee: &Adoptee) -> Result<Profile, ServiceError> {
         Ok(self.engine.adopt_preview(adoptee, caller).await?)
     }

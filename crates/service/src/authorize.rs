@@ -1,4 +1,4 @@
-//! The one function that decides who may do what.
+//! The authorization of all operations, in one function.
 
 use muster_core::principal::{Owner, Principal, Role};
 
@@ -14,16 +14,16 @@ pub struct Resource<'a> {
     pub what: &'a str,
     /// The project that it belongs to.
     pub project: &'a str,
-    /// The user that it belongs to.
+    /// The user who owns the object.
     pub owner: &'a Owner,
 }
 
-/// The callers besides admins that may change an object.
+/// The callers, in addition to admins, who may access an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The members of its project.
+    /// The members of its project; readers may only read it.
     Members,
-    /// Its owner, whatever the projects: other callers neither see nor change it.
+    /// The owner, whatever the project; other callers neither see nor change the object.
     OwnerOnly,
 }
 
@@ -33,14 +33,14 @@ pub enum Denied {
     /// The caller may not see the object, so for this caller it does not exist.
     #[error("{0} is not there")]
     Unseen(String),
-    /// The caller may see the object, but not do this.
+    /// The caller may see the object, but may not perform this operation.
     #[error("{0}")]
     Forbidden(String),
 }
 
-/// Decides whether a principal may perform an operation on an object. Admins may do everything; a project's members see and
-/// change its objects, its readers see them; for all other callers the object does not exist. Where only the owner counts,
-/// all others are refused.
+/// Decides if a principal may perform an operation on an object. Admins may do everything. Members of a project see
+/// and change its objects, and readers see them; for all other callers the object does not exist. With
+/// [`Rule::OwnerOnly`], all callers except the owner are refused.
 pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule) -> Result<(), Denied> {
     if principal.is_admin() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Configuration sets: completes the request for a new cluster by the sets that apply to it.
+//! Completes the request for a new cluster by the configuration sets that apply to it.
 
 use muster_core::cluster::Framework;
 use muster_core::config_set::{
@@ -14,21 +14,21 @@ use crate::service::Service;
 /// A new cluster, as far as sets can complete it.
 #[derive(Debug, Clone)]
 pub struct ConfigRequest<'r> {
-    /// Its namespace, which has the sets.
+    /// The namespace of the cluster and of the sets.
     pub namespace: &'r str,
-    /// Its provider, which has the sets; empty chooses one.
+    /// The provider of the cluster and of the sets; if empty, one is chosen.
     pub provider: &'r str,
     /// The set that the request names; none if empty.
     pub named: &'r str,
     /// Values that the request gives.
     pub explicit: ConfigValues,
-    /// The framework where neither the request nor the set gives one.
+    /// The framework if neither the request nor the set gives one.
     pub default_framework: Framework,
 }
 
 impl Service {
-    /// The configuration of a new cluster: the values of the request, then those of the set that it names, then those of
-    /// the default set for Spark, then the built-in ones.
+    /// The configuration of a new cluster: the values of the request, then those of the set that it names, then those
+    /// of the default set for Spark, then the built-in defaults.
     pub async fn configure(&self, request: ConfigRequest<'_>) -> Result<ClusterConfig, ServiceError> {
         let ConfigRequest { namespace, provider, named, explicit, default_framework } = request;
         let kind = cluster_type(explicit.framework.unwrap_or(default_framework));
@@ -46,7 +46,8 @@ impl Service {
         if names_default || framework.unwrap_or(default_framework) == Framework::Spark {
             layers.default_set = read(DEFAULT_SET).await?;
         }
-        // The default set decides on the framework only where it is named: otherwise the framework decides on the set.
+        // The default set gives the framework only if the request names that set; otherwise the framework decides if
+        // the default set is read.
         let of_default = layers.default_set.as_ref().filter(|_| names_default).and_then(|set| set.framework);
         let framework = framework.or(of_default).unwrap_or(default_framework);
         Ok(layers.merge(framework)?)
@@ -66,7 +67,7 @@ async fn read_set(
     }
 }
 
-/// A set that cannot be read is not taken for absent: the cluster would be made with other values.
+/// An unreadable set is an error and does not count as absent, because the cluster would get other values.
 fn unreadable(error: ProviderError) -> ServiceError {
     if error.reason == INVALID {
         return ServiceError::invalid(error.message).code("InvalidConfig");

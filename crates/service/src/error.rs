@@ -1,4 +1,4 @@
-//! Errors of the use cases: a class that every API maps to a status of its own, a stable code, and a message.
+//! Errors of the use cases: a class that every API maps to its own status, a stable code, and a message.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,11 @@ mod tests;
 pub enum ErrorKind {
     /// A value is invalid.
     Invalid,
-    /// The present state does not allow this.
+    /// The present state does not allow the operation.
     Impossible,
-    /// The caller may see the object, but not do this.
+    /// The caller may see the object, but may not perform the operation.
     Forbidden,
-    /// The caller's quota does not allow this.
+    /// The caller's quota does not allow the operation.
     OverQuota,
     /// The object does not exist, or the caller may not see it.
     NotFound,
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     RequestIdReused,
     /// A dependency is unreachable at present.
     Unavailable,
-    /// A token refers to history that is not stored any more.
+    /// A token refers to history that has been deleted.
     Expired,
     /// The action took longer than the caller waits.
     TimedOut,
@@ -42,12 +42,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The class of what a provider refused for good, by its stable reason.
+    /// The class of a permanent refusal of a provider, by its stable reason.
     pub(crate) fn of_refusal(reason: &str) -> Self {
         match reason {
             "QuotaExceeded" => Self::OverQuota,
             "Forbidden" => Self::Forbidden,
-            // A webhook's refusal is one of the object, too.
+            // Like an invalid object, a refusal by an admission webhook concerns the object itself.
             INVALID | "Rejected" | "TooLarge" => Self::Invalid,
             "NotFound" | NO_NAMESPACE => Self::NotFound,
             "NamespaceTerminating" => Self::Conflict,
@@ -56,16 +56,16 @@ impl ErrorKind {
     }
 }
 
-/// The reason of a conflict, for APIs with messages of their own.
+/// The obstacle behind a refusal, for APIs with their own messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// Other actions on the same target.
     Conflict(Box<Conflict>),
     /// A scaling policy whose cooldown is not over.
     Cooldown,
-    /// The provider refused the change of an action for good, for this stable reason.
+    /// The provider refused the change of an action permanently, for this stable reason.
     Provider(String),
-    /// The status of the action, which does not allow this.
+    /// The status of the action, which does not allow the operation.
     ActionStatus(&'static str),
 }
 
@@ -77,11 +77,11 @@ pub struct ServiceError {
     pub kind: ErrorKind,
     /// A stable code that is more precise than the class, for programs.
     pub code: Option<Cow<'static, str>>,
-    /// The value, the rule and the remedy, for people.
+    /// The message for users, with the value, the rule and the remedy.
     pub message: String,
-    /// The action that continues nevertheless, if there is one.
+    /// The action that the error is about, which may still be running.
     pub action: Option<ActionId>,
-    /// The reason of a conflict.
+    /// The obstacle behind the refusal.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -96,12 +96,12 @@ impl ServiceError {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// The present state does not allow this.
+    /// The present state does not allow the operation.
     pub fn impossible(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Impossible, message)
     }
 
-    /// The caller may see the object, but not do this.
+    /// The caller may see the object, but may not perform the operation.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Forbidden, message)
     }
@@ -117,7 +117,7 @@ impl ServiceError {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Names the action that continues.
+    /// Names the action that the error is about.
     #[must_use]
     pub fn about(self, action: ActionId) -> Self {
         Self { action: Some(action), ..self }

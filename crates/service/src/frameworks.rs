@@ -1,4 +1,4 @@
-//! The clusters that run in Muster's installations on this machine.
+//! Finds the clusters that run in the framework installations of Muster on this machine.
 
 use muster_core::cluster::Framework;
 use muster_core::ids::LOCAL_PROVIDER;
@@ -10,7 +10,7 @@ use crate::error::ServiceError;
 use crate::service::Service;
 
 impl Service {
-    /// The clusters whose nodes run in what was installed of a framework, as `namespace/name`.
+    /// The clusters whose nodes run in an installation of a framework, as `namespace/name`.
     pub async fn clusters_in_installed(
         &self,
         port: &dyn Frameworks,
@@ -31,7 +31,7 @@ impl Service {
                     Some(recipe) => std::iter::once(recipe.head().image)
                         .chain(groups.map(|group| recipe.workers(Some(group)).image))
                         .collect(),
-                    // One that cannot be read may run there.
+                    // A cluster whose recipe cannot be read may run in the installation.
                     None => vec![None],
                 };
                 for image in images {

@@ -1,11 +1,11 @@
 //! The use cases behind every API: find the object, authorize, build the change, submit it, wait, list.
 //!
-//! APIs are wire formats over this crate: they parse a request, call one function here, and render the result. Rules
-//! about what a caller may do live here and in the engine's admission, never in one API alone. Actions are executed by
-//! `muster-engine`, not here.
+//! APIs are wire formats over this crate: they parse a request, call one function of this crate, and render the
+//! result. Rules about what a caller may do live here and in the engine's admission, never in one API alone. Actions
+//! are executed by `muster-engine`, not by this crate.
 //!
-//! Begin reading at `service.rs` ([`Service`], which has a method for each use case), [`find`] and `authorize.rs` (what
-//! every use case begins with), and [`changes`] (how a change is submitted).
+//! Begin reading at `service.rs` ([`Service`], which has a method for each use case), [`find`] and `authorize.rs`
+//! (what every use case begins with), and [`changes`] (how a change is submitted).
 
 pub mod access;
 pub mod adoption;

@@ -1,7 +1,7 @@
 //! Lists of objects, limited to those that the caller may see.
 //!
-//! Every list, of every API, passes through [`Authorized`]: a query that was not limited to a project or a cluster
-//! cannot be run.
+//! Every list of every API passes through [`Authorized`], so that a query that was not limited to a project or a
+//! cluster cannot be run.
 
 mod page_scope;
 mod pages;
@@ -35,10 +35,10 @@ use crate::authorize::Denied;
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// The most objects on one page, whatever a request asks for: no request may fill the memory with rows.
+/// The largest number of objects on one page, so that no request can fill the memory with rows.
 pub const LONGEST_PAGE: u32 = 1_000;
 
-/// The size of a page: the requested one, at most the largest, which is also the default.
+/// The size of a page: the requested one, limited to the largest, which is also the default.
 pub fn page_length(asked: Option<u32>) -> u32 {
     asked.map_or(LONGEST_PAGE, |asked| asked.min(LONGEST_PAGE))
 }
@@ -48,7 +48,7 @@ pub trait ListQuery: Send + Sync {
     /// The kind of object.
     type Item: Send;
 
-    /// Limits the list to a project; none removes that limit.
+    /// Limits the list to a project; none removes the limit.
     fn limit_to_project(&mut self, project: Option<&str>);
 
     /// Runs the query.
@@ -124,7 +124,8 @@ cluster_object_queries!(NodeQuery, ActionQuery, EventQuery);
 pub struct Authorized<Q>(Q);
 
 impl<Q: ClusterObjectQuery> Authorized<Q> {
-    /// The objects of a cluster. Finding the cluster has authorized the caller, whatever project the objects carry.
+    /// A query for the objects of a cluster. Finding the cluster has authorized the caller, whatever project the
+    /// objects have.
     pub fn of_cluster(cluster: &Cluster, mut query: Q) -> Self {
         query.limit_to_cluster(cluster.id);
         Self(query)
@@ -138,13 +139,13 @@ impl<Q> Authorized<Q> {
 }
 
 impl Access {
-    /// The objects of every project that the caller may see.
+    /// Limits a query to the projects that the caller may see.
     pub fn visible<Q: ListQuery>(&self, mut query: Q) -> Authorized<Q> {
         query.limit_to_project(self.scope());
         Authorized(query)
     }
 
-    /// The objects of the caller's own project, or of all projects, which only admins may list.
+    /// Limits a query to the caller's own project, or to all projects, which only admins may list.
     pub fn in_project<Q: ListQuery>(
         &self,
         mut query: Q,
@@ -156,7 +157,7 @@ impl Access {
 }
 
 impl Access {
-    /// The clusters of the caller's own; all for admins.
+    /// Limits a query to the clusters that the caller owns; admins get all clusters.
     pub fn owned(&self, query: ClusterQuery) -> Authorized<ClusterQuery> {
         let principal = self.principal();
         let owner = (!principal.is_admin()).then(|| (principal.scheme.clone(), principal.id.clone()));
@@ -165,7 +166,7 @@ impl Access {
 }
 
 impl Service {
-    /// The objects that a query selects, as many as it asks for.
+    /// The objects that a query selects, up to the limit of the query.
     pub async fn list<Q: ListQuery>(&self, query: &Authorized<Q>) -> Result<Vec<Q::Item>, ServiceError> {
         Ok(self.read_page(query).await?.items)
     }
@@ -174,7 +175,7 @@ impl Service {
         Ok(query.0.read(self.store()).await?)
     }
 
-    /// The stored objects of the clusters of a flavor among all that a query selects.
+    /// The stored objects of those clusters of a flavor that a query selects.
     pub async fn stored_objects(
         &self,
         query: &Authorized<ClusterQuery>,

@@ -1,4 +1,5 @@
-//! Nodes that join or leave a cluster: what a request is refused for before its action checks the same again.
+//! Lets nodes join and leave clusters. Requests are refused early here, and the action repeats the checks when it
+//! runs.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,13 +23,13 @@ use crate::sizes::SizeError;
 /// The reason why nodes cannot join or leave a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipError {
-    /// These nodes, or nodes of this type of cluster, cannot join or leave.
+    /// These nodes cannot join or leave, or the type of the cluster does not allow it.
     #[error("{0}")]
     Refused(String),
-    /// Other nodes depend on these, which are named as the request names them.
+    /// Other nodes depend on these nodes, which are listed as the request names them.
     #[error("other nodes depend on nodes {}", .0.join(", "))]
     InUse(Vec<String>),
-    /// A name means several nodes.
+    /// A text of the request fits several nodes, or a node may not be accessed.
     #[error(transparent)]
     Identify(#[from] IdentifyError),
     /// The size would be out of range.
@@ -49,7 +50,7 @@ fn refused(why: impl Into<String>) -> MembershipError {
     MembershipError::Refused(why.into())
 }
 
-/// Nodes, by the texts that a request names them with.
+/// The nodes that a request names, with the texts of the request.
 struct NamedNodes {
     given: Vec<String>,
     nodes: Vec<Option<(Node, ProfileType)>>,
@@ -71,7 +72,7 @@ impl NamedNodes {
         self.nodes.iter().flatten().map(|(node, _)| node.id).collect()
     }
 
-    /// The nodes that others depend on.
+    /// The nodes that other nodes depend on.
     fn in_use(&self) -> Vec<String> {
         let found = self.found().into_iter();
         let in_use = found.filter(|found| found.node.is_some_and(|(node, _)| !node.dependents.is_empty()));
@@ -84,7 +85,7 @@ impl NamedNodes {
 }
 
 impl Service {
-    /// Lets the orphans that a request names join a cluster.
+    /// Adds the orphans that a request names to a cluster.
     pub async fn add_nodes(
         &self,
         access: &Access,
@@ -107,7 +108,7 @@ impl Service {
         Ok(self.change_cluster(caller, cluster, add).await?)
     }
 
-    /// Lets the members that a request names leave a cluster, or deletes them.
+    /// Removes the members that a request names from a cluster: they become orphans or are deleted.
     pub async fn remove_nodes(
         &self,
         access: &Access,
@@ -176,18 +177,18 @@ impl Service {
         Ok(NamedNodes { nodes: ids.into_iter().map(node).collect(), given })
     }
 
-    /// Whether nodes of a cluster's type may be in no cluster.
+    /// Returns true if nodes of the cluster's type may be orphans.
     fn allows_orphans(&self, cluster: &Cluster) -> bool {
         self.capabilities(cluster).is_none_or(|capabilities| capabilities.orphans)
     }
 
-    /// Whether an operator owns the members of a cluster.
+    /// Returns true if the membership of the cluster is delegated to an operator.
     pub(crate) fn is_delegated(&self, cluster: &Cluster) -> bool {
         let membership = self.capabilities(cluster).map(|capabilities| capabilities.membership);
         matches!(membership, Some(Membership::Delegated(_)))
     }
 
-    /// The capabilities of clusters of this kind; none if another engine serves them.
+    /// The capabilities of the cluster's type at its provider; none if only another engine serves the instance.
     pub(crate) fn capabilities(&self, cluster: &Cluster) -> Option<Capabilities> {
         let provider = self.engine.provider(&cluster.instance)?;
         provider.capabilities(&cluster.profile_type, cluster.flavor.as_deref())

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster use now.
+//! The present usage of the nodes of a cluster.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::ServiceError;
 use crate::service::Service;
 
 impl Service {
-    /// The members of a cluster, and what those use that run.
+    /// The members of a cluster, with the usage of those that run.
     pub async fn node_usage(
         &self,
         cluster: &Cluster,

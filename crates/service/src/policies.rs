@@ -1,4 +1,4 @@
-//! Policies: plain writes.
+//! Creates, renames and deletes policies: plain writes without an action.
 
 use muster_core::event::Event;
 use muster_core::ids::PolicyId;
@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
 impl Service {
-    /// Builds a policy from a specification; stores nothing.
+    /// Builds a policy from a specification. Nothing is stored.
     pub fn build_policy(
         &self,
         principal: &Principal,
@@ -43,7 +43,7 @@ impl Service {
         Ok(self.store().create_policy(CreatePolicy { policy, events }).await?)
     }
 
-    /// Renames a policy; nothing else of it can be changed. None if it was deleted meanwhile.
+    /// Renames a policy, whose other properties cannot be changed; none if it was deleted meanwhile.
     pub async fn rename_policy(
         &self,
         writer: &Writer,

@@ -26,7 +26,7 @@ impl Service {
         self.engine.now()
     }
 
-    /// The retention of history.
+    /// The time for which history is retained.
     pub fn retention(&self) -> TimeSpan {
         self.engine.config().retention
     }
@@ -44,7 +44,7 @@ impl Service {
         instances.into_iter().filter_map(|id| capacity(&id).map(|capacity| (id, capacity))).collect()
     }
 
-    /// The clusters that cannot be observed at present, and why.
+    /// The clusters that cannot be observed at present, with the reasons.
     pub fn unobserved(&self) -> UnobservedClusters {
         let of_instance = |id: InstanceId| {
             let unobserved = self.engine.provider(&id).map(|provider| provider.unobserved());
@@ -53,7 +53,7 @@ impl Service {
         UnobservedClusters(self.instances().into_iter().map(of_instance).collect())
     }
 
-    /// The operations that nodes of a type have at an instance.
+    /// The operations that nodes of a type support at an instance.
     pub fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
         self.engine.provider(instance).map(|provider| provider.operations(kind)).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl Service {
         Ok(self.engine.preview_update(cluster, update).await?)
     }
 
-    /// The logs that are stored of the nodes of a deleted cluster.
+    /// The stored logs of the nodes of a deleted cluster.
     pub async fn stored_logs(
         &self,
         cluster: &Cluster,
@@ -105,7 +105,7 @@ impl Service {
         Ok(self.engine.details_of(cluster, members).await?)
     }
 
-    /// Whether an action of a user is running on a cluster or node; healing does not count.
+    /// Returns true if an action of a user is running on a cluster or node; healing does not count.
     pub async fn is_changing(
         &self,
         cluster: Option<ClusterId>,
@@ -114,7 +114,7 @@ impl Service {
         Ok(self.engine.has_user_action(cluster, node).await?)
     }
 
-    /// Cancels, suspends or resumes an action; once, however often a caller repeats a request with a request id.
+    /// Cancels, suspends or resumes an action. A repeated request with the same request id has no further effect.
     pub async fn signal(
         &self,
         action: &Action,
@@ -129,8 +129,8 @@ impl Service {
         Ok(self.engine.complete_lifecycle(token).await?)
     }
 
-    /// The reason why this server cannot work now: no lease, a failed write, or a database that does not respond in
-    /// time.
+    /// Checks that this server can work. The error is the reason: no lease, a failed write, or a database that does
+    /// not respond in time.
     pub async fn readiness(&self, at_most: Duration) -> Result<(), String> {
         self.engine.readiness()?;
         if let Some(machines) = &self.machines {
@@ -142,12 +142,12 @@ impl Service {
         }
     }
 
-    /// Whether the engine lives; the error says what has stopped.
+    /// Checks that the engine is alive. The error says what has stopped.
     pub fn liveness(&self) -> Result<(), String> {
         self.engine.liveness()
     }
 
-    /// The time since the engine renewed its lease.
+    /// The time since the engine last renewed its lease.
     pub fn lease_age(&self) -> TimeSpan {
         self.engine.lease_age()
     }

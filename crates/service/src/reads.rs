@@ -1,4 +1,4 @@
-//! Reads of objects that a caller has reached through one that it may see, and of the server's own state.
+//! Reads objects that belong to an object that the caller may see, and the state of the server itself.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ impl Service {
         Ok(self.store().profile(id).await?)
     }
 
-    /// The objects of these clusters as APIs show them, as far as any are stored.
+    /// The stored objects of these clusters, as APIs show them. Clusters without one are left out.
     pub async fn cluster_objects(
         &self,
         clusters: &[ClusterId],
@@ -59,7 +59,8 @@ impl Service {
         stored.into_iter().map(parse).collect()
     }
 
-    /// The same as JSON with sorted keys, for answers that show them as they are.
+    /// The stored objects of these clusters as JSON texts with sorted keys, for responses that contain them
+    /// unchanged.
     pub async fn cluster_object_texts(
         &self,
         clusters: &[ClusterId],
@@ -67,7 +68,7 @@ impl Service {
         Ok(self.store().cluster_objects(clusters).await?)
     }
 
-    /// The latest events of each of these clusters, without those of their nodes, the newest first.
+    /// The latest events of each of these clusters, the newest first. Events of their nodes are left out.
     pub async fn latest_events(
         &self,
         clusters: &[ClusterId],
@@ -81,13 +82,13 @@ impl Service {
         Ok(self.store().binding(cluster.id, policy.id).await?)
     }
 
-    /// The actions that each of these depends on, and those that depend on it.
+    /// The actions that each of these actions depends on, and those that depend on it.
     pub async fn dependencies(&self, actions: &[Action]) -> Result<HashMap<ActionId, Edges>, ServiceError> {
         let ids: Vec<ActionId> = actions.iter().map(|action| action.id).collect();
         Ok(self.store().edges(&ids).await?)
     }
 
-    /// The engines, also those whose lease ended lately.
+    /// The engines, including those whose lease has expired lately.
     pub async fn engines(&self) -> Result<Vec<EngineRow>, ServiceError> {
         Ok(self.store().engines().await?)
     }

@@ -1,4 +1,4 @@
-//! Receivers: webhooks that change a cluster in the name of their creator.
+//! Creates, changes and deletes receivers: webhooks that change a cluster in the name of a principal.
 
 use muster_core::action::ActionKind;
 use muster_core::event::Event;
@@ -12,34 +12,34 @@ use crate::error::ServiceError;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// A webhook that is to be created.
+/// The properties of a new receiver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewReceiver {
-    /// The name for users.
+    /// The display name.
     pub name: String,
     /// The cluster that it changes.
     pub cluster_id: ClusterId,
-    /// The change.
+    /// The kind of change.
     pub action: ActionKind,
-    /// Stored for clients; Muster does not read it.
+    /// Data that is stored for clients and has no effect.
     pub actor: Map<String, Value>,
-    /// The inputs of the change, unless a trigger gives others.
+    /// The inputs of the change, unless the request that triggers it gives others.
     pub params: Map<String, Value>,
 }
 
 /// Changed properties of a receiver; absent ones stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReceiverUpdate {
-    /// The name for users.
+    /// The display name.
     pub name: Option<String>,
-    /// The change.
+    /// The kind of change.
     pub action: Option<ActionKind>,
     /// The inputs of the change.
     pub params: Option<Map<String, Value>>,
 }
 
 impl ReceiverUpdate {
-    /// Whether nothing would change.
+    /// Returns true if the update changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -66,13 +66,14 @@ impl Service {
         self.put_receiver(writer, Written::Created, receiver).await
     }
 
-    /// A receiver by its id: everyone who knows the id may trigger it.
+    /// The receiver with this id. The caller is not authorized, because everyone who knows the id may trigger the
+    /// receiver.
     pub async fn receiver(&self, id: ReceiverId) -> Result<Option<Receiver>, ServiceError> {
         Ok(self.store().receiver(id).await?)
     }
 
-    /// Changes a receiver. If that changes what its triggers do, they do it in the name of the caller from now on, so
-    /// that the rights of its creator cannot be used for something else.
+    /// Changes a receiver. If the kind of change or its inputs change, the caller becomes the principal of the
+    /// receiver, so that the rights of its creator cannot be used for something else.
     pub async fn update_receiver(
         &self,
         writer: &Writer,

@@ -1,4 +1,4 @@
-//! The handle of APIs over the engine.
+//! The handle by which APIs reach the engine and the store.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ServiceError;
 use crate::token_signer::TokenSigner;
 
-/// The use cases over an engine. Handles are cheap to clone.
+/// The use cases over an engine. It is cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) engine: Engine,
-    /// Cancelled when the server stops: waiting requests are answered at once.
+    /// Cancelled when the server stops, so that waiting requests are answered at once.
     closing: CancellationToken,
     signer: Arc<OnceCell<TokenSigner>>,
     /// The shapes that requests can name.
@@ -26,7 +26,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The use cases of an engine.
+    /// Creates the use cases over an engine, without shapes and without machines.
     pub fn new(engine: Engine) -> Self {
         Self {
             engine,
@@ -37,45 +37,45 @@ impl Service {
         }
     }
 
-    /// Adds the shapes that requests can name.
+    /// Sets the shapes that requests can name.
     #[must_use]
     pub fn with_shapes(self, shapes: Vec<NamedShape>) -> Self {
         Self { shapes: shapes.into(), ..self }
     }
 
-    /// The same, beside what serves machines.
+    /// Sets the port to machines, if they are enabled.
     #[must_use]
     pub fn with_machines(self, machines: Option<Arc<dyn MachineProvider>>) -> Self {
         Self { machines, ..self }
     }
 
-    /// The engine below the use cases.
+    /// The engine that the use cases call.
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The rows.
+    /// The store of the engine.
     pub(crate) fn store(&self) -> &Store {
         self.engine.store()
     }
 
-    /// Signs the tokens that clients give back.
+    /// The signer of tokens that clients return. Its key is read from the database once.
     pub(crate) async fn signer(&self) -> Result<&TokenSigner, ServiceError> {
         let read = async || Ok(TokenSigner::new(&self.store().token_key().await?));
         self.signer.get_or_try_init(read).await
     }
 
-    /// Cancelled when the server stops.
+    /// The token that is cancelled when the server stops.
     pub const fn closing(&self) -> &CancellationToken {
         &self.closing
     }
 
-    /// Ends every wait, since the server stops. The actions continue.
+    /// Ends every wait when the server stops. The actions continue.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// The most nodes that a cluster may have.
+    /// The largest number of nodes that a cluster may have.
     pub fn max_nodes(&self) -> u32 {
         self.engine.config().max_nodes_per_cluster
     }

@@ -1,5 +1,5 @@
-//! Names of shapes. A name is resolved when it is given, so that a later change of what it stands for does not affect what
-//! was made with it. Names of image templates are resolved when a cluster is created.
+//! Resolves names of shapes. A name is resolved when it is given, so that a later change of the shape does not affect
+//! existing profiles and clusters. Names of image templates are resolved when a cluster is created.
 
 use muster_core::profile::ProfileType;
 use muster_core::recipe::NodeRecipe;
@@ -20,7 +20,7 @@ impl Service {
         &self.shapes
     }
 
-    /// The shape of a name.
+    /// The configured shape with this name.
     pub fn shape(&self, name: &str) -> Result<&Shape, ServiceError> {
         let known = self.shapes();
         known.iter().find(|known| known.name == name).map(|known| &known.shape).ok_or_else(|| {
@@ -37,8 +37,8 @@ impl Service {
         })
     }
 
-    /// Completes the recipe in a profile by the shapes and machine types that it names; what it gives beside the name of
-    /// a shape wins.
+    /// Completes the recipe in a profile by the shapes and machine types that it names. Amounts in the recipe take
+    /// precedence over those of a named shape.
     pub fn resolve_names(
         &self,
         kind: &ProfileType,

@@ -1,6 +1,6 @@
-//! Sizes after a change, as far as requests are refused before they are submitted.
+//! Computes the sizes after a change, so that requests are refused before they are submitted.
 //!
-//! The engine checks again when the action runs: members may have come or gone by then.
+//! The engine repeats the check when the action runs, because members may have joined or left by then.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::change::Change;
@@ -30,13 +30,13 @@ pub enum SizeError {
     Service(#[from] ServiceError),
 }
 
-/// The cluster after a change that is counted from the desired size, or why it is refused.
+/// The cluster after a change that is counted from the desired size, or the reason why the change is refused.
 pub fn after(cluster: &Cluster, change: &Change, limit: u32) -> Result<Cluster, IntentError> {
     Intent { cluster, baseline: Baseline::Desired, limit }.after(change, &ActionData::default())
 }
 
 impl Service {
-    /// The cluster as it will be once the changes are applied that wait now, as far as these are possible.
+    /// The cluster after all changes that wait now, except those that would be refused.
     pub async fn after_waiting(&self, cluster: &Cluster) -> Result<Cluster, ServiceError> {
         let query = ActionQuery {
             cluster: Some(cluster.id),
@@ -61,12 +61,12 @@ impl Service {
         let found = found.ok_or_else(|| SizeError::UnknownGroup(group.unwrap_or_default().to_owned()))?;
         let store = self.engine.store();
         let members = match change {
-            // The removed members decide which groups shrink.
+            // The groups of the removed members are the groups that shrink.
             Change::RemoveNodes(_) => store.members(cluster.id).await.map_err(ServiceError::from)?,
             _ => Vec::new(),
         };
         let baseline = match change {
-            // Members of operators may be on their way: what the object says counts.
+            // An operator may still be creating members, so the desired size of its object counts.
             _ if self.is_delegated(cluster) => Baseline::Desired,
             Change::RemoveNodes(_) => Baseline::Members(&members),
             _ => Baseline::Count(
@@ -75,7 +75,7 @@ impl Service {
         };
         let mut bounds = cluster.clone();
         if matches!(change, Change::ScaleOut(_)) {
-            // A policy may lower the count, so that only the limit of the server is certain.
+            // A policy may lower the count, so only the limit of the server can be checked now.
             bounds.groups.iter_mut().for_each(|group| group.max = None);
         }
         let intent = Intent { cluster: &bounds, baseline, limit: self.max_nodes() };

@@ -1,23 +1,23 @@
-//! Signed tokens that clients give back: page tokens, positions of watches, sessions.
+//! Signs tokens that clients return: page tokens, positions of watches, sessions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
-/// Bytes of a signature: too many to guess.
+/// The length of a signature in bytes, which is too long to guess.
 const SIGNATURE: usize = 16;
 
-/// Signs and verifies tokens. With the database's key they are good on every replica and after a restart.
+/// Signs and verifies tokens. With the key of the database, they are valid on every replica and after a restart.
 pub struct TokenSigner(hmac::Key);
 
 impl TokenSigner {
-    /// A signer whose key is derived from a secret.
+    /// Creates a signer with a secret as its key.
     pub fn new(secret: &str) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
     }
 
-    /// Signs a payload for one purpose.
+    /// Signs a payload for one purpose, and returns the token.
     pub fn sign(&self, purpose: &str, carried: &[u8]) -> String {
         let mut token = self.signature(purpose, carried).to_vec();
         token.extend_from_slice(carried);
@@ -32,14 +32,14 @@ impl TokenSigner {
         good.then(|| carried.to_vec())
     }
 
-    /// A digest of a secret, which says nothing about the secret to those without the key.
+    /// A digest of a secret, which reveals nothing about the secret without the key.
     pub fn digest(&self, purpose: &str, secret: &[u8]) -> String {
         URL_SAFE_NO_PAD.encode(self.signature(purpose, secret))
     }
 
     fn signature(&self, purpose: &str, carried: &[u8]) -> [u8; SIGNATURE] {
         let mut context = hmac::Context::with_key(&self.0);
-        // With the length in front, no purpose can run over into the payload.
+        // The length in front keeps apart the end of the purpose and the beginning of the payload.
         context.update(&(purpose.len() as u64).to_be_bytes());
         context.update(purpose.as_bytes());
         context.update(carried);

@@ -1,4 +1,4 @@
-//! Clusters that cannot be observed at present: what is stored of them may have changed since.
+//! Clusters that cannot be observed at present, so that their rows may be stale.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use muster_engine::ports::provider::Unobserved;
 pub struct UnobservedClusters(pub(crate) HashMap<InstanceId, Vec<Unobserved>>);
 
 impl UnobservedClusters {
-    /// The cluster with the reason in its `status_reason`, if it is one of them.
+    /// Adds the reason to the `status_reason` of a cluster that cannot be observed.
     pub fn explain(&self, mut cluster: Cluster) -> Cluster {
         let mut of_instance = self.0.get(&cluster.instance).into_iter().flatten();
         if cluster.deleted_at.is_none()
@@ -23,7 +23,7 @@ impl UnobservedClusters {
         cluster
     }
 
-    /// A sentence for each.
+    /// A warning for each unobserved namespace and flavor, sorted.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |(instance, unobserved): (&InstanceId, &Unobserved)| {
             let namespace = unobserved.namespace.as_deref().unwrap_or("any");

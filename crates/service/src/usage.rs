@@ -1,4 +1,4 @@
-//! What clusters requested over a time, for each user, project or framework.
+//! Sums the usage of clusters for each user, project or framework.
 
 use std::collections::HashMap;
 
@@ -13,29 +13,29 @@ use crate::error::ServiceError;
 use crate::lists::ListQuery;
 use crate::service::Service;
 
-/// The window of a request that gives no beginning.
+/// The length of the window if a request gives no beginning.
 const DEFAULT_SPAN: TimeSpan = TimeSpan::from_secs(30 * 86_400);
 
-/// Clusters that are read at a time: history may have more than fit into memory.
+/// The number of clusters that are read at a time, because the history may not fit into memory.
 const BATCH: u32 = 500;
 
-/// Which usage is summed.
+/// The filter and the window of a usage report.
 #[derive(Debug, Clone, Default)]
 pub struct UsageRequest {
-    /// In this namespace only.
+    /// The namespace of the clusters; none stands for all.
     pub namespace: Option<String>,
-    /// The beginning; otherwise 30 days before the end.
+    /// The beginning; 30 days before the end if absent.
     pub since: Option<Timestamp>,
-    /// The end; otherwise now.
+    /// The end; now if absent.
     pub until: Option<Timestamp>,
 }
 
-/// Sums of usage.
+/// A usage report.
 #[derive(Debug, Clone)]
 pub struct UsageReport {
     /// The window that was summed.
     pub window: Window,
-    /// Clusters that were deleted earlier may be missing.
+    /// The time since which the report is complete: clusters that were deleted earlier may be missing.
     pub complete_since: Timestamp,
     /// The sums by name, most node-hours first.
     pub rows: Vec<(String, UsageSum)>,
@@ -55,7 +55,7 @@ impl ListQuery for UsageQuery {
     }
 }
 
-/// The window of a request. What has not happened yet is not counted.
+/// The window of a request, which ends now at the latest.
 fn window(
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -71,7 +71,8 @@ fn window(
     Ok(Window { since, until })
 }
 
-/// The key of a cluster's row, and the name that is shown: two owners may have the same name.
+/// The key of the report's row for a cluster, and the name that is shown. They differ because two owners may have the
+/// same name.
 fn row_of(cluster: &Cluster, by: UsageGrouping) -> (String, String) {
     let same = |name: String| (name.clone(), name);
     match by {

@@ -1,4 +1,5 @@
-//! Events of writes that are no actions: profiles, policies and receivers are written at once, and say who wrote them.
+//! Events of plain writes. Profiles, policies, receivers and templates are written without an action, and the event
+//! records who wrote them.
 
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::EventId;
@@ -8,14 +9,14 @@ use serde_json::Map;
 
 use crate::service::Service;
 
-/// The author of a write, with API and request.
+/// The author of a write, with the API and the request.
 #[derive(Debug, Clone)]
 pub struct Writer {
     /// The authenticated caller.
     pub principal: Principal,
     /// The API.
     pub door: Door,
-    /// The id of the request, as it is in the access log; empty if it has none.
+    /// The id of the request in the access log; empty if it has none.
     pub request_id: String,
 }
 
@@ -45,9 +46,9 @@ impl Written {
     }
 }
 
-/// An object that is written at once.
+/// An object that is written without an action.
 pub(crate) struct Object<'o> {
-    /// `Profile`, `Policy` or `Receiver`.
+    /// The kind of object, such as `Profile` or `Policy`.
     pub(crate) kind: &'static str,
     pub(crate) id: String,
     pub(crate) name: &'o str,

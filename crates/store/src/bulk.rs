@@ -1,4 +1,4 @@
-//! Many rows in few statements.
+//! Inserts of many rows in few statements.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::Value;
 
-/// Rows a statement takes. Few sizes, so that prepared statements are used again; the largest keeps the
-/// widest table below the 32,766 arguments of SQLite.
+/// The numbers of rows that one statement inserts. There are few sizes, so that prepared statements are reused; the
+/// largest one keeps the widest table below the 32,766 arguments of SQLite.
 const SIZES: [usize; 4] = [500, 50, 5, 1];
 
-/// Inserts `rows` into `table (columns)`, with `conflict` behind each statement.
+/// Inserts `rows` into `table (columns)`, with the clause `conflict` at the end of each statement.
 pub(crate) async fn insert(
     tx: &mut Transaction<'_>,
     table: &'static str,
@@ -28,8 +28,8 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// SQLite finds an argument that has a number or name by walking all those before it, at every parse and every
-/// binding: with thousands of them nothing else would take any time. Those without are found at once.
+/// Writes the text of an INSERT. On SQLite arguments have no number: SQLite searches numbered and named arguments
+/// linearly at every parse and every binding, which would dominate the cost of a statement with thousands of them.
 fn statement(dialect: Dialect, table: &str, columns: &[&str], conflict: &str, rows: usize) -> String {
     let mut text = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
     for row in 0..rows {

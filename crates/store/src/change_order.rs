@@ -1,4 +1,4 @@
-//! The numbers of changes, by which watches follow clusters.
+//! The numbers of changes, which order the change feed of clusters.
 //!
 //! Each commit that writes clusters has a number. A watch reads the rows above its position in the order of their
 //! numbers, so no row may appear later below a position that was given out. On SQLite one connection writes, and the
@@ -26,21 +26,21 @@ use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// The first key of the advisory locks; the second one is the bound, of which 32 bits are enough.
+/// The first key of the advisory locks; the second key is the lowest 32 bits of the bound.
 macro_rules! bounds {
     () => {
         "7305415"
     };
 }
 
-/// Draws a number. The outer query draws only when the inner one has its row, which is when the lock is held.
+/// Draws a number. The outer query draws only after the inner one has returned its row, when the lock is held.
 const DRAW: &str = concat!(
     "WITH bound AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(",
     bounds!(),
     ", last_value::bit(32)::int4) FROM changes) SELECT nextval('changes') FROM bound"
 );
 
-/// The inner query reads the locks once it has the sequence's value, to which they are compared.
+/// Reads [`Drawn`]. The inner query reads the locks after the sequence's value, which they are compared with.
 const DRAWN: &str = concat!(
     "WITH drawn AS MATERIALIZED (SELECT last_value FROM changes) \
      SELECT drawn.last_value, drawn.last_value + (\
@@ -51,25 +51,25 @@ const DRAWN: &str = concat!(
      ) FROM drawn"
 );
 
-/// The highest number that was drawn before a snapshot.
+/// The progress of the numbering before a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
-    /// No higher number had been drawn.
+    /// The highest number that had been drawn.
     pub(crate) last: i64,
     /// Every transaction that drew a number up to this one has ended.
     pub(crate) settled: i64,
 }
 
 impl Store {
-    /// How far changes have been numbered: to be asked before the snapshot is taken that they are read in. A file has
-    /// one writer, and every snapshot is complete.
+    /// Returns the progress of the numbering; must be called before the snapshot is taken in which changes are read.
+    /// `None` on SQLite, which has one writer, so that every snapshot is complete.
     pub(crate) async fn drawn_changes(&self) -> Result<Option<Drawn>, StoreError> {
         let Some(row) = self.ask_server(DRAWN).await? else { return Ok(None) };
         Ok(Some(Drawn { last: row.int(0)?, settled: row.int(1)? }))
     }
 }
 
-/// The number of a transaction that is about to write clusters.
+/// Draws the number of a transaction that is about to write clusters.
 pub(crate) async fn draw(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
     match tx.dialect() {
         Dialect::Sqlite => tx.next("change").await,
@@ -77,11 +77,11 @@ pub(crate) async fn draw(tx: &mut Transaction<'_>) -> Result<i64, StoreError> {
     }
 }
 
-/// How many changes of the history that is left are leapt over: more than are ever lost, and few enough for [`DRAWN`].
+/// The number of changes that [`leave_history`] skips: more than a restore ever loses, and few enough for [`DRAWN`].
 const LEAP: i64 = 1_000_000_000;
 
-/// Leaves the history of a database that was restored from an older copy: numbers that were drawn after the copy was
-/// made must not be drawn again, or a watch that followed up to them would miss what they mean now.
+/// Skips numbers after a database was restored from an older copy: numbers that were drawn after the copy must not be
+/// drawn again, or a watch at such a position would miss the new changes under those numbers.
 pub(crate) async fn leave_history(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
     const SQLITE: &str = "UPDATE counters SET value = value + $1 WHERE name = 'change' RETURNING value";
     const POSTGRES: &str = "SELECT setval('changes', last_value + $1) FROM changes";
@@ -96,7 +96,7 @@ pub(crate) async fn leave_history(tx: &mut Transaction<'_>) -> Result<(), StoreE
     Ok(())
 }
 
-/// The highest number that a snapshot shows; none if it shows no change at all.
+/// The highest number in a snapshot; `None` if the snapshot has no change.
 pub(crate) async fn highest(tx: &mut Transaction<'_>) -> Result<Option<i64>, StoreError> {
     let sql = match tx.dialect() {
         Dialect::Sqlite => "SELECT value FROM counters WHERE name = 'change'",

@@ -1,4 +1,4 @@
-//! Commands of the domain: each is one atomic change.
+//! The commands, each of which is one atomic change of rows.
 
 mod abandon;
 mod accept;

@@ -36,7 +36,7 @@ impl Dialect {
         }
     }
 
-    /// The members of a JSON list as rows: one argument, however many they are.
+    /// A query for the members of a JSON list, which takes one argument whatever their number.
     fn each_of(self, place: &str) -> String {
         match self {
             Self::Sqlite => format!("SELECT value FROM json_each({place})"),
@@ -44,8 +44,8 @@ impl Dialect {
         }
     }
 
-    /// A condition for a column that is one of these, with its one argument at a place. A single one, as it is most
-    /// often, is found without the detour of a list.
+    /// A condition that a column is one of these ids, with one argument at `place`. A single id, the usual case, is
+    /// compared directly.
     pub(crate) fn any_of<T: ToString + Serialize>(
         self,
         column: &str,
@@ -58,7 +58,7 @@ impl Dialect {
         }
     }
 
-    /// Appended to a SELECT whose rows are about to be taken: other replicas look elsewhere meanwhile.
+    /// Appended to a SELECT whose rows are about to be claimed: other replicas skip them meanwhile.
     pub(crate) const fn skip_locked(self) -> &'static str {
         match self {
             Self::Sqlite => "",
@@ -73,7 +73,7 @@ pub(crate) enum Connection<'c> {
     Postgres(&'c mut sqlx::PgConnection),
 }
 
-/// The text of a statement: a constant, or put together from constants.
+/// The text of a statement: a constant, or a text that was composed from constants.
 pub(crate) trait Sql: AsRef<str> + Send {
     fn into_text(self) -> String;
 }
@@ -105,7 +105,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement, and returns the number of changed rows.
     pub(crate) async fn execute(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(connection) => sqlite::execute(connection, sql.as_ref(), arguments),

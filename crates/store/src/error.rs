@@ -9,22 +9,22 @@ pub enum StoreError {
     /// The database cannot be reached, is locked, or its disk is full.
     #[error("the database cannot be used now: {0}")]
     Unavailable(String),
-    /// Another command was faster; the same one may work now.
+    /// Another command conflicted; a retry may succeed.
     #[error("the database was busy with a conflicting change: {0}")]
     Contended(String),
     /// A unique index refused a row.
     #[error("there is such a row already: {0}")]
     Duplicate(String),
-    /// A rule of the database refuses a value, which it would do again.
+    /// A constraint of the database refuses a value; a retry would fail, too.
     #[error("the database refuses to store a value: {0}")]
     Unstorable(String),
-    /// A cursor of another list.
+    /// The cursor belongs to another list.
     #[error("the place to go on from belongs to another list: begin again")]
     ForeignCursor,
-    /// A row says something that this version cannot read.
+    /// A row has a value that this version cannot read.
     #[error("the database holds something unreadable: {0}")]
     Corrupt(String),
-    /// The database was made for a newer Muster.
+    /// The database has the schema of a newer version, which this one cannot read.
     #[error("the database needs a Muster that reads version {needed}; this one reads up to {known}")]
     TooNew {
         /// The required version.
@@ -32,16 +32,16 @@ pub enum StoreError {
         /// The supported version.
         known: i64,
     },
-    /// Another engine has taken the action over, or it has ended.
+    /// Another engine has taken over the action, or the action has ended.
     #[error("action {0} is not this engine's any more")]
     Fenced(ActionId),
-    /// Another action is in the way.
+    /// Another action on the target conflicts.
     #[error("{}", conflict(.0))]
     Conflict(Vec<Action>),
-    /// Nodes that should come into a cluster are gone, do not work, are in another one, or another action has them.
+    /// Nodes cannot join a cluster: they are gone, not ACTIVE, in another cluster, or locked by another action.
     #[error("nodes are not free to join: {}", listed(.0))]
     NotFree(Vec<NodeId>),
-    /// A cluster of that name is there already.
+    /// A cluster of that name exists already.
     #[error(
         "cluster '{name}' already exists in namespace '{namespace}': choose another name, or delete it first"
     )]
@@ -51,7 +51,7 @@ pub enum StoreError {
         /// The namespace.
         namespace: String,
     },
-    /// A job of that name is stored already.
+    /// A job of that name exists already.
     #[error("job '{name}' already exists in namespace '{namespace}': choose another name")]
     JobNameTaken {
         /// The name.
@@ -59,7 +59,7 @@ pub enum StoreError {
         /// The namespace.
         namespace: String,
     },
-    /// A project has as many clusters as it may have.
+    /// The project has reached its quota of clusters.
     #[error(
         "project '{project}' has {count} clusters, and may have {limit}: delete one, or ask for a higher limit"
     )]
@@ -71,7 +71,7 @@ pub enum StoreError {
         /// The quota.
         limit: i64,
     },
-    /// The same request id came with another request.
+    /// The request id was used for a different request.
     #[error("request id '{0}' was used before for a different request: use a new one")]
     RequestIdReused(String),
     /// There is no such object.
@@ -82,14 +82,14 @@ pub enum StoreError {
         /// The given name or id.
         given: String,
     },
-    /// The action is a part of another one, which takes this signal.
+    /// The action is a child of another action, which must be signalled instead.
     #[error(
         "action {id} is a part of action {parent} and cannot be {signalled} alone: signal {parent} instead"
     )]
     PartOf {
         /// The action.
         id: ActionId,
-        /// The one that it is a part of.
+        /// The parent action.
         parent: ActionId,
         /// The requested signal.
         signalled: &'static str,
@@ -120,7 +120,7 @@ impl StoreError {
         Self::Corrupt(what.into())
     }
 
-    /// The database's own failing in a word, for metrics; none if a command was refused by a rule.
+    /// The kind of a failure of the database, for metrics; `None` if a command was refused by a rule.
     pub(crate) const fn fault(&self) -> Option<&'static str> {
         match self {
             Self::Unavailable(_) => Some("unavailable"),
@@ -130,7 +130,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same command may work in a moment.
+    /// Returns true if a retry of the command may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Contended(_))
     }
@@ -145,7 +145,7 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(database) if database.is_unique_violation() => {
                 Self::Duplicate(error.to_string())
             }
-            // The referenced row was removed, or is referenced only now: the command reads again.
+            // The referenced row was removed, or got a reference, meanwhile: a retry reads the new state.
             sqlx::Error::Database(database) if database.is_foreign_key_violation() => {
                 Self::Contended(error.to_string())
             }
@@ -165,8 +165,8 @@ fn is_contention(code: &str) -> bool {
     matches!(code, "40001" | "40P01" | "55P03")
 }
 
-/// PostgreSQL's classes for unfit values, violated constraints (of those that are left here, a second attempt
-/// meets them again) and exceeded limits.
+/// PostgreSQL's error classes for unfit values, violated constraints (those that are left here fail again) and exceeded
+/// limits.
 fn is_refusal(code: &str) -> bool {
     ["22", "23", "54"].iter().any(|class| code.starts_with(class))
 }

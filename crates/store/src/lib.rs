@@ -1,7 +1,7 @@
 //! All rows of Muster, in SQLite or PostgreSQL, and all SQL.
 //!
-//! Changes are commands of the domain, each atomic; no transaction leaves this crate. It decides nothing about clusters:
-//! it refuses only what the stored rows contradict, such as an outdated version or a lost lease.
+//! Changes are commands of the domain, each atomic; no transaction leaves this crate. The store decides nothing about
+//! clusters: it refuses only commands that the stored rows contradict, such as one with an outdated fence.
 //!
 //! Begin reading at `store.rs` ([`Store`]), then [`commands`] (the writes, one file each) and [`reads`]. `writer.rs` groups
 //! commands into commits of SQLite; `migrate.rs` has the schema. `docs/operations.md` is for administrators.

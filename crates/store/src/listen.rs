@@ -1,4 +1,4 @@
-//! Follows the notices of commits that replicas send each other.
+//! The listener for the notices of commits that replicas send each other.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) async fn follow(pool: PgPool, shared: Shared) {
             tokio::time::sleep(REOPEN_DELAY).await;
             continue;
         };
-        // Notices were missed while there was no listener, and it is not known which.
+        // Unknown notices were missed while there was no listener.
         shared.notify(&[Touched::Everything]);
         while is_alive(&mut listener, &shared).await {}
     }
@@ -41,7 +41,7 @@ async fn open(pool: &PgPool) -> Result<PgListener, sqlx::Error> {
     Ok(listener)
 }
 
-/// Waits for a notice and passes it on, or probes the connection after a while without one; false once the connection is
+/// Waits for a notice and forwards it, or probes the connection after a while without one; false once the connection is
 /// lost.
 async fn is_alive(listener: &mut PgListener, shared: &Shared) -> bool {
     let Ok(received) = timeout(PROBE_AFTER, listener.try_recv()).await else {

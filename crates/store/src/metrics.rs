@@ -33,7 +33,7 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             commits: Counter::default(),
-            // From a quarter of a millisecond, a small read, to sixteen seconds, beyond any patience with a lock.
+            // From a quarter of a millisecond (a small read) to sixteen seconds, longer than any wait for a lock.
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 4.0, 9))),
             errors: Family::default(),
         }
@@ -41,7 +41,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds them to a registry.
+    /// Adds the metrics to a registry.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Commits of this process that wrote something";
         registry.register("muster_database_commits", help, self.commits.clone());

@@ -1,4 +1,4 @@
-//! Bringing a database to the present schema, or refusing one that is too new.
+//! The migration of a database to the present schema, and the refusal of a database that is too new.
 
 use sqlx::{Executor as _, PgPool};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::value::args;
 /// One step of the schema.
 struct Migration {
     version: i64,
-    /// The oldest Muster that can work with a database after this step.
+    /// The lowest schema version that a program must support to use a database after this step.
     min_reader: i64,
     sql: &'static str,
     /// The statements for PostgreSQL only.
@@ -37,7 +37,7 @@ const MIGRATIONS: &[Migration] = &[
         postgres: "",
         sqlite: "",
     },
-    // Older ones number changes by transaction ids.
+    // Older programs number changes by transaction ids.
     Migration {
         version: 3,
         min_reader: 3,
@@ -89,16 +89,16 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The version that this Muster makes.
+/// The schema version of this program.
 pub const SCHEMA_VERSION: i64 = 9;
 
-/// Keeps replicas that start together from making the same step twice.
+/// The lock that keeps replicas that start together from applying the same step twice.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305413)";
 
-/// A step may take as long as it needs, and so may waiting for the replica that makes it.
+/// Removes the time limits: a step may take as long as it needs, and so may waiting for the replica that applies it.
 const WITHOUT_LIMITS: &str = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
 
-/// A connection that this fails on is to be dropped, which undoes what was begun.
+/// Migrates an SQLite file. After an error the connection must be dropped, which rolls the transaction back.
 pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let present = at_once(version(&mut Transaction::new(Connection::Sqlite(connection))))?;
@@ -167,7 +167,7 @@ async fn note(tx: &mut Transaction<'_>, migration: &Migration) -> Result<(), Sto
     const NOTE: &str = "INSERT INTO muster (singleton, database_id, token_key, version, min_reader) VALUES (1, $1, $2, $3, $4) \
                         ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader";
     let id = Uuid::new_v4().to_string();
-    // Two of them: more random bits than anybody can try.
+    // Two UUIDs, whose 244 random bits cannot be guessed.
     let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
     tx.execute(NOTE, args![id, key, migration.version, migration.min_reader]).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Reads for APIs and engines.
+//! The reads for services and engines.
 
 mod actions;
 mod apps;

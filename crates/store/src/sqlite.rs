@@ -1,7 +1,7 @@
-//! SQLite, called directly: what it does takes microseconds, which a hand-over to another thread would only multiply.
+//! Direct calls of SQLite: a statement takes microseconds, and a switch to another thread would take longer.
 //!
-//! Statements end before their call returns. So commands and queries, which are written for both databases, never
-//! wait here, and are run to their end in one go by [`at_once`].
+//! Statements end before their call returns. Therefore commands and queries, which are written for both databases,
+//! never wait here, and [`at_once`] runs them to their end with one poll.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ffi};
 use crate::error::StoreError;
 use crate::value::{Cells, Value};
 
-/// Statements that stay prepared: more than there are different ones.
+/// The size of the cache of prepared statements: more than there are different ones.
 const STATEMENTS: usize = 256;
 
 /// The longest wait for another process that has locked the file.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Opens, or makes, the file to write to.
+/// Opens the file for writing, and creates it if it does not exist.
 pub(crate) fn open_writer(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = open(file, flags)?;
@@ -29,7 +29,7 @@ pub(crate) fn open_writer(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens the file to read from.
+/// Opens the file for reading.
 pub(crate) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
     open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
@@ -37,34 +37,34 @@ pub(crate) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
-    // A file for what is sorted would be left behind by a process that is killed while it makes it.
+    // A killed process would leave temporary files of sorts behind.
     connection.pragma_update(None, "temp_store", "memory")?;
-    // Without this, SQLite plans a statement again for each set of bound values. None of our indexes needs that.
+    // Without this option SQLite plans a statement again for each set of bound values, which no index here needs.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }
 
-/// Runs what only calls SQLite, which never waits.
+/// Runs a future that only calls SQLite, and therefore never waits.
 pub(crate) fn at_once<T>(run: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let waited = || Err(StoreError::corrupt("a command for SQLite waited for something else"));
     run.now_or_never().unwrap_or_else(waited)
 }
 
-/// Runs a statement and returns how many rows it changed.
+/// Runs a statement, and returns the number of changed rows.
 pub(crate) fn execute(to: &Connection, sql: &str, arguments: Vec<Value>) -> Result<u64, StoreError> {
     let mut statement = prepare(to, sql, arguments)?;
     Ok(u64::try_from(statement.raw_execute()?).unwrap_or_default())
 }
 
-/// The name under which the log has every query, where that is asked for.
+/// The log target of all queries, for the level `trace`.
 const QUERIES: &str = "muster_store::queries";
 
 /// Runs a query and collects its rows.
 pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<Vec<Cells>, StoreError> {
     let mut statement = prepare(of, sql, arguments)?;
     if tracing::enabled!(target: QUERIES, tracing::Level::TRACE) {
-        // With its arguments, so that it can be run again as it is.
+        // Logged with its arguments, so that the query can be run again.
         tracing::trace!(target: QUERIES, sql = statement.expanded_sql().unwrap_or_default(), "asked");
     }
     let columns = statement.column_count();
@@ -84,7 +84,7 @@ fn prepare<'c>(
     let mut statement = connection.prepare_cached(sql)?;
     let mut arguments: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
     for place in 1..=statement.parameter_count() {
-        // `$3` is a name to SQLite, given out in the order of the text.
+        // To SQLite `$3` is a name; its position is that of its first use in the text.
         let number = match statement.parameter_name(place) {
             Some(name) => name.trim_start_matches('$').parse().unwrap_or(usize::MAX),
             None => place,
@@ -104,7 +104,7 @@ impl From<rusqlite::Error> for StoreError {
             rusqlite::Error::SqliteFailure(why, _) if is_duplicate(*why) => {
                 Self::Duplicate(error.to_string())
             }
-            // The row that is referred to was removed: the command reads again.
+            // The referenced row was removed meanwhile: a retry reads the new state.
             rusqlite::Error::SqliteFailure(why, _)
                 if why.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY =>
             {

@@ -1,4 +1,4 @@
-//! The two kinds of values that columns have, and rows of them.
+//! The values of columns, which are integers or texts, and rows of them.
 
 use muster_core::string_enum::Stored;
 use muster_core::time::Timestamp;
@@ -16,7 +16,7 @@ pub(crate) enum Value {
     Text(Option<String>),
 }
 
-/// A value of a column.
+/// A type that can be stored in a column.
 pub(crate) trait IntoValue {
     fn into_value(self) -> Value;
 }
@@ -63,8 +63,8 @@ impl IntoValue for Option<i64> {
     }
 }
 
-/// A text as every database can store it: PostgreSQL refuses the character of code 0, which what workloads print may
-/// contain. One such text must not keep the rest of a commit from being written.
+/// Replaces characters that a database cannot store: PostgreSQL refuses code 0, which the output of a workload may
+/// contain. One such text must not fail the whole commit.
 fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
@@ -93,7 +93,7 @@ impl IntoValue for Option<String> {
     }
 }
 
-/// A value as JSON text; types of ours always have one.
+/// A value as JSON text. Types of Muster can always be serialized.
 pub(crate) fn json<T: Serialize>(value: &T) -> Value {
     Value::Text(Some(serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())))
 }
@@ -112,13 +112,13 @@ macro_rules! args {
 
 pub(crate) use args;
 
-/// One row of an answer; columns are read by position, in the order of the statement.
+/// One row of a result; columns are read by position, in the order of the statement.
 pub(crate) enum Row {
     Sqlite(Cells),
     Postgres(sqlx::postgres::PgRow),
 }
 
-/// The columns of a row of SQLite's. Its texts stand one after the other: rows are many, and most of them are texts.
+/// The columns of an SQLite row. All texts of a row share one allocation, because most columns are texts.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     texts: String,
@@ -129,9 +129,9 @@ pub(crate) struct Cells {
 enum Cell {
     Null,
     Integer(i64),
-    /// From here to there.
+    /// The start and the end in `texts`.
     Text(usize, usize),
-    /// Nothing that we write.
+    /// A value that Muster never writes.
     Other,
 }
 
@@ -221,7 +221,7 @@ impl Row {
         Ok(self.opt_int(column)?.map(Timestamp::from_micros))
     }
 
-    /// An id, or anything else that is written as text and known to every version.
+    /// Parses an id or another text whose values every version knows.
     pub(crate) fn parse<T>(&self, column: usize) -> Result<T, StoreError>
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
@@ -239,7 +239,7 @@ impl Row {
         self.opt_str(column)?.map(parse).transpose()
     }
 
-    /// An enumeration: a value of a newer version is read, too.
+    /// Reads an enumeration; a value of a newer version is read as unknown.
     pub(crate) fn word<T: Stored>(&self, column: usize) -> Result<T, StoreError> {
         self.str(column).map(T::from_stored)
     }
@@ -248,12 +248,13 @@ impl Row {
         Ok(self.opt_str(column)?.map(T::from_stored))
     }
 
-    /// What is most often empty.
+    /// Reads a map, with a fast path for the empty map, the usual case.
     pub(crate) fn map<T: DeserializeOwned + Default>(&self, column: usize) -> Result<T, StoreError> {
         if self.str(column)? == "{}" { Ok(T::default()) } else { self.json(column) }
     }
 
-    /// A JSON document; text that is none is read as it is, so that a row with such a text can be listed, run and ended.
+    /// Reads a JSON document. Text that is not JSON becomes a JSON string, so that a row with such a text can be
+    /// listed, run and ended.
     pub(crate) fn document(&self, column: usize) -> Result<serde_json::Value, StoreError> {
         let text = self.str(column)?;
         Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()))

@@ -1,14 +1,14 @@
-//! What `#[database_test]` makes of a function.
+//! The expansion of `#[database_test]`.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, FnArg, ItemFn, Pat, Result};
 
-/// The kinds of database, with the ends of the tests' names.
+/// The kinds of database, with the names of their tests.
 const CASES: [(&str, &str); 2] = [("Sqlite", "case_1_sqlite"), ("Postgres", "case_2_postgres")];
 
-/// The parameter that is given the kind of database instead of something that was opened.
+/// The name of a parameter that gets the kind of database instead of an opened harness.
 const KIND: &str = "kind";
 
 pub(crate) fn expand(open: TokenStream, test: TokenStream) -> Result<TokenStream> {
@@ -48,13 +48,13 @@ pub(crate) fn expand(open: TokenStream, test: TokenStream) -> Result<TokenStream
             }
         }
     });
-    // What opens it is named as where the test stands.
+    // The expression that opens the harness uses names of the surrounding module.
     let names = (!takes_kind).then(|| {
         quote!(
             use super::*;
         )
     });
-    // Lints that spare tests know the function as one by its `cfg`.
+    // Lints that exempt tests recognise the function by its `cfg`.
     Ok(quote! {
         #[cfg(test)]
         #test

@@ -1,16 +1,16 @@
 //! The attribute `database_test`, which runs a test on both databases; `muster_testkit` exports it.
 //!
-//! It is a crate of its own because procedural macros must be, and contains nothing else: the databases are in
-//! `muster-testkit`. Begin reading at [`macro@database_test`]; the expansion is in `database_test.rs`.
+//! Procedural macros need a separate crate; the databases are in `muster-testkit`. Begin reading at
+//! [`macro@database_test`]; the expansion is in `database_test.rs`.
 
 mod database_test;
 
 use proc_macro::TokenStream;
 
-/// Makes a test of each database out of an asynchronous function, named `case_1_sqlite` and `case_2_postgres`.
+/// Makes two tests of an asynchronous function, `case_1_sqlite` and `case_2_postgres`.
 ///
-/// The function takes what the suite calls its harness. Each test opens it, by `open` of its type, and is skipped
-/// where that gives `None`: whatever cannot be had has been recorded by then.
+/// The function takes the harness of its suite. Each test opens the harness by `open` of its type, and is skipped if
+/// that returns `None`, which has recorded the missing database by then.
 ///
 /// ```text
 /// #[database_test]

@@ -42,10 +42,10 @@ impl ManualClock {
         });
     }
 
-    /// Returns when a task sleeps: a task that was woken has then done its work.
+    /// Returns when a task sleeps by this clock: a task that was woken has then done its work.
     pub async fn a_task_sleeps(&self) {
         let mut face = self.face.subscribe();
-        // The sender is owned by this clock.
+        // Never closed: this clock owns the sender.
         let asleep = tokio::time::timeout(PATIENCE, face.wait_for(|face| !face.asleep.is_empty())).await;
         assert!(asleep.is_ok(), "waited {PATIENCE:?} for a task that sleeps by this clock");
     }
@@ -67,7 +67,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A task sleeps for as long as this exists.
+/// The registration of a sleeping task, which ends when it is dropped.
 struct Sleep {
     clock: ManualClock,
     number: u64,

@@ -1,11 +1,11 @@
-//! A port at which connections are refused.
+//! A port that refuses connections.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
-/// A port of the loopback address at which nothing listens. While this value is there, no other process gets it.
+/// A port of the loopback address at which nothing listens. No other process can bind it until this value is dropped.
 #[derive(Debug)]
 pub struct ClosedPort {
     address: SocketAddr,
@@ -21,7 +21,7 @@ impl ClosedPort {
         Self { address, _bound: bound }
     }
 
-    /// The address to connect to in vain.
+    /// The address that refuses connections.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

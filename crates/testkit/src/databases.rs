@@ -15,14 +15,14 @@ pub enum DatabaseKind {
 
 /// A database that is removed with the test.
 pub struct FreshStore {
-    /// The store over it.
+    /// The store over the database.
     pub store: Store,
     folder: Option<tempfile::TempDir>,
     database: Option<Database>,
 }
 
 impl FreshStore {
-    /// None where the machine has no PostgreSQL; the test is then reported as skipped.
+    /// Opens a store; `None` if the machine has no PostgreSQL: the test is then reported as skipped.
     pub async fn open(kind: DatabaseKind) -> Option<Self> {
         match kind {
             DatabaseKind::Sqlite => {
@@ -39,17 +39,17 @@ impl FreshStore {
         }
     }
 
-    /// The file, where it is one.
+    /// The file of an SQLite database.
     pub fn file(&self) -> Option<std::path::PathBuf> {
         Some(self.folder.as_ref()?.path().join("muster.db"))
     }
 
-    /// The database on the server, where it is one.
+    /// The database on a PostgreSQL server.
     pub const fn database(&self) -> Option<&Database> {
         self.database.as_ref()
     }
 
-    /// Runs SQL by `psql` on the server; none for SQLite.
+    /// Runs SQL by `psql` on the server; `None` for SQLite.
     pub async fn psql(&self, sql: &str) -> Option<String> {
         Some(self.database.as_ref()?.psql(sql).await)
     }
@@ -66,7 +66,7 @@ impl FreshStore {
         }
     }
 
-    /// A store of another replica on the same database; none for SQLite.
+    /// The store of another replica on the same database; `None` for SQLite.
     pub async fn replica(&self) -> Option<Store> {
         Some(Store::connect(self.database.as_ref()?.url()).await.expect("the same database opens again"))
     }

@@ -1,4 +1,4 @@
-//! Random numbers that can be repeated.
+//! Reproducible random numbers.
 
 use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ impl Dice {
         Self { state: seed }
     }
 
-    /// A number below this one.
+    /// A random number below this one.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -27,12 +27,12 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % limit
     }
 
-    /// One of several.
+    /// A random one of several values.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.below(from.len() as u64)).expect("it is below a length")]
     }
 
-    /// A duration below this one.
+    /// A random duration below this one.
     pub fn moment(&mut self, before: Duration) -> Duration {
         Duration::from_micros(self.below(u64::try_from(before.as_micros()).expect("a moment in this life")))
     }

@@ -1,4 +1,4 @@
-//! Small disks.
+//! Small file systems, for tests of a full disk.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,14 +7,14 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A file system in memory, unmounted with this value.
+/// A file system in memory, which is unmounted when this value is dropped.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: TempDir,
 }
 
 impl SmallDisk {
-    /// None where nothing may be mounted; the test is then reported as skipped.
+    /// Mounts a disk; `None` if the user may not mount: the test is then reported as skipped.
     pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let mut mount = Command::new("mount");
@@ -38,7 +38,7 @@ impl SmallDisk {
         self.folder.path()
     }
 
-    /// Writes a file of such a disk until nothing fits any more; removing it frees the space.
+    /// Fills a disk by writing this file; removing the file frees the space.
     pub fn fill(file: &Path) {
         let mut file = File::create(file).expect("a file can be made");
         while file.write_all(&[0; 512]).is_ok() {}
@@ -47,7 +47,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily, because processes with open files there end soon.
+        // Lazily, because processes that end soon may still have open files on the disk.
         let unmounted = Command::new("umount").arg("--lazy").arg(self.path()).status();
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} stays mounted", self.path().display());

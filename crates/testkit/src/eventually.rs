@@ -12,8 +12,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval between checks.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Repeats `check` until it is `Ok`, and returns its value. After `limit` it panics, with what was waited for and with the
-/// `Err` of the last check, which is what was seen instead.
+/// Repeats `check` until it is `Ok`, and returns its value. After `limit` it panics, with `what` and with the `Err` of
+/// the last check, which shows the state instead.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -1,4 +1,4 @@
-//! helm, for tests of the chart.
+//! The program helm, for tests of the chart.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The unchanged clients of OpenStack, with an account of a server.
+//! The unmodified clients of OpenStack, with an account of a server.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ impl OpenStack {
         std::fs::write(path, ACCOUNTS).expect("a file of accounts");
     }
 
-    /// Runs Python with the clients in it, which know a server by its address and nothing else of this machine.
+    /// Runs Python with the clients installed and a clean environment, so that only the settings for this server apply.
     pub async fn run(&self, server: &str, arguments: &[&str]) -> Output {
         let mut command = self.command(&format!("{server}/identity/v3"));
         command.args(arguments);

@@ -1,4 +1,4 @@
-//! PostgreSQL: one server for a test run, a database for each test.
+//! The PostgreSQL server of a test run, and a database for each test.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -43,7 +43,7 @@ impl Postgres {
     }
 }
 
-/// A database of one test, dropped with it, also if clients are still connected.
+/// A database of one test, which is dropped with this value, even if clients are still connected.
 #[derive(Debug)]
 pub struct Database {
     server: Postgres,
@@ -70,7 +70,7 @@ impl Database {
         run(psql).await.unwrap_or_else(|why| panic!("{sql}\n{why}")).trim_end().to_owned()
     }
 
-    /// A database of its own that is restored from a dump of this one.
+    /// Creates another database that is restored from a dump of this one.
     pub async fn dump_and_restore(&self) -> Self {
         let restored = self.server.database().await;
         let dump = tempfile::NamedTempFile::new().expect("a temporary file can be made");

@@ -1,4 +1,4 @@
-//! Python environments with the frameworks in them.
+//! Python environments with the frameworks installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ impl Python {
         &self.path
     }
 
-    /// A command that runs the interpreter, with output that is not held back in a buffer.
+    /// A command that runs the interpreter, with unbuffered output.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env("PYTHONUNBUFFERED", "1");
@@ -35,9 +35,9 @@ impl Python {
     }
 }
 
-/// Whether the package index is reachable; otherwise the test is skipped.
+/// Returns true if the package index is reachable; otherwise the test is skipped.
 pub async fn package_index() -> bool {
-    // The environment has a pip that works.
+    // This environment has a working pip.
     let Some(python) = python("dask").await else { return false };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut download = python.command();

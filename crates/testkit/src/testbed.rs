@@ -1,7 +1,7 @@
 //! The process that owns the real programs of a test run.
 //!
-//! It starts each part once, at once or at its first request, serves a socket in its folder, and leaves nothing behind:
-//! no process, no socket, no folder, however it ends.
+//! The testbed starts each part once, at its own start or at the first request, serves a socket in its folder, and
+//! leaves no process, socket or folder behind, however it ends.
 
 mod args;
 mod bed;

@@ -1,7 +1,7 @@
-//! The one TLS provider.
+//! The TLS provider of the testkit.
 
-/// Makes ring the provider of this process.
+/// Makes ring the TLS provider of this process.
 pub(crate) fn use_ring() {
-    // It fails if a provider is installed already.
+    // Fails if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,10 +1,10 @@
-//! The testbed's Dask computes.
+//! The testbed's Dask executes computations.
 
 use std::time::Duration;
 
 use muster_testkit::Process;
 
-/// Python programs import for seconds on a busy machine.
+/// A time limit for Python programs, whose imports take seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 const CLIENT: &str = r#"

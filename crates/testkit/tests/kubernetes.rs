@@ -1,4 +1,4 @@
-//! The testbed's Kubernetes is one that tests can rely on.
+//! The properties of the testbed's Kubernetes that tests rely on.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 
@@ -41,14 +41,14 @@ fn deployment(name: &str, replicas: i32) -> Deployment {
     .unwrap()
 }
 
-/// Returns once every node has renewed its lease twice: a node that does so is not taken for lost.
+/// Returns once every node has renewed its lease twice: such a node does not count as lost.
 async fn leases_are_renewed(client: kube::Client) {
     let nodes = Api::<Node>::all(client.clone()).list_metadata(&ListParams::default()).await.unwrap();
     let mut renewals: BTreeMap<_, _> = nodes.iter().map(|node| (node.name_any(), BTreeSet::new())).collect();
     assert!(!renewals.is_empty());
     let leases = Api::<Lease>::namespaced(client, "kube-node-lease");
     let mut changes = pin!(watcher(leases, watcher::Config::default()).applied_objects());
-    // The first time is that of the list.
+    // The first time comes from the list, and two renewals follow.
     while renewals.values().any(|times| times.len() < 3) {
         let lease = changes.try_next().await.expect("the watch holds").expect("it goes on");
         let time = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());

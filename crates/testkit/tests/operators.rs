@@ -1,4 +1,4 @@
-//! The testbed's operators make clusters whose pods run.
+//! The testbed's operators create clusters whose pods run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// They need seconds, but not on a machine that compiles meanwhile.
+/// A time limit for operators, which need seconds, but longer on a machine that compiles.
 const SOON: Duration = Duration::from_mins(2);
 
 /// The custom resources of a kind in a namespace.
@@ -43,7 +43,7 @@ impl<'a> Clusters<'a> {
     }
 }
 
-/// Waits until just these many pods of a namespace run, and returns their names.
+/// Waits until a namespace has exactly this many pods and all of them run, and returns their names.
 async fn running_pods(namespace: &Namespace, count: usize) -> BTreeSet<String> {
     let mut running = BTreeSet::new();
     let mut all = BTreeSet::new();
@@ -157,7 +157,7 @@ async fn the_dask_operator_makes_a_cluster_whose_pods_run() {
         },
     });
     clusters.create("fred", spec).await.unwrap();
-    // Its phase says less: two of the operator's handlers write it at once, and `Pending` may win for good.
+    // The phase is not checked: two handlers of the operator write it concurrently, so that it may stay `Pending`.
     running_pods(&namespace, 3).await;
 }
 

@@ -1,4 +1,4 @@
-//! A Kubernetes of a test's own can lose its parts and get them back.
+//! The components of a Kubernetes of one test can be killed and started again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use muster_testkit::{Component, Kubernetes, Namespace, Operator};
 use serde_json::{Value, json};
 
-/// Operators and kwok need up to 90 seconds to find an API server again that was gone.
+/// A time limit for operators and kwok, which need up to 90 seconds to reconnect to a restarted API server.
 const RECOVERY: Duration = Duration::from_mins(3);
 
 fn custom(kubernetes: &Kubernetes, namespace: &Namespace, kind: &ApiResource) -> Api<DynamicObject> {

@@ -1,4 +1,4 @@
-//! The testbed's PostgreSQL gives every test a database of its own.
+//! The testbed's PostgreSQL provides a separate database for every test.
 
 #[tokio::test]
 async fn a_query_on_a_fresh_database_gives_its_answer() {

@@ -1,4 +1,4 @@
-//! Child processes of tests show what they do and do not outlive them.
+//! The output of child processes of tests can be read, and they end with their tests.
 
 use std::panic::AssertUnwindSafe;
 use std::process::Command;

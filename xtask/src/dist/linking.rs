@@ -8,11 +8,11 @@ const PT_INTERP: u32 = 3;
 /// The linking of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linking {
-    /// Static: it needs no library of the system.
+    /// Static: the program needs no library of the system.
     Static,
-    /// Dynamic: it needs the system's libc, of this version or newer.
+    /// Dynamic: the program needs the system's libc, at least as new as that of the building machine.
     Dynamic,
-    /// Unknown: it is no 64-bit little-endian ELF program.
+    /// Unknown: the file is no 64-bit little-endian ELF program.
     Unknown,
 }
 

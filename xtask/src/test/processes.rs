@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often they are looked for: one may start another before it is killed.
+/// The largest number of searches: a process may start another one before it is killed.
 const ROUNDS: u32 = 10;
 
-/// Time for killed processes to be gone from `/proc`.
+/// The pause between searches, in which killed processes disappear from `/proc`.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Kills all processes of this user whose environment names `folder`. Neither process groups nor parents would find
-/// them all: some tests start processes that are meant to outlive their parents.
+/// Kills all processes of this user whose environment contains `folder`. A search by process groups or parents would
+/// miss some, because some tests start processes that are meant to outlive their parents.
 pub(super) fn kill_all_of(folder: &Path) {
     for _ in 0..ROUNDS {
         let found = all_of(folder);
@@ -22,14 +22,14 @@ pub(super) fn kill_all_of(folder: &Path) {
             return;
         }
         for pid in found {
-            // It may have ended by itself in between.
+            // The process may have ended by itself meanwhile.
             let _ = kill_process(pid, Signal::KILL);
         }
         thread::sleep(PAUSE);
     }
 }
 
-/// A process that has ended but was not waited for has no environment any more, and is not listed.
+/// The processes whose environment contains `folder`. Zombies have no environment, and are not listed.
 fn all_of(folder: &Path) -> Vec<Pid> {
     let mark = folder.as_os_str().as_encoded_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

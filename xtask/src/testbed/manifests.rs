@@ -7,16 +7,16 @@ use anyhow::{Context as _, Result};
 
 use super::Inventory;
 
-/// Where kubebuilder has a module keep its custom resources, and where they are in a part.
+/// The folder of custom resource definitions in a kubebuilder module, and in a part.
 const CUSTOM_RESOURCES: (&str, &str) = ("config/crd/bases", "crds");
-/// Where kubebuilder has a module keep its webhooks, and where they are in a part.
+/// The file of webhook configurations in a kubebuilder module, and in a part.
 const WEBHOOKS: (&str, &str) = ("config/webhook/manifests.yaml", "webhooks.yaml");
 
-/// Where the package of the Dask operator has them; those in its `customresources` refer to each other, which no API
-/// server accepts.
+/// The folder of custom resource definitions in the package of the Dask operator. Those in its `customresources` refer
+/// to each other, which no API server accepts.
 const OF_DASK: &str = "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds";
 
-/// Copies what a Go module has into its part: Go and its modules may be gone when it is needed.
+/// Copies the manifests of a Go module into its part, because Go and the module cache may be gone when they are needed.
 pub(super) fn copy(module: &Path, part: &Path) -> Result<()> {
     let (source, target) = (module.join(CUSTOM_RESOURCES.0), part.join(CUSTOM_RESOURCES.1));
     if source.is_dir() {
@@ -42,7 +42,7 @@ pub(super) fn note(name: &str, part: &Path, inventory: &mut Inventory) {
     inventory.webhooks.extend(there(WEBHOOKS.1).map(|path| (name.to_owned(), path)));
 }
 
-/// The custom resources of the Dask operator, if it is in this Python environment.
+/// The custom resource definitions of the Dask operator, if it is installed in this Python environment.
 pub(super) fn of_dask(environment: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(environment.join("lib")).ok()?.flatten();
     versions.map(|python| python.path().join("site-packages").join(OF_DASK)).find(|path| path.is_dir())

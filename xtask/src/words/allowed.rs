@@ -1,4 +1,4 @@
-//! How many retired words each file may still have. Pure, except for reading the table.
+//! The table of the numbers of retired words that files may still have. Pure, except for reading the table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ impl Allowed {
         toml::from_str(&text).with_context(|| format!("{} is not what it should be", file.display()))
     }
 
-    /// The same with each number lowered to what was found; none is raised or added.
+    /// The table with each number lowered to that of the hits; no number is raised or added.
     pub(super) fn lowered(self, hits: &BTreeMap<String, Vec<Hit>>) -> Self {
         let lower = |(path, allowed): (String, usize)| {
             let there = hits.get(&path).map_or(0, Vec::len).min(allowed);
@@ -52,7 +52,7 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// All differences between the table and what was found, a line each; none if they agree.
+/// All differences between the table and the hits, one line each; empty if they agree.
 pub(super) fn compare(allowed: &Allowed, hits: &BTreeMap<String, Vec<Hit>>) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, found) in hits {

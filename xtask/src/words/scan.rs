@@ -1,8 +1,8 @@
-//! Finds retired words in a file. Pure.
+//! The search for retired words in a file. Pure.
 
 use crate::rust_tokens::{Token, TokenKind, tokens};
 
-/// A retired word or phrase, and what to write instead.
+/// The retired words and phrases, and what to write instead.
 const RETIRED: &[(&[&str], &str)] = &[
     (&["told"], "notified, reported, published"),
     (&["hear"], "subscribe, receive, observe"),
@@ -25,7 +25,7 @@ const RETIRED: &[(&[&str], &str)] = &[
 pub(super) enum Language {
     /// Rust: identifiers, strings and comments.
     Rust,
-    /// Anything else: all of it.
+    /// Any other text: the whole content.
     Text,
 }
 
@@ -43,7 +43,7 @@ impl Language {
 /// A retired word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// Its line, counted from 1.
+    /// The line, counted from 1.
     pub(super) line: usize,
     /// The word or phrase.
     pub(super) found: String,
@@ -67,7 +67,7 @@ fn in_token(token: Token<'_>) -> Vec<Hit> {
     }
 }
 
-/// A string with a blank for the letter of each escape, which would count as part of the word behind it.
+/// Replaces the letter of each escape by a blank, because it would count as part of the following word.
 fn without_escapes(text: &str) -> String {
     let mut escaped = false;
     let plain = |c: char| {
@@ -87,7 +87,8 @@ fn in_text(text: &str, first_line: usize) -> Vec<Hit> {
     (0..words.len()).filter_map(hit).collect()
 }
 
-/// A word in lower case, and whether it stands alone: a phrase goes on only over blanks, `_`, `-` or a change of case.
+/// A word in lower case; `follows` is true if it continues a phrase, which only blanks, `_`, `-` or a change of case do
+/// not interrupt.
 struct Word {
     text: String,
     line: usize,
@@ -101,7 +102,7 @@ fn begins_with(words: &[Word], phrase: &[&str]) -> bool {
     phrase.iter().enumerate().all(same)
 }
 
-/// Splits at everything that is no letter, and where a capital follows a small letter or begins a word.
+/// Splits at every character that is no letter, and where a capital follows a small letter or begins a word.
 fn words(text: &str, first_line: usize) -> Vec<Word> {
     let chars: Vec<char> = text.chars().collect();
     let (mut words, mut line, mut follows) = (Vec::<Word>::new(), first_line, false);

@@ -87,7 +87,7 @@ async fn from_api_server(client: &kube::Client, clusters: u32) -> Result<Duratio
         let text = client.request_text(Request::get(&path).body(Vec::new())?).await?;
         took += started.elapsed();
         let found = text.matches("\"resourceVersion\"").count();
-        // The list itself has one.
+        // The list itself has a resourceVersion, too.
         ensure!(found > usize::try_from(count)?, "{found} objects are on {path}");
     }
     Ok(took)

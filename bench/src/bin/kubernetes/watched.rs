@@ -20,7 +20,7 @@ pub(crate) const NAMESPACE: &str = "watched";
 /// The number of pods of a cluster: a head and its workers.
 const OF_ONE: u32 = 20;
 
-/// The number of variables of each pod, which then has about 20 KB.
+/// The size of the annotation that makes each pod about 20 KB large.
 const FILLER: usize = 18_500;
 
 const MEGABYTE: u64 = 1_000_000;

@@ -6,9 +6,9 @@ use muster_core::principal::Principal;
 use super::{Access, of};
 use crate::error::ApiError;
 
-/// Authorizes a request to a method, as far as that can be decided before its object is found.
+/// Authorizes a request to a method, as far as that can be decided before its object is read.
 ///
-/// The authenticating layer left the principal in the extensions; the [`Access`] is put beside it.
+/// Expects the principal in the extensions, where the authentication layer has put it, and inserts the [`Access`].
 pub fn authorize_method(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> {
     let case = of(method).ok_or_else(|| {
         ApiError::unimplemented(format!(

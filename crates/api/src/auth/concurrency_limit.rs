@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Runs so many at once, lets so many wait, and refuses the rest.
+/// Limits the tasks that run at once and the tasks that wait; further tasks are refused.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyLimit {
     running: Arc<Semaphore>,
@@ -16,7 +16,7 @@ impl ConcurrencyLimit {
         Self { running: Arc::new(Semaphore::new(running)), waiting: Semaphore::new(waiting) }
     }
 
-    /// A turn, which lasts as long as what is returned; none if too many wait for theirs.
+    /// Waits for a permit, which is held until it is dropped; returns none if too many tasks wait already.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let _waiting = self.waiting.try_acquire().ok()?;
         Arc::clone(&self.running).acquire_owned().await.ok()

@@ -1,4 +1,4 @@
-//! Scheme `domino`: API keys and tokens of Domino, which are forwarded to it.
+//! Scheme `domino`: API keys and tokens of Domino, which are forwarded to Domino for verification.
 
 #[cfg(test)]
 mod tests;
@@ -18,23 +18,23 @@ use super::{AuthError, Authenticator, Caller};
 /// The header of API keys.
 pub(crate) const API_KEY: &str = "x-domino-api-key";
 
-/// Authenticates by asking Domino whose the credentials are.
+/// Authenticates callers by asking Domino who owns the credentials.
 ///
-/// Clusters of all users of Domino share a namespace, so its users have no role in any project: they reach their own
-/// clusters through the scaler API only. Its admins are admins.
+/// The clusters of all users of Domino share a namespace, so these users have no role in any project: they reach their
+/// own clusters through the scaler API only. Admins of Domino are admins.
 pub struct DominoUsers {
     domino: Arc<dyn DominoIdentity>,
 }
 
 impl DominoUsers {
-    /// Users of this deployment.
+    /// Authenticates the users of one deployment of Domino.
     pub const fn new(domino: Arc<dyn DominoIdentity>) -> Self {
         Self { domino }
     }
 }
 
 impl Caller<'_> {
-    /// The credentials that are forwarded to Domino: the API key, else the `Authorization` header. Tokens of Muster are
+    /// Returns the credentials to forward to Domino: the API key, else the `Authorization` header. Tokens of Muster are
     /// not forwarded.
     pub fn domino_credentials(&self) -> Option<DominoCredentials> {
         let text =
@@ -79,7 +79,7 @@ impl Authenticator for DominoUsers {
         Ok(user.map(principal))
     }
 
-    /// Domino identifies users by their credentials only, and those are not stored.
+    /// Returns none: Domino identifies users only by their credentials, which are not stored.
     async fn resolve(&self, _: &Principal) -> Result<Option<Principal>, AuthError> {
         Ok(None)
     }

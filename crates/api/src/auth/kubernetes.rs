@@ -1,4 +1,4 @@
-//! Scheme `kubernetes`: tokens of service accounts and users, which the API server reviews.
+//! Scheme `kubernetes`: tokens of service accounts and users, which the API server verifies (`TokenReview`).
 
 #[cfg(test)]
 mod tests;
@@ -20,20 +20,20 @@ use super::{AuthError, Authenticator, Caller, ConcurrencyLimit};
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
 
-/// Reviews that run at once, and those that may wait.
+/// The limit of reviews that run at once, and of requests that wait for a review.
 const MOST_REVIEWS: usize = 16;
 const MOST_WAITING: usize = 256;
 
-/// The prefix of service accounts' user names; a namespace and a name follow.
+/// The prefix of the user names of service accounts; a namespace and a name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The group of all service accounts; a namespace may follow.
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 
-/// Authenticates by asking Kubernetes whose a token is; results are cached briefly.
+/// Authenticates callers by asking Kubernetes who owns a token; results are cached briefly.
 pub struct KubernetesTokens {
     kubernetes: Arc<dyn Identity>,
-    /// The project of users, since users belong to no namespace.
+    /// The project of users who are not service accounts, since such users belong to no namespace.
     project: String,
     /// Groups whose members are admins.
     admin_groups: BTreeSet<String>,
@@ -45,7 +45,8 @@ pub struct KubernetesTokens {
 }
 
 impl KubernetesTokens {
-    /// Users act in `project`, service accounts in the project of their namespace; members of `admin_groups` are admins.
+    /// Creates the scheme. Users act in `project`, service accounts in the project of their namespace; members of
+    /// `admin_groups` are admins.
     pub fn new(
         kubernetes: Arc<dyn Identity>,
         project: impl Into<String>,
@@ -64,7 +65,7 @@ impl KubernetesTokens {
             return Ok(known);
         }
         let _turn = self.turn().await?;
-        // Another request may have asked for the same token meanwhile.
+        // Another request may have reviewed the same token meanwhile.
         if let Some(known) = self.cache.get(token) {
             return Ok(known);
         }
@@ -76,7 +77,7 @@ impl KubernetesTokens {
         Ok(answer)
     }
 
-    /// Waits for one of the reviews that run at once.
+    /// Waits for the permit to run a review.
     async fn turn(&self) -> Result<OwnedSemaphorePermit, AuthError> {
         self.reviews.turn().await.ok_or_else(|| {
             let why = "too many tokens wait to be reviewed, try again in a moment".to_owned();
@@ -84,8 +85,8 @@ impl KubernetesTokens {
         })
     }
 
-    /// Members of admin groups are admins. Others are members of their project if they may create pods in its namespace
-    /// themselves, since a member does so with Muster's rights; else readers.
+    /// Returns the role of a user. Members of admin groups are admins. Others are members of their project only if they
+    /// may create pods in its namespace themselves, since a member creates pods with Muster's rights; else readers.
     async fn role(&self, identity: &TokenIdentity, project: &str) -> Result<Role, AuthError> {
         if identity.groups.iter().any(|group| self.admin_groups.contains(group)) {
             return Ok(Role::Admin);
@@ -116,7 +117,7 @@ impl KubernetesTokens {
     }
 }
 
-/// The namespace and the name of a service account; none for other users.
+/// Returns the namespace and the name of a service account; none for other users.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
 }
@@ -129,7 +130,7 @@ fn failed(error: IdentityError) -> AuthError {
     }
 }
 
-/// The groups that Kubernetes gives a user without a token.
+/// Returns the groups that Kubernetes derives from the user name alone.
 fn implied_groups(user: &str) -> Vec<String> {
     let of_account = service_account(user)
         .map(|(namespace, _)| [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]);
@@ -148,7 +149,7 @@ impl Authenticator for KubernetesTokens {
         self.review(token).await
     }
 
-    /// Groups of users come with a token only, so they give no role here.
+    /// Uses only the groups that Kubernetes derives from the name, since others are known only with a token.
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError> {
         let _turn = self.turn().await?;
         let user = TokenIdentity { user: known.id.clone(), groups: implied_groups(&known.id) };

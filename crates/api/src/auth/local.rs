@@ -18,7 +18,7 @@ pub const TOKEN_FILE: &str = "token";
 /// The scheme's name.
 pub const LOCAL_SCHEME: &str = "local";
 
-/// The project of that user.
+/// The project of the server's user.
 const PROJECT: &str = "default";
 
 /// A user of the operating system.
@@ -49,7 +49,7 @@ pub(super) fn name_of(uid: u32, users: &str) -> Option<String> {
     })
 }
 
-/// Authenticates by the token of a data folder.
+/// Authenticates callers by the token of a data folder.
 #[derive(Debug)]
 pub struct Local {
     hash: String,
@@ -103,7 +103,7 @@ impl Local {
     }
 }
 
-/// Writes the token under another name first: a reader never sees half of it, and of two writers one wins.
+/// Creates the token under another name and links it: no reader reads half a token, and of two writers one wins.
 fn write_new(data_dir: &Path) -> io::Result<()> {
     let token = new_token()?;
     let draft = data_dir.join(format!("{TOKEN_FILE}.{}", std::process::id()));

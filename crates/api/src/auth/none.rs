@@ -8,7 +8,7 @@ use muster_core::principal::{Principal, Role};
 
 use super::{AuthError, Authenticator, Caller};
 
-/// Why the scheme is refused.
+/// The reason why the scheme cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// The server does not run with `--dev`.
@@ -26,7 +26,7 @@ pub enum NotAllowed {
 pub struct NoAuthentication(());
 
 impl NoAuthentication {
-    /// Allowed only with `--dev`, and only if every listener is on loopback.
+    /// Creates the scheme; refused without `--dev`, and if a listener is not on loopback.
     pub fn new(dev: bool, listeners: &[SocketAddr]) -> Result<Self, NotAllowed> {
         if !dev {
             return Err(NotAllowed::NotDev);

@@ -6,13 +6,14 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use subtle::ConstantTimeEq as _;
 
-/// 256 bits cannot be guessed.
+/// 256 bits, which cannot be guessed.
 const TOKEN_BYTES: usize = 32;
 
-/// A recognizable prefix, so that secret scanners find leaked tokens.
+/// The prefix of the tokens of all of Muster's own schemes. Secret scanners find leaked tokens by it, and schemes that ask
+/// other services do not forward tokens with it.
 pub(super) const PREFIX: &str = "mst_";
 
-/// A new token.
+/// Creates a random token.
 pub fn new_token() -> std::io::Result<String> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     SystemRandom::new()
@@ -21,12 +22,12 @@ pub fn new_token() -> std::io::Result<String> {
     Ok(format!("{PREFIX}{}", hex(&bytes)))
 }
 
-/// The SHA-256 of a token in hexadecimal digits, as in a tokens file.
+/// Returns the SHA-256 of a token in hexadecimal digits, as a tokens file contains it.
 pub fn hash(token: &str) -> String {
     hex(digest(&SHA256, token.as_bytes()).as_ref())
 }
 
-/// Whether two hashes are equal; the time does not reveal where they differ.
+/// Returns true if two hashes are equal, in constant time: the time does not reveal where they differ.
 pub(super) fn same_hash(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

@@ -68,7 +68,7 @@ async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
     Ok(Reply::of("action", show::action(action, &edges, call.version)))
 }
 
-/// Refused: actions are created by requests about clusters and nodes.
+/// Refuses every request: actions are created by requests about clusters and nodes.
 pub(super) fn create(_: &Call) -> Result<Reply, SenlinError> {
     Err(SenlinError::forbidden())
 }
@@ -85,7 +85,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
         _ => return Err(unacceptable(given.unwrap_or(&Value::Null), "status")),
     };
     let force = call.query.boolean("force")?.unwrap_or(false);
-    // Only the whole id identifies an action here.
+    // A signal needs the complete id of the action, not a prefix of it.
     let given = call.path(0);
     given.parse::<Uuid>().map_err(|_| SenlinError::missing("action", given))?;
     let action = call.action(given).await?;
@@ -104,7 +104,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
 /// The statuses in which an action can be cancelled or suspended.
 const OPEN: &str = "['INIT', 'WAITING', 'READY', 'RUNNING', 'WAITING_LIFECYCLE_COMPLETION']";
 
-/// The error for an action whose status does not allow the signal.
+/// Returns the error for an action whose status does not allow the signal.
 fn immutable(action: &Action, status: &str, expected: &str) -> SenlinError {
     let id = action.id.short();
     let text =

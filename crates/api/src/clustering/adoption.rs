@@ -33,7 +33,7 @@ impl<'b> Wanted<'b> {
         Ok(Self { identity, kind, overrides })
     }
 
-    /// The node to adopt.
+    /// Finds the provider instance and the type of the node to adopt, and checks that the caller may adopt it.
     fn find(self, call: &Call) -> Result<Adoptee, SenlinError> {
         let unknown = || SenlinError::bad(format!("The profile_type '{}' could not be found.", self.kind));
         let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
@@ -47,7 +47,7 @@ impl<'b> Wanted<'b> {
     }
 }
 
-/// The profile that an adopted node would have.
+/// Shows the profile that a node would have after its adoption.
 pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
     let adoptee = Wanted::read(&mut form)?.find(call)?;

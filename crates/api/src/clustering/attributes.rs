@@ -1,4 +1,4 @@
-//! One attribute of every worker of a cluster.
+//! Collects one attribute of every worker of a cluster.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
 
-/// The longest path.
+/// The longest path that is accepted, in bytes.
 const LONGEST: usize = 1024;
 
-/// The value at a path of each worker; workers without one are omitted.
+/// Lists the value at a path for each worker; workers without a value are omitted.
 pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
     let given = call.path(1).trim();
     if given.is_empty() || given == "None" {
@@ -49,13 +49,13 @@ fn first(path: &JpQuery, node: &Value) -> Option<Value> {
     found.into_iter().next().map(|one| one.val().clone())
 }
 
-/// Parses a path. Clients omit the root, and do not quote names that JSON paths require in quotes.
+/// Parses a path. Clients omit the root, and do not quote names that a JSON path requires in quotes.
 fn parse(given: &str) -> Result<JpQuery, SenlinError> {
     let invalid = |why: &str| SenlinError::bad(format!("Invalid attribute path - {why}"));
     if given.len() > LONGEST {
         return Err(invalid(&format!("it is longer than {LONGEST} characters")));
     }
-    // Either could make a short path expensive.
+    // Filters and several recursive descents can make a short path expensive to evaluate.
     if given.contains('?') || given.matches("..").count() > 1 {
         return Err(invalid("filters, and more than one '..', are not possible here"));
     }

@@ -1,4 +1,4 @@
-//! A request to the clustering API, parsed as far as every route needs it.
+//! A request to the clustering API: the parts that every route needs.
 
 use axum::body::Body;
 use http::request::Parts;
@@ -19,26 +19,26 @@ use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
 use crate::rest::BODY_LIMIT;
 
-/// How much of a body that is too large is read.
+/// The number of bytes that are read of a body that is too large.
 const READ_LIMIT: usize = 64 * BODY_LIMIT;
 
 /// A parsed request.
 pub(super) struct Call {
     api: Clustering,
-    /// The authenticated caller; none on routes that are open without authentication.
+    /// The authenticated caller; none on public routes.
     principal: Option<Principal>,
-    /// The caller within this route, once [`Call::authorize`] has opened it.
+    /// The access of the caller, once [`Call::authorize`] has granted it.
     access: Option<Access>,
     pub(super) version: Version,
     /// The parameters of the path, in order.
     path: Vec<String>,
     pub(super) query: Query,
     body: Option<Map<String, Value>>,
-    /// The receiver through which the request came, if it came through one.
+    /// The receiver whose webhook triggered the request, if any.
     receiver: Option<ReceiverId>,
     /// The address of this server for clients: `http://host:port`.
     pub(super) base: String,
-    /// The id of the request, as it is in the access log.
+    /// The id of the request in the access log.
     request_id: String,
 }
 
@@ -70,7 +70,7 @@ impl Call {
         })
     }
 
-    /// Opens the route to the caller, as far as that can be decided before its object is found.
+    /// Authorizes the caller for the route, as far as that can be decided before the object is read.
     pub(super) fn authorize(&mut self, case: &Case) -> Result<(), SenlinError> {
         if case.subject != Subject::Public {
             let principal = self.principal.clone().ok_or_else(SenlinError::forbidden)?;
@@ -79,28 +79,28 @@ impl Call {
         Ok(())
     }
 
-    /// The caller within this route.
+    /// Returns the access of the caller; an error on public routes.
     pub(super) fn access(&self) -> Result<&Access, SenlinError> {
         self.access.as_ref().ok_or_else(SenlinError::forbidden)
     }
 
-    /// The use cases.
+    /// The service layer.
     pub(super) const fn service(&self) -> &Service {
         &self.api.service
     }
 
-    /// The caller.
+    /// The authenticated caller; an error on public routes.
     pub(super) fn principal(&self) -> Result<&Principal, SenlinError> {
         self.access().map(Access::principal)
     }
 
-    /// The caller as events of plain writes record it.
+    /// The caller, as events of plain writes record it.
     pub(super) fn writer(&self) -> Result<Writer, SenlinError> {
         let principal = self.principal()?.clone();
         Ok(Writer { principal, door: Door::Clustering, request_id: self.request_id.clone() })
     }
 
-    /// The caller as actions record it.
+    /// The caller, as actions record it.
     pub(super) fn caller(&self) -> Result<Caller, SenlinError> {
         let principal = self.principal()?.clone();
         let (door, reason) = match self.receiver {
@@ -110,12 +110,12 @@ impl Call {
         Ok(Caller { principal, door, reason, request: None })
     }
 
-    /// A principal that was authenticated earlier, as its scheme knows it now; none if it is unknown now.
+    /// Returns a principal that was authenticated earlier, with its present roles; none if it no longer exists.
     pub(super) async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, SenlinError> {
         self.api.authenticators.resolve(known).await.map_err(|error| ApiError::from(error).into())
     }
 
-    /// A request about a receiver's cluster that this one makes in the name of the receiver's creator.
+    /// Returns a new request about the receiver's cluster, on behalf of the creator of the receiver.
     pub(super) fn in_name_of(&self, creator: Principal, receiver: &Receiver) -> Self {
         Self {
             api: self.api.clone(),
@@ -136,7 +136,7 @@ impl Call {
         self.body = Some(body);
     }
 
-    /// A parameter of the path by its position.
+    /// Returns a parameter of the path by its position.
     pub(super) fn path(&self, place: usize) -> &str {
         self.path.get(place).map_or("", String::as_str)
     }
@@ -182,7 +182,7 @@ impl Call {
     }
 }
 
-/// The address of this server, by the host name that the client uses.
+/// Returns the address of this server, with the host name that the client uses.
 pub(crate) fn base(parts: &Parts, tls: bool) -> String {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = parts.uri.authority().map(http::uri::Authority::as_str).or(host).unwrap_or("localhost");
@@ -190,7 +190,7 @@ pub(crate) fn base(parts: &Parts, tls: bool) -> String {
     format!("{scheme}://{host}")
 }
 
-/// Reads a body. One that is not declared as JSON, or does not begin as an object, counts as absent.
+/// Reads a body. A body that is not declared as JSON, or does not begin as an object, counts as absent.
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String, Value>>, SenlinError> {
     let bytes = whole(body).await?;
     if !is_json(headers) || bytes.first() != Some(&b'{') {
@@ -202,7 +202,7 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String,
     }
 }
 
-/// Reads a whole body. A body that is too large is read up to a limit too, since a client reads no response while it sends.
+/// Reads a whole body. A body that is too large is read up to a limit, since a client reads no response while it sends.
 async fn whole(body: Body) -> Result<Vec<u8>, SenlinError> {
     match body::read(body, BODY_LIMIT, READ_LIMIT).await {
         Ok(ReadBody { size, .. }) if size > BODY_LIMIT => Err(SenlinError::too_large(size, BODY_LIMIT)),

@@ -37,7 +37,7 @@ const CONFIG: Version = Version(7);
 const FORCE: Version = Version(8);
 
 impl Call {
-    /// A cluster on the wire.
+    /// Returns a cluster in the wire format.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
         let with = self.service().related_rows(std::slice::from_ref(cluster)).await?;
         Ok(json!(show::cluster(cluster, &with)))
@@ -128,7 +128,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("cluster", shown).accepted(call, action))
 }
 
-/// The statuses in which a deletion has to be forced.
+/// The statuses in which a deletion has to be forced while an action is changing the cluster.
 const BUSY: [ClusterStatus; 4] =
     [ClusterStatus::Creating, ClusterStatus::Updating, ClusterStatus::Deleting, ClusterStatus::Recovering];
 

@@ -40,7 +40,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("events", events.iter().map(show::event).collect::<Vec<Value>>()))
 }
 
-/// Refuses what is no name of an action, in whatever form it is given.
+/// Refuses a filter that does not parse as the name of an action, and returns it otherwise as it was given.
 fn known_reason(given: String) -> Result<String, SenlinError> {
     match given.parse::<ActionKind>() {
         Ok(_) => Ok(given),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::senlin_error::{MALFORMED, SenlinError};
 
-/// Texts that are accepted as true and false.
+/// The texts that are accepted as true and as false, in any case.
 const YES: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
 const NO: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
 
@@ -26,7 +26,7 @@ impl<'b> FieldReader<'b> {
         Self { fields, known: Vec::new(), required: Vec::new() }
     }
 
-    /// The value of a field; none for null.
+    /// Reads the value of a field; none for null.
     pub(super) fn any(&mut self, key: &'static str) -> Option<&'b Value> {
         self.known.push(key);
         self.fields.get(key).filter(|value| !value.is_null())
@@ -46,7 +46,7 @@ impl<'b> FieldReader<'b> {
         }
     }
 
-    /// A text.
+    /// Reads a text.
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         match self.any(key) {
             None => Ok(None),
@@ -58,20 +58,20 @@ impl<'b> FieldReader<'b> {
         }
     }
 
-    /// The profile, under either of the keys that clients use.
+    /// Reads the profile, under either of the keys that clients use.
     pub(super) fn profile(&mut self) -> Result<Option<&'b str>, SenlinError> {
         let by_id = self.text("profile_id")?;
         Ok(by_id.or(self.text("profile")?))
     }
 
-    /// A text that is no longer than a name.
+    /// Reads a text that is at most as long as a name.
     pub(super) fn short_text(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         let text = self.text(key)?;
         text.map(|text| check_length(key, text)).transpose()?;
         Ok(text)
     }
 
-    /// The name of an object.
+    /// Reads the name of an object.
     pub(super) fn name(&mut self, key: &'static str) -> Result<Option<&'b str>, SenlinError> {
         let Some(name) = self.text(key)? else { return Ok(None) };
         if name.is_empty() {
@@ -89,7 +89,7 @@ impl<'b> FieldReader<'b> {
         )))
     }
 
-    /// A value of an enumeration.
+    /// Reads a value of an enumeration.
     pub(super) fn one_of<T: std::str::FromStr>(
         &mut self,
         key: &'static str,
@@ -99,7 +99,7 @@ impl<'b> FieldReader<'b> {
         parsed.map(Some).ok_or_else(|| unacceptable(value, key))
     }
 
-    /// A number of nodes, between bounds.
+    /// Reads a number of nodes within bounds.
     pub(super) fn capacity(
         &mut self,
         key: &'static str,
@@ -135,12 +135,12 @@ impl<'b> FieldReader<'b> {
         Ok(Some(number))
     }
 
-    /// A count, for example of seconds.
+    /// Reads a count, for example of seconds.
     pub(super) fn count(&mut self, key: &'static str) -> Result<Option<u32>, SenlinError> {
         self.any(key).map(|value| count(key, value)).transpose()
     }
 
-    /// A number, with or without a fraction; texts of digits are numbers.
+    /// Reads a number, with or without a fraction; a text of digits is accepted too.
     pub(super) fn number(&mut self, key: &'static str) -> Result<Option<f64>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let number = match value {
@@ -152,7 +152,7 @@ impl<'b> FieldReader<'b> {
         number.map(Some).ok_or_else(|| wrong_type(value, "'number', 'null'"))
     }
 
-    /// A boolean, also as text.
+    /// Reads a boolean, which may be given as text.
     pub(super) fn boolean(&mut self, key: &'static str) -> Result<Option<bool>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         if let Value::Bool(value) = value {
@@ -172,7 +172,7 @@ impl<'b> FieldReader<'b> {
         )))
     }
 
-    /// An object, also as JSON in a text.
+    /// Reads an object, which may be given as JSON in a text.
     pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Map<String, Value>>, SenlinError> {
         let Some(value) = self.any(key) else { return Ok(None) };
         let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -203,7 +203,7 @@ impl<'b> FieldReader<'b> {
     }
 }
 
-/// A count in a body or a query.
+/// Converts a value of a body or a query to a count.
 pub(super) fn count(key: &str, value: &Value) -> Result<u32, SenlinError> {
     let number = match value {
         Value::Number(number) => number.as_i64(),

@@ -1,4 +1,4 @@
-//! How requests name objects, and the errors for those that are not found.
+//! Finds the objects that requests name, with the errors for missing ones.
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
@@ -13,13 +13,13 @@ use muster_service::lists::ListQuery;
 use super::call::Call;
 use super::senlin_error::SenlinError;
 
-/// The object, or the error for one that a path names and that does not exist.
+/// Returns the object, or the error for an object that a path names and that does not exist.
 fn present<T>(noun: &str, given: &str, found: Option<T>) -> Result<T, SenlinError> {
     found.ok_or_else(|| SenlinError::missing(noun, given))
 }
 
 impl Call {
-    /// The cluster that a body or a filter names, also a deleted one; none if there is none.
+    /// The cluster that a body or a filter names, even if it is deleted; none if none has that name or id.
     pub(super) async fn named_cluster(&self, given: &str) -> Result<Option<Cluster>, SenlinError> {
         Ok(self.service().identify_cluster(self.access()?, given).await?)
     }
@@ -72,16 +72,17 @@ impl Call {
         present("event", given, self.service().identify_event(self.access()?, given).await?)
     }
 
-    /// The clusters that a list is limited to, by id, also of a deleted one, by name, or by the beginning of an id.
+    /// The ids of the clusters that a list is limited to. The query may give an id, also of a deleted cluster, a name,
+    /// or a prefix of an id.
     pub(super) async fn listed_clusters(&self) -> Result<Vec<String>, SenlinError> {
         let given = self.query.texts("cluster_id");
         let found = self.service().identify_clusters(self.access()?, &given).await?;
-        // A text that identifies no cluster stays as it is, and no object belongs to it.
+        // A text that identifies no cluster is used unchanged; it matches no object, so the list is empty.
         let id = |(given, found): (String, Option<ClusterId>)| found.map_or(given, |id| id.to_string());
         Ok(given.into_iter().zip(found).map(id).collect())
     }
 
-    /// The objects that a query selects in the caller's own project, or in all projects if an admin asks for those.
+    /// Lists the objects that a query selects in the caller's own project, or in all projects if an admin requests it.
     pub(super) async fn list<Q: ListQuery>(&self, query: Q) -> Result<Vec<Q::Item>, SenlinError> {
         let all_projects = self.query.boolean("global_project")? == Some(true);
         let query = self.access()?.in_project(query, all_projects).map_err(|_| SenlinError::forbidden())?;

@@ -20,7 +20,7 @@ const DESTROY: Version = Version(4);
 /// The version that added the completion of lifecycle hooks.
 const LIFECYCLE: Version = Version(9);
 
-/// The list of nodes that a request names.
+/// Reads the list of nodes that a request names.
 fn nodes(form: &mut FieldReader<'_>) -> Result<Vec<String>, SenlinError> {
     let given = match form.any("nodes") {
         None => Vec::new(),
@@ -96,7 +96,7 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
     Ok(action.id)
 }
 
-/// What a request changes about a policy's binding.
+/// The change of a policy's binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BindingChange {
     Attach,
@@ -135,7 +135,7 @@ pub(super) async fn policy(
     Ok(call.service().change_cluster(&call.caller()?, &cluster, change).await?.id)
 }
 
-/// The token of a completed lifecycle hook: the id of the action that waits for it.
+/// Reads the token of a completed lifecycle hook, which is the id of the action that waits for the hook.
 pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, SenlinError> {
     if call.version < LIFECYCLE {
         return Err(SenlinError::too_old(call.version));

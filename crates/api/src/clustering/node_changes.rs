@@ -88,7 +88,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("node", shown).accepted(call, action))
 }
 
-/// The statuses in which a deletion has to be forced.
+/// The statuses in which a deletion has to be forced while an action is changing the node.
 const BUSY: [NodeStatus; 4] =
     [NodeStatus::Creating, NodeStatus::Updating, NodeStatus::Deleting, NodeStatus::Recovering];
 

@@ -20,13 +20,13 @@ const SORTS: [(&str, NodeSort); 6] = [
 ];
 
 impl Call {
-    /// A node on the wire.
+    /// Returns a node in the wire format.
     pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, SenlinError> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
         Ok(shown.pop().unwrap_or_default())
     }
 
-    /// Nodes on the wire.
+    /// Returns nodes in the wire format.
     async fn shown(&self, nodes: &[Node]) -> Result<Vec<Value>, SenlinError> {
         let names = self.service().profile_names(nodes).await?;
         let name = |node: &Node| names.get(&node.profile_id).map(String::as_str);

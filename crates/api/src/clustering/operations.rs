@@ -14,7 +14,7 @@ use super::reply::Reply;
 use super::senlin_error::SenlinError;
 
 impl Call {
-    /// The operations of a type at an instance.
+    /// Returns the operations of a profile type on a provider instance.
     pub(super) fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
         self.service().operations(instance, kind)
     }
@@ -37,7 +37,8 @@ impl Call {
     }
 }
 
-/// The one operation in a body, with its data.
+/// Returns the one operation in a body, with its data. `stop` ends the error messages, which differ between nodes and
+/// clusters.
 fn requested_operation(
     body: &Map<String, Value>,
     stop: &str,
@@ -91,7 +92,7 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// The members that match all filters.
+/// Returns the members that match all filters.
 async fn chosen(
     call: &Call,
     cluster: &Cluster,

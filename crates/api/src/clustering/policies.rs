@@ -1,4 +1,4 @@
-//! Policies, and how they are bound to clusters.
+//! Policies and their bindings to clusters.
 
 use http::StatusCode;
 use muster_core::policy::{Binding, InvalidPolicy, Policy};
@@ -42,7 +42,7 @@ fn refused(refused: InvalidPolicy) -> SenlinError {
     }
 }
 
-/// Builds a policy from a specification; stores nothing.
+/// Builds a policy from a specification, without storing it.
 fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, SenlinError> {
     call.service().build_policy(call.principal()?, name, spec).map_err(refused)
 }
@@ -110,7 +110,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     }
 }
 
-/// A binding on the wire.
+/// Returns a binding in the wire format.
 fn bound(binding: &Binding, cluster_name: &str) -> Value {
     json!({
         "id": binding.id.to_string(),
@@ -126,7 +126,7 @@ fn bound(binding: &Binding, cluster_name: &str) -> Value {
     })
 }
 
-/// The policies that are bound to a cluster.
+/// Lists the policies that are bound to a cluster.
 pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
@@ -142,7 +142,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("cluster_policies", shown.collect::<Vec<_>>()))
 }
 
-/// One policy that is bound to a cluster.
+/// Shows one policy that is bound to a cluster.
 pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, SenlinError> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;

@@ -1,4 +1,4 @@
-//! The types of policies.
+//! Policy types: lists and schemas.
 
 use muster_core::policy::{KINDS, PolicyKind, Version as PolicyVersion, find};
 use serde_json::{Map, Value, json};

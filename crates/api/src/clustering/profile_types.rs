@@ -1,4 +1,4 @@
-//! The profile types that providers here support.
+//! The profile types that the providers of this server support.
 
 use muster_core::profile::ProfileType;
 use muster_core::profile_types::TypeInfo;

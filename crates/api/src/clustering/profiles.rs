@@ -65,7 +65,7 @@ pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", shown))
 }
 
-/// The error for a specification that is no profile; `describe` completes what is wrong with its properties.
+/// Returns the error for an invalid specification; `describe` completes the message about its properties.
 fn refused(error: ProfileError, describe: impl Fn(&str) -> String) -> SenlinError {
     match error {
         ProfileError::Envelope(error) => SenlinError::spec(error.to_string()),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::field_reader;
 use super::senlin_error::SenlinError;
 
-/// The keys and values of a query string, in their order.
+/// The keys and values of a query string, in the order of the string.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -18,17 +18,17 @@ impl Query {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// The values of a key.
+    /// Returns all values of a key.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
         self.0.iter().filter(|(given, _)| given == key).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The last value of a key.
+    /// Returns the last value of a key.
     pub(super) fn last(&self, key: &str) -> Option<&str> {
         self.all(key).pop()
     }
 
-    /// A boolean.
+    /// Reads a boolean, in any case.
     pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, SenlinError> {
         let Some(given) = self.last(key) else { return Ok(None) };
         match given.to_lowercase().as_str() {
@@ -38,7 +38,7 @@ impl Query {
         }
     }
 
-    /// Refuses unknown keys.
+    /// Refuses unknown keys. `quoted` selects between the two forms of the message, which clients compare.
     pub(super) fn only(&self, known: &[&str], quoted: bool) -> Result<(), SenlinError> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
@@ -60,14 +60,15 @@ impl Query {
         self.all(key).into_iter().map(str::to_owned).collect()
     }
 
-    /// The most objects on a page. Clients ask for the next page with the last id as marker, until a page is empty.
+    /// Reads the largest number of objects on a page. Clients request the next page with the last id as marker, until a
+    /// page is empty.
     pub(super) fn limit(&self) -> Result<u32, SenlinError> {
         let limit =
             self.last("limit").map(|given| field_reader::count("limit", &Value::String(given.to_owned())));
         Ok(page_length(limit.transpose()?))
     }
 
-    /// The id of the object after which the page begins.
+    /// Reads the id of the object after which the page begins.
     pub(super) fn marker(&self) -> Result<Option<String>, SenlinError> {
         let Some(given) = self.last("marker") else { return Ok(None) };
         match given.parse::<Uuid>() {
@@ -76,7 +77,7 @@ impl Query {
         }
     }
 
-    /// The order of a list; the default is one of its keys, ascending.
+    /// Reads the order of a list; without one, the order is ascending by the default key.
     pub(super) fn sort<T: Copy>(
         &self,
         keys: &[(&str, T)],
@@ -86,7 +87,7 @@ impl Query {
         Ok(if given.is_empty() { vec![(default, Direction::Ascending)] } else { given })
     }
 
-    /// The order that the request asks for, by keys of the list.
+    /// Reads the order that the request gives, by the keys of the list.
     pub(super) fn given_sort<T: Copy>(&self, keys: &[(&str, T)]) -> Result<Vec<(T, Direction)>, SenlinError> {
         let Some(given) = self.last("sort") else { return Ok(Vec::new()) };
         let one = |part: &str| {
@@ -110,10 +111,10 @@ impl Query {
     }
 }
 
-/// The keys of every list.
+/// The keys that every list accepts.
 pub(super) const PAGING: [&str; 4] = ["limit", "marker", "sort", "global_project"];
 
-/// The keys of a list: those of every list, and its filters.
+/// Returns the keys of a list: the keys of every list, and its filters.
 pub(super) fn keys(filters: &[&'static str]) -> Vec<&'static str> {
     PAGING.iter().chain(filters).copied().collect()
 }

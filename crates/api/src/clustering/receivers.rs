@@ -1,4 +1,4 @@
-//! Receivers: URLs by which callers without an account change a cluster.
+//! Receivers: webhook URLs by which callers without an account trigger an action of a cluster.
 
 use http::StatusCode;
 use muster_core::action::ActionKind;
@@ -56,7 +56,7 @@ pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
-/// The action of a receiver, which has to be one on clusters.
+/// Parses the action of a receiver, which has to be an action of a cluster.
 fn action(given: &Value) -> Result<ActionKind, SenlinError> {
     let known = given.as_str().and_then(|name| name.parse::<ActionKind>().ok());
     known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
@@ -114,7 +114,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// Refused: only receivers of messages are notified, and there are none here.
+/// Refuses every request: only receivers of type `message` are notified, and these are not supported.
 pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
     Err(SenlinError::bad("Notifying non-message receiver is not allowed"))

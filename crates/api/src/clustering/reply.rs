@@ -20,24 +20,24 @@ const ACTION: HeaderName = HeaderName::from_static(ACTION_HEADER);
 pub(super) struct Reply {
     status: StatusCode,
     body: String,
-    /// The action that was submitted, and its address.
+    /// The submitted action and its URL.
     action: Option<(ActionId, String)>,
 }
 
 impl Reply {
-    /// A body with one key.
+    /// Creates a response whose body has one key.
     pub(super) fn of(key: &str, value: impl Serialize) -> Self {
         Self::whole(&HashMap::from([(key, value)]))
     }
 
-    /// A whole body.
+    /// Creates a response with this body.
     pub(super) fn whole(body: &impl Serialize) -> Self {
         // Maps with text keys cannot fail to serialize.
         let body = serde_json::to_string(body).unwrap_or_default();
         Self { status: StatusCode::OK, body, action: None }
     }
 
-    /// A response without a body.
+    /// Creates a response without a body.
     pub(super) const fn empty(status: StatusCode) -> Self {
         Self { status, body: String::new(), action: None }
     }
@@ -48,19 +48,19 @@ impl Reply {
         self
     }
 
-    /// Marks the request as accepted, with the action and its address.
+    /// Sets the status to 202, and adds the action with its URL.
     pub(super) fn accepted(mut self, call: &Call, action: ActionId) -> Self {
         self.status = StatusCode::ACCEPTED;
         self.action = Some((action, call.address(&format!("/actions/{action}"))));
         self
     }
 
-    /// The action that was submitted.
+    /// Returns the id of the submitted action, if any.
     pub(super) fn action(&self) -> Option<ActionId> {
         self.action.as_ref().map(|(action, _)| *action)
     }
 
-    /// The HTTP response.
+    /// Converts to an HTTP response.
     pub(super) fn response(self, version: Version) -> Response {
         let mut response = rest::json(self.status, self.body);
         let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Errors of the clustering API, with the texts and classes that existing clients compare.
+//! Errors of the clustering API, with the messages and classes that existing clients compare.
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
@@ -12,7 +12,7 @@ use crate::error::ErrorMessage;
 use crate::error::{ApiError, ERROR_HEADER};
 use crate::rest;
 
-/// The message for a malformed body where nothing more is known.
+/// The generic message for a malformed body.
 pub(super) const MALFORMED: &str =
     "The server could not comply with the request since it is either malformed or otherwise incorrect.";
 
@@ -20,7 +20,7 @@ pub(super) const MALFORMED: &str =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SenlinError {
     pub(super) status: StatusCode,
-    /// The class of the error, as clients know it.
+    /// The class of the error in Senlin, which clients compare.
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
@@ -30,24 +30,24 @@ impl SenlinError {
         Self { status, kind, message }
     }
 
-    /// A malformed request; the text is unchanged.
+    /// The error for a malformed request; the message is unchanged.
     pub(super) fn form(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message.into())
     }
 
-    /// A well-formed request that cannot be carried out; the text ends with one full stop.
+    /// The error for a well-formed request that cannot be executed; the message ends with one full stop.
     pub(super) fn bad(message: impl Into<String>) -> Self {
         let message: String = message.into();
         let message = format!("{}.", message.trim_end_matches('.'));
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// An invalid specification; the text is unchanged.
+    /// The error for an invalid specification; the message is unchanged.
     pub(super) fn spec(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "InvalidSpec", message.into())
     }
 
-    /// A body that is too large.
+    /// The error for a body that is too large.
     pub(super) fn too_large(size: usize, limit: usize) -> Self {
         let message = format!(
             "Request limit exceeded: JSON body size ({size} bytes) exceeds maximum allowed size ({limit} bytes)."
@@ -55,54 +55,54 @@ impl SenlinError {
         Self::new(StatusCode::BAD_REQUEST, "RequestLimitExceeded", message)
     }
 
-    /// A method that was added in a later version than the client's.
+    /// The error for a method that was added in a later version than the client's.
     pub(super) fn too_old(version: impl std::fmt::Display) -> Self {
         let message = format!("API version '{version}' is not supported on this method.");
         Self::new(StatusCode::BAD_REQUEST, "MethodVersionNotFound", message)
     }
 
-    /// A version that is not supported.
+    /// The error for a version that is not supported.
     pub(super) fn no_such_version(message: String) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "InvalidGlobalAPIVersion", message)
     }
 
-    /// A name of several objects.
+    /// The error for a name that several objects have.
     pub(super) fn ambiguous(given: &str) -> Self {
         let message =
             format!("Multiple results found matching the query criteria '{given}'. Please be more specific.");
         Self::new(StatusCode::BAD_REQUEST, "MultipleChoices", message)
     }
 
-    /// An object in the path that does not exist.
+    /// The error for an object in the path that does not exist.
     pub(super) fn missing(what: &str, given: &str) -> Self {
         let message = format!("The {what} '{given}' could not be found.");
         Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", message)
     }
 
-    /// A policy in the path that is not bound to the cluster.
+    /// The error for a policy in the path that is not bound to the cluster.
     pub(super) fn not_attached(policy: &str, cluster: &str) -> Self {
         let message =
             format!("The policy '{policy}' is not found attached to the specified cluster '{cluster}'.");
         Self::new(StatusCode::NOT_FOUND, "PolicyBindingNotFound", message)
     }
 
-    /// An object in the body that does not exist.
+    /// The error for an object in the body that does not exist.
     pub(super) fn unknown(what: &str, given: &str) -> Self {
         Self::bad(format!("The specified {what} '{given}' could not be found."))
     }
 
-    /// The caller may not do this.
+    /// The error for a caller that lacks the permission.
     pub(super) fn forbidden() -> Self {
         let message = "You are not authorized to complete this operation.".to_owned();
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
-    /// The present state does not allow this.
+    /// The error for a request that the present state does not allow.
     pub(super) fn conflict(kind: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, kind, message.into())
     }
 
-    /// The response.
+    /// Converts to an HTTP response.
     pub(super) fn response(&self) -> Response {
         let mut response = rest::json(self.status, self.body().to_string());
         response.headers_mut().insert(ERROR_HEADER, HeaderValue::from_static(self.kind));
@@ -142,7 +142,7 @@ const fn explanation(status: StatusCode) -> &'static str {
     }
 }
 
-/// Errors of the layers around all APIs.
+/// Converts errors of the middleware that all APIs share.
 impl From<ApiError> for SenlinError {
     fn from(error: ApiError) -> Self {
         let kind = match error.status {
@@ -156,7 +156,7 @@ impl From<ApiError> for SenlinError {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => "MethodNotAllowed",
             _ => "InternalError",
         };
-        // Existing clients do not expect 501.
+        // Existing clients do not handle 501.
         let status = match error.status {
             StatusCode::NOT_IMPLEMENTED => StatusCode::METHOD_NOT_ALLOWED,
             status => status,

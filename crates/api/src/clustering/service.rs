@@ -1,4 +1,4 @@
-//! The build and the engines of this server.
+//! Build information, and the list of engines.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn build_info(_: &Call) -> Reply {
     Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}}))
 }
 
-/// The engines, also those whose lease ended lately.
+/// Lists the engines, including those whose lease expired recently.
 pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     let engines = call.service().engines().await?;
     let shown: Vec<Value> = engines

@@ -1,4 +1,4 @@
-//! Objects of the domain on the wire of the clustering API.
+//! Converts domain objects to the wire format of the clustering API.
 
 use muster_core::action::{Action, ActionStatus, Cause};
 use muster_core::cluster::{Cluster, ClusterStatus};
@@ -21,13 +21,13 @@ const TAINTED: Version = Version(13);
 /// The version that added `cluster_id` to actions.
 const CLUSTER_OF_ACTION: Version = Version(14);
 
-/// A time in whole seconds.
+/// Formats a time in whole seconds.
 pub(super) fn time(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_second(at.micros().div_euclid(1_000_000)).unwrap_or_default();
     at.to_string()
 }
 
-/// An optional time.
+/// Formats an optional time; null if it is absent.
 pub(super) fn optional_time(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| time(at).into())
 }
@@ -37,13 +37,13 @@ pub(super) fn formatted(at: Timestamp, format: &str) -> String {
     at.strftime(format).to_string()
 }
 
-/// Seconds since 1970, with a fraction.
+/// Converts to seconds since 1970 with a fraction; null if the time is absent.
 fn seconds(at: Option<Timestamp>) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for 280 years")]
     at.map_or(Value::Null, |at| json!(at.micros() as f64 / 1e6))
 }
 
-/// A cluster on the wire; fields are in alphabetical order, like all keys.
+/// A cluster in the wire format; fields are in alphabetical order, like the keys of all other objects.
 #[derive(Debug, Serialize)]
 pub(super) struct ShownCluster<'c> {
     config: &'c Map<String, Value>,
@@ -70,7 +70,7 @@ pub(super) struct ShownCluster<'c> {
     user: &'c str,
 }
 
-/// A cluster with its workers, policies and the name of its profile.
+/// Converts a cluster, with its workers, its policies and the name of its profile.
 pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c RelatedRows) -> ShownCluster<'c> {
     ShownCluster {
         config: &cluster.config,
@@ -98,7 +98,7 @@ pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c RelatedRows) -> ShownC
     }
 }
 
-/// A node.
+/// Converts a node.
 pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) -> Value {
     let mut shown = json!({
         "id": node.id.to_string(),
@@ -127,7 +127,7 @@ pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) ->
     shown
 }
 
-/// The role that a user gave the node, or that of a head.
+/// Returns the role that a user gave the node; `head` for a head.
 fn role(node: &Node) -> &str {
     use muster_core::node::NodeRole;
     match node.role {
@@ -136,7 +136,7 @@ fn role(node: &Node) -> &str {
     }
 }
 
-/// A profile.
+/// Converts a profile.
 pub(super) fn profile(profile: &Profile) -> Value {
     json!({
         "id": profile.id.to_string(),
@@ -152,7 +152,7 @@ pub(super) fn profile(profile: &Profile) -> Value {
     })
 }
 
-/// The specification as the client gave it.
+/// Returns the specification as the client gave it.
 fn spec(profile: &Profile) -> Value {
     let mut spec = profile.envelope.clone();
     if spec.is_empty() {
@@ -163,11 +163,11 @@ fn spec(profile: &Profile) -> Value {
     Value::Object(spec)
 }
 
-/// An action.
+/// Converts an action.
 pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value {
     let ids = |ids: &[ActionId]| Value::from(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let target = action.target.id().to_string();
-    // Clients poll for this while nodes wait for a lifecycle hook.
+    // Clients poll for the status WAITING while nodes wait for a lifecycle hook.
     let waits = action.status == ActionStatus::Running && edges.waits;
     let (status, reason) = if waits {
         (ActionStatus::Waiting, "Waiting for depended actions.")
@@ -203,7 +203,7 @@ pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value 
     shown
 }
 
-/// The cause as clients know it: to them, healing is a request.
+/// Returns the cause in terms of the API, which has none for healing: it counts as a request.
 const fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Healing => Cause::Request.as_str(),
@@ -211,12 +211,12 @@ const fn cause(cause: Cause) -> &'static str {
     }
 }
 
-/// An absent value is an empty map.
+/// Returns an object; an absent value becomes an empty object.
 fn map(value: &Value) -> Value {
     if value.is_object() { value.clone() } else { Value::Object(Map::new()) }
 }
 
-/// An event.
+/// Converts an event.
 pub(super) fn event(event: &Event) -> Value {
     json!({
         "id": event.id.to_string(),
@@ -245,7 +245,7 @@ fn meta_data(event: &Event) -> Value {
     Value::Object(data)
 }
 
-/// A receiver; `base` is the address of this server for clients.
+/// Converts a receiver; `base` is the address of this server for clients.
 pub(super) fn receiver(receiver: &Receiver, base: &str) -> Value {
     let mut query = form_urlencoded::Serializer::new(String::from("V=2"));
     let mut params: Vec<(&String, &Value)> = receiver.params.iter().collect();

@@ -16,7 +16,7 @@ pub(super) struct RequestedSizes {
 }
 
 impl RequestedSizes {
-    /// Reads the three fields.
+    /// Reads the size and the bounds.
     pub(super) fn read(form: &mut FieldReader<'_>, limit: u32) -> Result<Self, SenlinError> {
         let (min, max) = bounds(form, limit)?;
         let desired = form.capacity("desired_capacity", 0, limit)?.and_then(size);
@@ -27,12 +27,12 @@ impl RequestedSizes {
         *self == Self::default()
     }
 
-    /// The resize of a new cluster.
+    /// Returns the resize that sets the sizes of a new cluster.
     pub(super) fn for_new_cluster(&self) -> Resize {
         self.resize(Some(self.desired.or(self.min).unwrap_or(0)), true)
     }
 
-    /// The resize of an existing cluster. Bounds without a size adjust the present size.
+    /// Returns the resize of an existing cluster. Bounds without a size adjust the present size.
     pub(super) fn for_change(&self) -> Resize {
         self.resize(self.desired, self.desired.is_some())
     }
@@ -47,7 +47,7 @@ impl RequestedSizes {
     }
 }
 
-/// The bounds in a request.
+/// Reads the bounds in a request.
 fn bounds(form: &mut FieldReader<'_>, limit: u32) -> Result<(Option<u32>, Option<MaxSize>), SenlinError> {
     let min = form.capacity("min_size", 0, limit)?.and_then(size);
     let max = form.capacity("max_size", -1, limit)?.and_then(|max| MaxSize::try_from(max).ok());

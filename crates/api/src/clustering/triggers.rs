@@ -1,6 +1,6 @@
-//! Triggers: callers without an account change a cluster through a receiver, in the name of its creator.
+//! Webhook triggers: callers without an account change a cluster through a receiver, on behalf of its creator.
 //!
-//! A trigger becomes the request that its creator would send, and is checked like that one.
+//! A trigger is converted to the request that the creator would send, and is validated and authorized like it.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ReceiverId;
@@ -17,16 +17,16 @@ use super::senlin_error::SenlinError;
 use super::version::Version;
 use super::{clusters, operations};
 
-/// The version from which the body of a trigger is the inputs themselves.
+/// The version from which the body of a trigger contains the inputs directly, without the key `params`.
 const BARE_INPUTS: Version = Version(10);
 
-/// The parameter that decides what nodes run.
+/// The parameter that determines which code nodes run.
 const PROFILE: &str = "profile_id";
 
-/// What a trigger needs of the receiver's creator.
+/// The permission that the receiver's creator needs for a trigger.
 const CHANGE: Case = Case::new("trigger", Verb::Change, Subject::Project);
 
-/// Submits the change that a receiver is for.
+/// Submits the action of a receiver.
 pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     let wire = call
         .query
@@ -41,7 +41,7 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
         let params = body.remove("params").and_then(|params| params.as_object().cloned());
         body = params.unwrap_or_default();
     }
-    // Rights may have been taken away since the receiver was created.
+    // Use the present roles of the creator: they may have been revoked since the receiver was created.
     let creator = call.resolve(&receiver.principal).await?.ok_or_else(SenlinError::forbidden)?;
     let creator = if names_other_code(&receiver, &body) { without_admin(creator) } else { creator };
     let mut creators = call.in_name_of(creator, &receiver);
@@ -58,12 +58,12 @@ pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("action", action.to_string()).accepted(call, action))
 }
 
-/// Whether a trigger gives another profile than the receiver: who triggers it decides what nodes run then.
+/// Returns true if a trigger gives another profile than the receiver, so that its sender determines what nodes run.
 fn names_other_code(receiver: &Receiver, given: &Map<String, Value>) -> bool {
     given.get(PROFILE).is_some_and(|profile| receiver.params.get(PROFILE) != Some(profile))
 }
 
-/// A principal with the rights of a member at most: anyone who knows the id of a receiver can trigger it.
+/// Reduces a principal to the role of a member: anyone who knows the id of a receiver can trigger it.
 fn without_admin(principal: Principal) -> Principal {
     let mut roles = principal.roles;
     if roles.remove(&Role::Admin) {
@@ -72,7 +72,7 @@ fn without_admin(principal: Principal) -> Principal {
     Principal { roles, ..principal }
 }
 
-/// The request that an action stands for.
+/// The request that a trigger is converted to.
 #[derive(Debug, Clone, Copy)]
 enum CreatorsRequest {
     Update,
@@ -81,7 +81,7 @@ enum CreatorsRequest {
     Act(ClusterAction),
 }
 
-/// The request that an action stands for, with its parameters as requests name them; none if receivers cannot submit the
+/// Returns the request for an action, and the parameters that the request accepts; none if receivers cannot submit the
 /// action.
 const fn request(action: ActionKind) -> Option<(CreatorsRequest, &'static [&'static str])> {
     use ClusterAction as Act;
@@ -134,8 +134,8 @@ const fn request(action: ActionKind) -> Option<(CreatorsRequest, &'static [&'sta
     })
 }
 
-/// The receiver's own parameters with the values that a trigger gives instead. A trigger may only give what the receiver
-/// declares; other keys, such as an alarm's description of itself, are no parameters and are dropped.
+/// Returns the parameters of the receiver, overridden by those of the trigger. A trigger may override only parameters
+/// that the receiver declares. Keys that are not parameters, such as the description of an alarm, are dropped.
 fn inputs(
     receiver: &Receiver,
     known: &[&str],
@@ -155,7 +155,7 @@ fn inputs(
     Ok(inputs)
 }
 
-/// Serves the request that an action stands for.
+/// Executes the request on behalf of the creator.
 async fn submit(
     mut call: Call,
     request: CreatorsRequest,

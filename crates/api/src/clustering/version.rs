@@ -1,4 +1,4 @@
-//! Microversions of the API, which clients negotiate by a header.
+//! Microversions of the API, which clients select by a header.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl Version {
     /// The newest version. Its additions are Muster's own.
     pub(super) const NEWEST: Self = Self(15);
 
-    /// The version that a client requests.
+    /// Reads the version that a client requests; of several, the last one counts.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, SenlinError> {
         let given = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
         let entries = given.flat_map(|value| value.split(','));
@@ -56,7 +56,7 @@ impl Version {
         )))
     }
 
-    /// The header of responses.
+    /// Returns the value of the version header in responses.
     pub(super) fn header(self) -> String {
         format!("{SERVICE} {self}")
     }

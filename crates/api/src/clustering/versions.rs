@@ -10,12 +10,12 @@ use super::call::base;
 use super::version::Version;
 use crate::rest;
 
-/// All major versions.
+/// Lists all major versions.
 pub(super) fn list(parts: &Parts, tls: bool) -> Response {
     rest::json(StatusCode::MULTIPLE_CHOICES, json!({"versions": [document(parts, tls)]}).to_string())
 }
 
-/// The only major version.
+/// Shows the only major version.
 pub(super) fn show(parts: &Parts, tls: bool) -> Response {
     rest::json(StatusCode::OK, json!({"version": document(parts, tls)}).to_string())
 }

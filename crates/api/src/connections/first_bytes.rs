@@ -1,7 +1,7 @@
 //! A time limit for the first bytes of a connection.
 //!
-//! The HTTP server reads them to tell the versions of HTTP apart. Its own time limits begin after that, so a client that
-//! sends nothing would stay connected for as long as it likes.
+//! The HTTP server reads the first bytes to detect the version of HTTP. Its own timeouts start after that, so a client
+//! that sends nothing would stay connected without end.
 
 use std::io;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// As many bytes as tell the versions apart: the preface of HTTP/2. Every request of HTTP/1.1 is longer.
+/// The number of bytes that the detection needs: the preface of HTTP/2. Every HTTP/1.1 request is longer.
 const PREFACE: usize = 24;
 
-/// A connection whose first bytes have to come within a time limit.
+/// A connection whose first bytes have to arrive within a time limit.
 pub(crate) struct FirstBytes<S> {
     stream: S,
-    /// How many are missing, and when it is too late for them.
+    /// The number of missing bytes and their deadline; none once all have arrived.
     missing: Option<(usize, Pin<Box<Sleep>>)>,
 }
 

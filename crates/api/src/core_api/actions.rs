@@ -35,7 +35,7 @@ impl CoreApi {
         })
     }
 
-    /// Cancels, suspends or resumes an action, and waits until it has ended if the request asks for that.
+    /// Cancels, suspends or resumes an action, and waits for its end if `wait` is given.
     async fn signal(
         &self,
         action: &muster_core::action::Action,
@@ -51,7 +51,7 @@ impl CoreApi {
     }
 }
 
-/// The wait after a signal. Only a cancellation ends the action, so only that can be waited for.
+/// Reads the wait after a signal. Only a cancellation ends the action, so only a cancellation can be waited for.
 fn wait_of(
     kind: SignalKind,
     wait_for: &str,

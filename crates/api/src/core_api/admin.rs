@@ -48,7 +48,7 @@ impl AdminService for CoreApi {
     }
 
     async fn shutdown(&self, request: Request<ShutdownRequest>) -> GrpcResult<Empty> {
-        // The authorizing layer lets only admins call this.
+        // The authorization middleware lets only admins call this method.
         tracing::info!(by = %access(&request)?.principal().name, "asked to stop");
         self.shutdown.cancel();
         Ok(Response::new(Empty {}))

@@ -19,7 +19,7 @@ use crate::error::ApiError;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-/// What apps can be sorted by; the first is the default.
+/// The sort keys of apps; the first is the default.
 const SORTS: &[(&str, AppSort)] = &[("name", AppSort::Name), ("created_at", AppSort::CreatedAt)];
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The gRPC service of clusters: extract, authorize, call the use case, convert.
+//! The gRPC service of clusters: extracts the request, calls the service layer, and converts the result.
 
 use futures::stream::BoxStream;
 use muster_core::action::Action;
@@ -31,7 +31,8 @@ use crate::error::ApiError;
 type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
-    /// The cluster that a request asks for, in full; with its app, and whether it ends with that. Stores nothing.
+    /// Builds the complete cluster of a create request, without storing it. Returns it with the name of its app, and
+    /// with true if the cluster is ephemeral.
     async fn requested(
         &self,
         access: &Access,
@@ -45,7 +46,7 @@ impl CoreApi {
         Ok((self.resolved_cluster(access, namespace, given).await?, app, ephemeral))
     }
 
-    /// A new cluster with the shapes, machines and templates that the request names; stores nothing.
+    /// Builds a new cluster with the shapes, machines and templates that the request names, without storing it.
     pub(super) async fn resolved_cluster(
         &self,
         access: &Access,
@@ -72,10 +73,10 @@ impl CoreApi {
     }
 }
 
-/// How many events a cluster is shown with.
+/// The number of latest events that a cluster is shown with.
 const SHOWN_EVENTS: u32 = 10;
 
-/// The filters of a list request of any type.
+/// Collects the filters of a list request, whatever its message type.
 macro_rules! filters {
     ($request:expr) => {
         ClusterFilters {
@@ -333,7 +334,7 @@ impl ClusterService for CoreApi {
     }
 }
 
-/// How the driver ended on whose behalf a cluster is deleted, if it is.
+/// Reads how the driver ended, if the cluster is deleted because its driver has ended.
 fn driver_end(request: &DeleteClusterRequest) -> Result<Option<DriverEnd>, ApiError> {
     if request.app.is_empty() != request.app_status.is_empty() {
         return Err(ApiError::invalid("Both --app and --app-status must be set").code("AppIncomplete"));
@@ -356,7 +357,7 @@ fn driver_end(request: &DeleteClusterRequest) -> Result<Option<DriverEnd>, ApiEr
     Ok(Some(DriverEnd { status, exit_code: request.exit_code }))
 }
 
-/// The response to a mutation: the present cluster, and the action.
+/// Converts the result of a mutation: the present cluster as the message, and the action in the metadata.
 fn changed(changed: Result<(Row, Action), ApiError>) -> GrpcResult<Cluster> {
     let (cluster, action) = changed?;
     with_action(convert::cluster(cluster), &action)

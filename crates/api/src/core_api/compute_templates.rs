@@ -25,11 +25,11 @@ use crate::error::ApiError;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-/// What templates can be sorted by; the first is the default.
+/// The sort keys of templates; the first is the default.
 const SORTS: &[(&str, ComputeTemplateSort)] =
     &[("name", ComputeTemplateSort::Name), ("created_at", ComputeTemplateSort::CreatedAt)];
 
-/// The query of a list request of either type.
+/// Builds the query of a list request, of one namespace or of all.
 macro_rules! query {
     ($request:expr) => {
         ComputeTemplateQuery {
@@ -117,7 +117,7 @@ impl ComputeTemplateService for CoreApi {
     }
 }
 
-/// Who writes, and in which request.
+/// Returns the caller and the request id, as events of plain writes record them.
 pub(super) fn writer(access: &Access, metadata: &MetadataMap) -> Writer {
     let request_id = metadata.get(REQUEST_ID.as_str()).and_then(|id| id.to_str().ok()).unwrap_or_default();
     Writer { principal: access.principal().clone(), door: Door::Core, request_id: request_id.to_owned() }

@@ -1,4 +1,4 @@
-//! Completes the request for a cluster by configuration sets.
+//! Completes create requests by stored and explicit configuration.
 
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_core::config_set::{
@@ -14,11 +14,11 @@ use super::find::{optional, optional_variant};
 use super::{CoreApi, create, shapes};
 use crate::error::ApiError;
 
-/// The property of a profile that has what only clusters of Spark have.
+/// The property of a profile that contains the settings of Spark clusters.
 const SPARK: &str = "spark";
 
 impl CoreApi {
-    /// Completes a new cluster by the sets that apply to it. A request that asks for none stays as it is.
+    /// Completes a new cluster by the configuration that applies to it. A request without configuration is unchanged.
     pub(super) async fn configure(
         &self,
         namespace: &str,
@@ -49,8 +49,8 @@ impl From<InvalidFlag> for ApiError {
     }
 }
 
-/// The values that a request gives itself. Its images and shapes are not among them: they stay where they are given, and
-/// only what is empty is filled.
+/// Returns the values that the request itself gives. Images and shapes are excluded: they stay where they are given,
+/// and [`apply`] fills only the empty ones.
 fn explicit(given: &wire::ClusterConfig, cluster: &wire::Cluster) -> Result<ConfigValues, ApiError> {
     let spark = SparkRecipe {
         config_name: None,
@@ -72,7 +72,7 @@ fn explicit(given: &wire::ClusterConfig, cluster: &wire::Cluster) -> Result<Conf
     })
 }
 
-/// The framework that a request gives, by itself or by a profile.
+/// Returns the framework that a request gives, directly or by a profile.
 fn framework(cluster: &wire::Cluster) -> Result<Option<Framework>, ApiError> {
     if cluster.profile.is_empty() {
         return optional_variant("framework", &cluster.framework);
@@ -102,7 +102,7 @@ fn spark_properties(cluster: &wire::Cluster) -> Result<SparkRecipe, ApiError> {
     Ok(SparkRecipe { config_name: None, ..spark })
 }
 
-/// Fills what the request leaves empty.
+/// Fills the fields that the request leaves empty.
 fn apply(
     config: ClusterConfig,
     given: &wire::ClusterConfig,
@@ -140,13 +140,13 @@ fn apply(
     Ok(())
 }
 
-/// Whether the profile gives nodes of a role one of these, or gives it to all nodes.
+/// Returns true if the profile sets one of these properties for the nodes of a role, or for all nodes.
 fn has_property(properties: &Map<String, Value>, role: &str, keys: &[&str]) -> bool {
     let of_role = |key: &str| properties.get(role).is_some_and(|node| node.get(key).is_some());
     keys.iter().any(|key| properties.contains_key(*key) || of_role(key))
 }
 
-/// Gives the image to the nodes that have neither an image nor an image template.
+/// Sets the image of the nodes that have neither an image nor an image template.
 fn fill_images(image: &str, properties: &Map<String, Value>, spec: &mut wire::ClusterSpec) {
     const KEYS: &[&str] = &["image", "image_template"];
     if !has_property(properties, "head", KEYS) {
@@ -164,7 +164,7 @@ fn fill_images(image: &str, properties: &Map<String, Value>, spec: &mut wire::Cl
     }
 }
 
-/// Gives the shape to the groups that have neither a shape nor a compute template.
+/// Sets the shape of the groups that have neither a shape nor a compute template.
 fn fill_shapes(shape: &ConfiguredShape, properties: &Map<String, Value>, spec: &mut wire::ClusterSpec) {
     if has_property(properties, "worker", &["shape", "cpu", "memory", "gpu"]) {
         return;

@@ -1,4 +1,4 @@
-//! How requests name clusters and actions, and the errors for those that are not found.
+//! Finds the clusters and actions that requests name, with the errors for missing ones.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use super::CoreApi;
 use crate::access::Access;
 use crate::error::ApiError;
 
-/// How a request names a cluster, whatever the request's type.
+/// Collects the fields by which a request names a cluster, whatever its message type.
 macro_rules! named {
     ($request:expr) => {
         muster_service::find::ClusterRef {
@@ -27,7 +27,7 @@ macro_rules! named {
 
 pub(super) use named;
 
-/// The error for a cluster that was not found.
+/// Converts the error of a search for a cluster.
 fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
     match error {
         FindError::Missing => {
@@ -62,12 +62,12 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
 }
 
 impl CoreApi {
-    /// The cluster that a request names, if the caller may do this to it.
+    /// Finds the cluster that a request names, and checks that the caller has the permission of the method on it.
     pub(super) async fn find(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Cluster, ApiError> {
         self.service.find_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
-    /// Like `find`; if no cluster has the name any more, the last deleted one that had it.
+    /// Finds a cluster like `find`; if no cluster has the name, the latest deleted cluster with that name.
     pub(super) async fn find_past(
         &self,
         access: &Access,
@@ -76,7 +76,7 @@ impl CoreApi {
         self.service.find_past_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
-    /// The action of this id, or of the only id that begins so, if the caller may do this to it.
+    /// Finds an action by its id or by a unique prefix of it, and checks the permission of the caller.
     pub(super) async fn find_action(&self, access: &Access, given: &str) -> Result<Action, ApiError> {
         let missing =
             || ApiError::not_found(format!("action '{given}' could not be found")).code("ActionNotFound");
@@ -95,12 +95,12 @@ pub(super) fn variant<T: FromStr<Err = UnknownVariant>>(field: &str, given: &str
     given.parse().map_err(|error: UnknownVariant| ApiError::invalid(format!("{field}: {error}")))
 }
 
-/// An optional text; empty is none.
+/// Reads an optional text; empty means none.
 pub(super) fn optional(given: &str) -> Option<String> {
     (!given.is_empty()).then(|| given.to_owned())
 }
 
-/// An optional value of an enumeration; empty is none.
+/// Reads an optional value of an enumeration; empty means none.
 pub(super) fn optional_variant<T: FromStr<Err = UnknownVariant>>(
     field: &str,
     given: &str,
@@ -108,7 +108,7 @@ pub(super) fn optional_variant<T: FromStr<Err = UnknownVariant>>(
     (!given.is_empty()).then(|| variant(field, given)).transpose()
 }
 
-/// An optional id; empty is none.
+/// Reads an optional id; empty means none.
 pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
     field: &str,
     given: &str,

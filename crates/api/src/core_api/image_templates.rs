@@ -20,11 +20,11 @@ use crate::error::ApiError;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-/// What templates can be sorted by; the first is the default.
+/// The sort keys of templates; the first is the default.
 const SORTS: &[(&str, ImageTemplateSort)] =
     &[("name", ImageTemplateSort::Name), ("created_at", ImageTemplateSort::CreatedAt)];
 
-/// The query of a list request of either type.
+/// Builds the query of a list request, of one namespace or of all.
 macro_rules! query {
     ($request:expr) => {
         ImageTemplateQuery {
@@ -108,7 +108,7 @@ impl ImageTemplateService for CoreApi {
         let GetImageBuildLogRequest { name, namespace } = request.into_inner();
         let template =
             self.service.image_template(&access, &namespace, &name).await.map_err(ApiError::from)?;
-        // The log is read after the state, so that the log of a build that ended is whole.
+        // Read the log after the state, so that the log of a build that has ended is complete.
         let state = template.state().as_str().to_owned();
         let log = self.service.image_build_log(&template).await.map_err(ApiError::from)?;
         Ok(Response::new(GetImageBuildLogResponse { log, state }))

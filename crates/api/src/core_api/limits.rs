@@ -6,12 +6,12 @@ use muster_proto::wkt;
 
 use crate::error::ApiError;
 
-/// Ten years: for a longer lifetime the field is left out.
+/// Ten years: for a longer lifetime, clients omit the field.
 const LONGEST_LIFE: TimeSpan = TimeSpan::from_secs(3_650 * DAY);
 
 const DAY: u32 = 86_400;
 
-/// The time limit of actions, in whole seconds.
+/// Reads the timeout of actions, in whole seconds.
 pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
     let span = between("timeout", given, TimeSpan::from_secs(1), LONGEST_TIMEOUT)?;
     let whole = span.micros() % 1_000_000 == 0;
@@ -21,12 +21,12 @@ pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
         .ok_or_else(|| ApiError::invalid(format!("timeout is {given}: whole seconds are expected")))
 }
 
-/// An idle timeout or a lifetime.
+/// Reads an idle timeout or a lifetime.
 pub(super) fn life(field: &str, given: wkt::Duration) -> Result<TimeSpan, ApiError> {
     between(field, given, TimeSpan::from_secs(1), LONGEST_LIFE)
 }
 
-/// A duration between bounds.
+/// Reads a duration within bounds.
 pub(super) fn between(
     field: &str,
     given: wkt::Duration,

@@ -1,4 +1,4 @@
-//! The gRPC service of machines: what is free, who has the rest, who waits.
+//! The gRPC service of machines: the slots of machine types, the guests that have one, and the guests that wait.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl MachineService for CoreApi {
 }
 
 impl CoreApi {
-    /// Makes the nodes of groups that name a machine type its guests: by labels of their pods, with what a slot has.
+    /// Makes nodes that name a machine type its guests: sets their shape to that of a slot, and labels of their pods.
     pub(super) fn resolve_machines(
         &self,
         namespace: &str,
@@ -70,7 +70,7 @@ fn make_guest(guest: GuestRecipe, shape: &mut Option<wire::Shape>, labels: &mut 
     labels.extend(guest.labels);
 }
 
-/// Refuses guests where there are no slots for them, and where their labels would reach other pods.
+/// Refuses guests on providers without slots, and for frameworks whose operator copies their labels to other pods.
 pub(super) fn check_guests(
     cluster: &wire::Cluster,
     framework: Option<Framework>,
@@ -93,7 +93,7 @@ pub(super) fn check_provider(cluster: &wire::Cluster, provider: &str) -> Result<
     }
 }
 
-/// The first machine type that a cluster names.
+/// Returns the first machine type that a cluster names.
 fn machine_type_of(cluster: &wire::Cluster) -> Option<&str> {
     let spec = cluster.cluster_spec.as_ref()?;
     let head = spec.head_group_spec.iter().map(|head| &head.machine_type);
@@ -101,7 +101,7 @@ fn machine_type_of(cluster: &wire::Cluster) -> Option<&str> {
     head.chain(groups).find(|named| !named.is_empty()).map(String::as_str)
 }
 
-/// Refuses another machine type for nodes that exist.
+/// Refuses to change the machine type of existing nodes.
 pub(super) fn check_same_machine(
     whose: &str,
     given: [&String; 2],

@@ -1,4 +1,4 @@
-//! The common part of every mutation on the wire: the request id, and the milestone to wait for.
+//! The common fields of all mutations: the request id, and the milestone to wait for.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,13 +20,13 @@ use crate::error::{ACTION_HEADER, ApiError};
 /// The header that can replace the field `request_id`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// How long a mutation waits by default.
+/// The time that a mutation waits by default.
 const DEFAULT_WAIT: TimeSpan = TimeSpan::from_secs(30);
 
-/// The longest that a mutation may wait, since connections do not live forever.
+/// The longest time that a mutation may wait, since proxies and clients close idle connections.
 const LONGEST_WAIT: TimeSpan = TimeSpan::from_secs(3600);
 
-/// The wait that a request asks for.
+/// Reads the milestone to wait for, and the time limit.
 pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Wait, ApiError> {
     let milestone = optional_variant("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
     let at_most = match wait_timeout {
@@ -36,7 +36,7 @@ pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Resul
     Ok(Wait { milestone, at_most })
 }
 
-/// A request without its wait and its request id: a retry may wait longer, or carry its id in the header.
+/// Returns a request without its wait and its request id: a retry may wait longer, or give its id in the header.
 macro_rules! canonical {
     ($request:expr) => {{
         let mut request = $request.clone();
@@ -49,7 +49,7 @@ macro_rules! canonical {
 
 pub(super) use canonical;
 
-/// Reads the common part of all mutations; returns the message and the mutation.
+/// Reads the common fields of a mutation; returns the message and the mutation.
 macro_rules! mutation {
     ($request:expr, $method:literal) => {{
         let access = $crate::core_api::access(&$request)?;
@@ -64,7 +64,7 @@ macro_rules! mutation {
 
 pub(super) use mutation;
 
-/// The caller as an action records it, with the request id.
+/// Returns the caller, as actions record it, with the request id.
 pub(super) fn caller(
     access: &Access,
     metadata: &MetadataMap,
@@ -92,7 +92,7 @@ pub(super) fn caller(
     })
 }
 
-/// A response that names its action.
+/// Builds a response with the id of its action in the metadata.
 pub(super) fn with_action<T>(message: T, action: &Action) -> Result<Response<T>, Status> {
     let mut response = Response::new(message);
     let id = action.id.to_string().parse();

@@ -1,4 +1,4 @@
-//! Lists on the wire: page sizes, sorting, filters.
+//! The common fields of list requests: page size, sort order, filters.
 
 use muster_core::cluster::ClusterStatus;
 use muster_service::lists::{ClusterQuery, ClusterSort, Deleted, Direction};
@@ -6,7 +6,7 @@ use muster_service::lists::{ClusterQuery, ClusterSort, Deleted, Direction};
 use super::find::{optional, optional_variant, variant};
 use crate::error::ApiError;
 
-/// The page that a list request of any type asks for.
+/// Collects the page fields of a list request, whatever its message type.
 macro_rules! page_request {
     ($request:expr) => {
         muster_service::lists::PageRequest {
@@ -19,7 +19,7 @@ macro_rules! page_request {
 
 pub(super) use page_request;
 
-/// The page size as a limit; 0 is as many as a page may have.
+/// Converts the page size to a limit; 0 means the largest page.
 pub(super) fn limit(page_size: i32) -> Result<Option<u32>, ApiError> {
     match u32::try_from(page_size) {
         Ok(0) => Ok(None),
@@ -41,7 +41,7 @@ pub(super) struct ClusterFilters<'r> {
     pub(super) sort_by: &'r str,
 }
 
-/// The clusters that the filters select.
+/// Builds the query for the clusters that the filters select.
 pub(super) fn cluster_query(filters: &ClusterFilters<'_>) -> Result<ClusterQuery, ApiError> {
     let statuses = filters.state.iter().map(|given| variant::<ClusterStatus>("state", given));
     Ok(ClusterQuery {
@@ -101,7 +101,7 @@ pub(super) fn parse_sort<S: Copy>(given: &str, known: &[(&str, S)]) -> Result<Ve
     }
 }
 
-/// The total on the wire.
+/// Converts the total to its wire type.
 pub(super) fn total(count: Option<u64>) -> Option<i32> {
     count.map(|count| i32::try_from(count).unwrap_or(i32::MAX))
 }

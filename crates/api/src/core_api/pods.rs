@@ -1,4 +1,4 @@
-//! Pod settings of a request: labels, accounts, volumes.
+//! Reads the pod settings of a request: labels, service accounts, volumes, variables.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use wire::volume::{AccessMode, HostPathType, MountPropagationMode, VolumeType};
 use super::find::optional;
 use crate::error::ApiError;
 
-/// The recipe of the head's pod.
+/// Reads the recipe of the head's pod.
 pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError> {
     let service_type = optional(&given.service_type);
     if let Some(unknown) = service_type.as_ref().filter(|kind| !SERVICE_TYPES.contains(&kind.as_str())) {
@@ -38,7 +38,7 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
     })
 }
 
-/// The recipe of the pods of a group's workers.
+/// Reads the recipe of the pods of a group's workers.
 pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, ApiError> {
     Ok(PodRecipe {
         labels: given.labels.clone(),
@@ -54,7 +54,7 @@ pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, Api
     })
 }
 
-/// The autoscaler of a cluster; its volumes must be the head's.
+/// Reads the autoscaler of a cluster; it can mount only volumes of the head.
 pub(super) fn autoscaler(given: &wire::AutoscalerOptions) -> Result<Autoscaler, ApiError> {
     fn amount<T: FromStr>(what: &str, given: &str) -> Result<Option<T>, ApiError> {
         let wrong = |_| {
@@ -115,7 +115,7 @@ fn security_context(given: &wire::SecurityContext) -> SecurityContext {
     SecurityContext { privileged, add: add_capabilities, drop: drop_capabilities }
 }
 
-/// Environment variables with values of other objects.
+/// Reads environment variables whose values come from other objects.
 pub(super) fn sources(
     given: &BTreeMap<String, wire::EnvValueFrom>,
 ) -> Result<BTreeMap<String, EnvSource>, ApiError> {

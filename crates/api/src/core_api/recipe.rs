@@ -13,8 +13,8 @@ use super::find::optional;
 use super::{limits, pods, shapes};
 use crate::error::ApiError;
 
-/// The properties of a new cluster's profile: as given, and for clusters of a framework completed by the request's own
-/// fields.
+/// Returns the properties of a new cluster's profile: as given, and for clusters of a framework completed by the fields
+/// of the request.
 pub(super) fn properties(
     given: &wire::Cluster,
     properties: Map<String, Value>,
@@ -35,7 +35,7 @@ pub(super) fn properties(
         recipe.head.pod = pods::of_head(head)?.or(recipe.head.pod);
     }
     for (name, source) in pods::sources(&given.envs_from)? {
-        // A node's own variable of that name counts more.
+        // A variable of the head itself overrides one of all nodes.
         if !recipe.head.env.contains_key(&name) {
             recipe.head.pod.env_from.entry(name.clone()).or_insert_with(|| source.clone());
         }
@@ -50,7 +50,7 @@ pub(super) fn properties(
     }
 }
 
-/// Adds the autoscaler and the way to the head.
+/// Adds the autoscaler, the ingress and the annotations of the head service.
 fn add_access(
     given: &wire::Cluster,
     recipe: &mut ClusterRecipe,
@@ -84,7 +84,7 @@ fn add_access(
     Ok(())
 }
 
-/// Refuses what only Kubernetes has, where it would silently be missing.
+/// Refuses settings for local processes that only Kubernetes supports: they would silently have no effect.
 pub(super) fn check_local(recipe: &ClusterRecipe, groups: &[WorkerGroup]) -> Result<(), ApiError> {
     if recipe.autoscaler.is_some() {
         return Err(ApiError::invalid(
@@ -101,7 +101,7 @@ pub(super) fn check_local(recipe: &ClusterRecipe, groups: &[WorkerGroup]) -> Res
     }
 }
 
-/// The idle timeout and lifetime of a cluster, from its fields or else from its recipe.
+/// Returns the idle timeout and lifetime of a cluster, from its fields or else from its recipe.
 pub(super) fn limits(
     given: &wire::Cluster,
     properties: &Map<String, Value>,
@@ -119,13 +119,13 @@ pub(super) fn limits(
     })
 }
 
-/// The environment of a cluster; none is development, the default of the wire format.
+/// Returns the environment of a cluster; none for `DEV`, the default of the wire format.
 fn environment(given: &wire::Cluster) -> Option<String> {
     let environment = given.environment();
     (environment != wire::cluster::Environment::Dev).then(|| environment.as_str_name().to_owned())
 }
 
-/// The recipe of a head, without its pod.
+/// Reads the recipe of a head, without its pod settings.
 fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
     let shape = shapes::read(given.shape.as_ref())
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))?;
@@ -135,7 +135,7 @@ fn of_head(given: &wire::HeadGroupSpec) -> Result<NodeRecipe, ApiError> {
     Ok(NodeRecipe { shape: template, image, image_template, env, args, ..NodeRecipe::of_shape(shape) })
 }
 
-/// The recipe of a group's workers.
+/// Reads the recipe of a group's workers.
 pub(super) fn workers(given: &wire::WorkerGroupSpec) -> Result<NodeRecipe, ApiError> {
     let whose = format!("group '{}'", given.group_name);
     let (image, image_template) = image_or_template(&whose, &given.image, &given.image_template)?;
@@ -167,7 +167,7 @@ pub(super) fn check_start_parameters(
     }
 }
 
-/// Refuses image templates of nodes that run no framework: they would silently be created without them.
+/// Refuses image templates of nodes that run no framework: the templates would silently have no effect.
 pub(super) fn check_image_templates(
     spec: Option<&wire::ClusterSpec>,
     framework: Option<Framework>,
@@ -184,7 +184,7 @@ pub(super) fn check_image_templates(
     }
 }
 
-/// Refuses environment variables that no process can have.
+/// Refuses environment variables that the operating system does not allow.
 pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let impossible = |(name, value): &(&String, &String)| {
         name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
@@ -197,7 +197,7 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     }
 }
 
-/// The image of nodes, or the template that it is built from; both are refused.
+/// Returns the image of nodes, or the template that it is built from; refuses a request that gives both.
 fn image_or_template(
     whose: &str,
     image: &str,
@@ -211,7 +211,7 @@ fn image_or_template(
     Ok((optional(image), optional(template)))
 }
 
-/// Refuses another compute template of nodes that exist: their amounts are changed by a shape.
+/// Refuses to change the compute template of existing nodes: their resources are changed by a shape.
 pub(super) fn check_same_template(whose: &str, given: &str, present: &str) -> Result<(), ApiError> {
     if given.is_empty() || given == present {
         return Ok(());
@@ -221,7 +221,7 @@ pub(super) fn check_same_template(whose: &str, given: &str, present: &str) -> Re
     )))
 }
 
-/// Refuses another image template of nodes that exist: their image is changed by giving one.
+/// Refuses to change the image template of existing nodes: their image is changed directly.
 pub(super) fn check_same_image_template(whose: &str, given: &str, present: &str) -> Result<(), ApiError> {
     if given.is_empty() || given == present {
         return Ok(());
@@ -231,7 +231,7 @@ pub(super) fn check_same_image_template(whose: &str, given: &str, present: &str)
     )))
 }
 
-/// Refuses an image or environment variables that no node can be started with.
+/// Refuses an image or environment variables with which no node can start.
 pub(super) fn check_node(image: &String, environment: &BTreeMap<String, String>) -> Result<(), ApiError> {
     plain("image", [image])?;
     check_variables(environment)

@@ -1,4 +1,4 @@
-//! Refused sizes of worker groups, in the words of this API: one text for creating, scaling and updating.
+//! Reads sizes of worker groups, with one set of error messages for create, scale and update requests.
 
 use muster_core::resize::{MaxSize, Resize, ResizeError, Sizes};
 use muster_proto::v1alpha2 as wire;
@@ -6,14 +6,14 @@ use muster_service::sizes::IntentError;
 
 use crate::error::ApiError;
 
-/// A number of workers of a group.
+/// Converts a number of workers; refuses a negative number.
 pub(super) fn count(field: &str, group: &str, given: i32) -> Result<u32, ApiError> {
     u32::try_from(given).map_err(|_| {
         ApiError::invalid(format!("{field} of group '{group}' is {given}: must be 0 or greater"))
     })
 }
 
-/// The size and bounds of a new group.
+/// Returns the size and bounds of a new group.
 pub(super) fn of_new_group(given: &wire::WorkerGroupSpec) -> Result<Sizes, ApiError> {
     let group = &given.group_name;
     let max = given.max_replicas.map(|max| count("max_replicas", group, max)).transpose()?;

@@ -15,17 +15,17 @@ use muster_service::sizes;
 use super::{create, limits};
 use crate::error::ApiError;
 
-/// The paths of maps in an update mask: as a whole, or a key of them.
+/// The paths of maps in an update mask, which names the whole map or single keys.
 const LABELS: &str = "labels";
 const ANNOTATIONS: &str = "annotations";
 
-/// The fields that an update changes as a whole.
+/// The fields that an update replaces as a whole.
 const FIELDS: &[&str] = &["timeout", "idle_timeout", "max_lifetime"];
 
-/// The fields that it changes as a whole or in part.
+/// The fields that an update changes as a whole or in part.
 const PARTS: &[&str] = &[LABELS, ANNOTATIONS, groups::GROUPS, recipe::HEAD, recipe::ENVS];
 
-/// The properties that the mask names, as the request gives them.
+/// Builds the update of the fields that the mask names.
 pub(super) fn update(
     cluster: &Cluster,
     given: &wire::Cluster,
@@ -75,7 +75,7 @@ pub(super) fn update(
     })
 }
 
-/// Which running nodes a request wants replaced.
+/// Reads the scope of running nodes that the update replaces.
 pub(super) fn restart(given: &str) -> Result<Option<RestartScope>, ApiError> {
     if given.is_empty() {
         return Ok(None);
@@ -86,20 +86,20 @@ pub(super) fn restart(given: &str) -> Result<Option<RestartScope>, ApiError> {
     })
 }
 
-/// Everything that an update may change, for messages.
+/// Lists the fields that an update may change, for messages.
 fn updatable() -> String {
     FIELDS.iter().chain(PARTS).copied().collect::<Vec<_>>().join(", ")
 }
 
-/// The message that has both the head and the groups.
+/// The path of the message that contains the head and the groups.
 const CLUSTER_PART: &str = "cluster_spec";
 
-/// Whether a path is another one, or a part of that.
+/// Returns true if a path is equal to another path, or below it.
 fn is_below(path: &str, whole: &str) -> bool {
     path.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A mask that names the head and the groups one by one: both at once are those that are given.
+/// Normalizes a mask, and replaces `cluster_spec` by the paths of the head and the groups that the request gives.
 fn spelled_out(given: &wire::Cluster, mask: &FieldMask) -> Result<FieldMask, ApiError> {
     let spec = given.cluster_spec.as_ref();
     let head = spec.is_some_and(|spec| spec.head_group_spec.is_some()).then_some(recipe::HEAD);
@@ -125,7 +125,7 @@ pub(super) fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c Wo
     })
 }
 
-/// The resize that a scale request asks for, within the present bounds.
+/// Builds the resize of a scale request; refuses a size outside the present bounds.
 pub(super) fn scale(
     cluster: &Cluster,
     group: &str,
@@ -220,7 +220,7 @@ mod tests {
         );
     }
 
-    /// Reading it again for each of its paths would take hours.
+    /// Guards against quadratic work: parsing the mask once per path would take hours.
     #[test]
     fn a_mask_may_name_many_keys() {
         let paths = |map: &str| (0..50_000).map(|key| format!("{map}.{key}")).collect::<Vec<_>>();

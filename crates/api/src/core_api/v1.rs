@@ -1,7 +1,7 @@
 //! The core API for existing KubeRay clients: package `proto` and `/apis/v1`.
 //!
-//! Requests become those of `muster.v1alpha2` and go the same way. A cluster is shown as its `RayCluster` is, also one
-//! of others; one without such an object, such as a local one, as `muster.v1alpha2` shows it.
+//! Requests are converted to those of `muster.v1alpha2` and handled in the same way. A cluster is shown from its
+//! `RayCluster` object; a cluster without such an object, such as a local one, from its row.
 
 mod check;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Watching clusters on the wire.
+//! Streams changes of clusters (`clusters:watch`).
 
 use futures::stream::{Stream, StreamExt as _};
 use muster_proto::v1alpha2::{WatchClustersRequest, WatchClustersResponse};
@@ -13,7 +13,7 @@ use crate::access::Access;
 use crate::error::ApiError;
 
 impl CoreApi {
-    /// Streams the current set and then its changes, or only what changed since a token.
+    /// Streams the current clusters and then their changes, or only the changes since a token.
     pub(super) async fn watch(
         &self,
         access: &Access,

@@ -1,4 +1,4 @@
-//! Reading the body of a request.
+//! Reads the JSON body of a request.
 
 use axum::body::Body as HttpBody;
 use http::{HeaderMap, header};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::body;
 use crate::error::ApiError;
 
-/// The largest body: far larger than any valid request, small enough that clients cannot exhaust the memory.
+/// The largest body: far larger than any valid request, and small enough that clients cannot exhaust the memory.
 pub const BODY_LIMIT: usize = 1024 * 1024;
 
 /// Reads a body as JSON; none if the body is empty or the method takes none.

@@ -1,4 +1,4 @@
-//! A request to the scaler API, parsed as far as every route needs it.
+//! A request to the scaler API: the parts that every route needs.
 
 use axum::body::Body;
 use http::request::Parts;
@@ -19,7 +19,7 @@ use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
 use crate::rest::{BODY_LIMIT, check_type};
 
-/// How long a change may take to be applied: less than clients wait for an answer.
+/// The time limit for a change to be applied: less than the timeout of clients.
 const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(10);
 
 /// A parsed request.
@@ -29,12 +29,12 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     /// The name of the cluster; empty in lists.
     pub(super) name: String,
-    /// The rest of the path.
+    /// The node type in the path; empty on routes without one.
     pub(super) node_type: String,
     /// The parameters of the query.
     pub(super) query: Vec<(String, String)>,
     body: Result<Option<Value>, ScalerError>,
-    /// The credentials with which Domino is asked for its tiers.
+    /// The credentials for requests to Domino about hardware tiers.
     pub(super) credentials: Option<DominoCredentials>,
 }
 
@@ -50,7 +50,7 @@ impl Call {
         let principal = principal.ok_or_else(|| ApiError::unauthenticated("credentials are needed"))?;
         let access = Access::open(case, principal).map_err(ApiError::from)?;
         let mut path = path.into_iter();
-        // The body is read in any case, since a client reads no response while it sends.
+        // Read the body before any refusal, since a client reads no response while it sends.
         let body = read_body(&parts.headers, body).await;
         let kind = Kind::read(&path.next().unwrap_or_default())?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
@@ -75,12 +75,12 @@ impl Call {
         &self.access
     }
 
-    /// A parameter of the query.
+    /// Returns a parameter of the query.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body; `expected` says what it should be.
+    /// Returns the body as an object; `expected` is the message for any other body.
     pub(super) fn body(&self, expected: &str) -> Result<&Map<String, Value>, ScalerError> {
         match &self.body {
             Ok(Some(Value::Object(body))) => Ok(body),
@@ -89,7 +89,7 @@ impl Call {
         }
     }
 
-    /// The body, or an empty one.
+    /// Returns the body as an object; an absent body is empty.
     pub(super) fn body_or_nothing(&self) -> Result<Map<String, Value>, ScalerError> {
         match &self.body {
             Ok(Some(Value::Object(body))) => Ok(body.clone()),
@@ -99,7 +99,7 @@ impl Call {
         }
     }
 
-    /// The cluster that the path names, if the caller is its owner or an admin.
+    /// Finds the cluster that the path names; refused unless the caller is its owner or an admin.
     pub(super) async fn cluster(&self) -> Result<Cluster, ScalerError> {
         let preferred = &self.api.settings.compute_namespace;
         let found =
@@ -108,12 +108,12 @@ impl Call {
         found.map_err(|error| ScalerError::not_found(error, &self.name, verb))
     }
 
-    /// The error for a change that was refused. A cluster that went meanwhile is named as the caller does.
+    /// Converts the error of a refused change. A cluster that was deleted meanwhile is named as in the request.
     pub(super) fn refusal(&self, error: ServiceError) -> ScalerError {
         if error.kind == ErrorKind::NotFound { ScalerError::missing(&self.name) } else { error.into() }
     }
 
-    /// The common part of changes.
+    /// Returns the common part of all changes: the caller and the wait.
     pub(super) fn mutation(&self) -> Mutation {
         let caller = Caller {
             principal: self.access.principal().clone(),
@@ -126,7 +126,7 @@ impl Call {
     }
 }
 
-/// Reads a body as JSON; none if it is empty. One of another declared type is refused, one without a type is not.
+/// Reads a body as JSON; none if it is empty. A body of another declared type is refused; one without a type is not.
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Value>, ScalerError> {
     let bytes = match body::read(body, BODY_LIMIT, 64 * BODY_LIMIT).await {
         Ok(ReadBody { size, .. }) if size > BODY_LIMIT => {

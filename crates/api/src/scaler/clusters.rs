@@ -1,4 +1,4 @@
-//! Lists of clusters, and one of them.
+//! Reads of clusters: lists and details.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use super::call::Call;
 use super::object::{Objects, without_secrets};
 use super::scaler_error::{ScalerError, answer_json};
 
-/// The clusters of a kind that the caller may see, without secrets, by name.
+/// Lists the clusters of a kind that the caller may see, without secrets, sorted by name.
 pub(super) async fn list(call: &Call) -> Result<Response, ScalerError> {
     let query = ClusterQuery { framework: Some(call.kind.framework()), ..ClusterQuery::default() };
-    // Those without a stored object come first: one that is stored meanwhile is shown as stored, and none is missed.
+    // Read clusters without a stored object first: an object that is stored between the queries then replaces its
+    // cluster, and no cluster is missed.
     let others = ClusterQuery { unless_stored_as: Some(FLAVOR.to_owned()), ..query.clone() };
     let others = call.service().list(&call.access().owned(others)).await?;
     let stored = call.service().stored_objects(&call.access().owned(query), FLAVOR).await?;
@@ -26,11 +27,11 @@ pub(super) async fn list(call: &Call) -> Result<Response, ScalerError> {
     shown.extend(stored.into_iter().map(|stored| ((stored.name, stored.cluster), stored.json)));
     let (count, kind) = (shown.len(), call.kind.plural());
     let shown = shown.into_values().map(without_secrets).collect::<Vec<_>>().join(",");
-    // Keys are sorted, as they are in every answer.
+    // Keys are sorted, as in every response of this API.
     Ok(answer_json(StatusCode::OK, &format!(r#"{{"clusters":[{shown}],"count":{count},"kind":"{kind}"}}"#)))
 }
 
-/// One cluster.
+/// Shows one cluster.
 pub(super) async fn show(call: &Call) -> Result<Response, ScalerError> {
     let cluster = call.cluster().await?;
     let mut objects = Objects::read(call, std::slice::from_ref(&cluster)).await?;

@@ -1,4 +1,4 @@
-//! The hardware tier of a head.
+//! Changes the hardware tier of a head.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -12,7 +12,7 @@ use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::tiers;
 
-/// Gives the head another tier. Its operator replaces the pod for that.
+/// Changes the tier of the head. The operator replaces the pod of the head.
 pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
     let missing = || ScalerError::bad_request("head_hw_tier_name is required");
     let body = call.body("head_hw_tier_name is required")?;

@@ -16,7 +16,7 @@ impl Kind {
     /// All kinds, in the order of their names.
     pub(super) const ALL: [Self; 3] = [Self::Dask, Self::Ray, Self::Spark];
 
-    /// The kind that a path names.
+    /// Parses the kind that a path names.
     pub(super) fn read(plural: &str) -> Result<Self, ScalerError> {
         Self::ALL.into_iter().find(|kind| kind.plural() == plural).ok_or_else(|| {
             let names = Self::ALL.map(|kind| format!("'{}'", kind.plural())).join(", ");
@@ -24,7 +24,7 @@ impl Kind {
         })
     }
 
-    /// Its name in paths.
+    /// Returns the name of the kind in paths.
     pub(super) const fn plural(self) -> &'static str {
         match self {
             Self::Dask => "daskclusters",
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Its name in objects.
+    /// Returns the name of the kind in objects.
     pub(super) const fn object_kind(self) -> &'static str {
         match self {
             Self::Dask => "DaskCluster",
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The key of the head in specs, which is the component in names of pods too.
+    /// Returns the key of the head in specs, which is also the component in names of pods.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Dask => "scheduler",
@@ -59,12 +59,12 @@ impl Kind {
         }
     }
 
-    /// The stateful set of a component in Domino's clusters.
+    /// Returns the name of the stateful set of a component in Domino's clusters.
     pub(super) fn stateful_set(self, cluster: &str, component: &str) -> String {
         format!("{cluster}-{}-{component}", self.framework())
     }
 
-    /// The pod of the head in Domino's clusters.
+    /// Returns the name of the head's pod in Domino's clusters.
     pub(super) fn head_pod(self, cluster: &str) -> String {
         format!("{}-0", self.stateful_set(cluster, self.head()))
     }

@@ -1,4 +1,4 @@
-//! Restarts of heads.
+//! Restarts heads.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -16,7 +16,7 @@ use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::{stamp, tiers};
 
-/// Restarts the head; with another tier if the body names one.
+/// Restarts the head, with another tier if the body names one.
 pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
     let tier = tiers::strict(&call.body_or_nothing()?, tiers::HEAD)?;
     let cluster = call.cluster().await?;
@@ -45,7 +45,7 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
     Ok(answer(StatusCode::ACCEPTED, &body))
 }
 
-/// Gives the head another tier; whether that replaces it, so that it need not be restarted.
+/// Changes the tier of the head; returns true if that replaces the head, so that no restart is needed.
 async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool, ScalerError> {
     let before = Objects::read(call, std::slice::from_ref(cluster)).await?;
     check_supported(call.kind, before.stored(cluster).as_ref())?;
@@ -61,7 +61,7 @@ async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool,
     Ok(is_other && call.service().replaces_changed_nodes(&changed))
 }
 
-/// The head as it is, where no restart has recorded the one that it replaces.
+/// Returns the present head, for a restart that has not recorded the replaced head.
 async fn present_head(call: &Call, cluster: &Cluster, at: Timestamp) -> Result<ReplacedHead, ScalerError> {
     let nodes = call.service().members(cluster).await?;
     let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);

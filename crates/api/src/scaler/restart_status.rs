@@ -1,4 +1,4 @@
-//! Whether nodes were restarted since a moment, and are ready.
+//! Reports whether nodes were restarted since a given time, and whether they are ready.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -18,7 +18,7 @@ const READY: &str = "restarted_and_ready";
 const COUNTS_OK: &str = "restarted_and_ready_counts_ok";
 const NO_HEAD: &str = "head_pod_not_found";
 
-/// The status of the head.
+/// Reports the restart of the head.
 pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
     let since = since(call)?;
     let cluster = call.cluster().await.map_err(|error| without_head(call, error, since))?;
@@ -52,7 +52,7 @@ pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
     Ok(answer(StatusCode::OK, &body))
 }
 
-/// The status of the head or of the workers, with their numbers.
+/// Reports the restart of the head or of the workers, with the numbers of nodes.
 pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
     let (role, component) = match call.node_type.as_str() {
         "head" => (NodeRole::Head, call.kind.head()),
@@ -64,7 +64,7 @@ pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
     let nodes = Nodes::read(call, &cluster, role, since).await?;
     let desired = match role {
         NodeRole::Head => 1,
-        // A change that is stored and has not begun counts.
+        // Include changes that are accepted and have not started.
         _ => {
             let changed = call.service().with_pending_changes(vec![cluster.clone()]).await?;
             changed.first().unwrap_or(&cluster).desired()
@@ -97,13 +97,13 @@ pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
     Ok(answer(StatusCode::OK, &body))
 }
 
-/// The moment that a request asks about.
+/// Reads the time since which the nodes should have been restarted.
 fn since(call: &Call) -> Result<Timestamp, ScalerError> {
     let given = call.parameter("started_at").and_then(stamp::read);
     given.ok_or_else(|| ScalerError::bad_request("started_at (ISO-8601) is required"))
 }
 
-/// The error for a cluster that does not exist: no head is expected.
+/// Completes the error for a missing cluster by the fields of this response; returns other errors unchanged.
 fn without_head(call: &Call, error: ScalerError, since: Timestamp) -> ScalerError {
     if error.status != StatusCode::NOT_FOUND {
         return error;
@@ -120,11 +120,11 @@ fn without_head(call: &Call, error: ScalerError, since: Timestamp) -> ScalerErro
     ScalerError::new(StatusCode::NOT_FOUND, NO_HEAD, error.message).with(more)
 }
 
-/// The nodes of a role that exist, judged by when they were created.
+/// The existing nodes of a role, compared with the time of a restart.
 struct Nodes {
     present: Vec<Node>,
     since: Timestamp,
-    /// The UID of the head that the restart at that moment replaced.
+    /// The UID of the head that the restart at that time replaced.
     replaced: Option<String>,
 }
 
@@ -150,7 +150,7 @@ impl Nodes {
         Ok(Self { present: nodes, since, replaced })
     }
 
-    /// Whether there are any, and all of them were created since.
+    /// Returns true if nodes exist and all of them were created since that time.
     fn are_restarted(&self) -> bool {
         let is_new = |node: &Node| {
             let is_late = node.started_at().is_some_and(|at| at >= self.since);

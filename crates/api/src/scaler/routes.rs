@@ -59,7 +59,7 @@ routes! {
 }
 
 impl Scaler {
-    /// The routes, without layers.
+    /// Returns the routes, without middleware.
     pub fn routes(&self) -> Router {
         let router = all().into_iter().fold(Router::new(), |router, route| {
             let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { return router };

@@ -1,4 +1,4 @@
-//! Scaling: the number of workers, and the hardware tiers of workers and head, in one change.
+//! Scales clusters: sets the number of workers, and the hardware tiers of workers and head, in one change.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -15,7 +15,7 @@ use super::scaler_error::{ScalerError, answer};
 use super::tiers::TierName;
 use super::{head_tier, stamp, tiers};
 
-/// The refusal of every other number of workers.
+/// The error message for an invalid number of workers.
 const REPLICAS: &str = "replicas must be a non-negative integer";
 
 /// Scales a cluster to a number of workers, at most its maximum.
@@ -45,7 +45,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
         None => None,
     };
     let change = OwnerChange {
-        // An object without workers has only the least number, which is at least one.
+        // An object without `worker` stores the size as its minimum, which has to be at least one.
         size: Some(if has_workers { effective } else { effective.max(1) }),
         worker: worker.as_ref().map(|tier| change_of(&cluster, tier)).transpose()?,
         head: head.as_ref().map(|tier| change_of(&cluster, tier)).transpose()?,
@@ -53,7 +53,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     let started = call.service().now();
     let changed = match (make(call, &cluster, change.clone()).await, worker.clone()) {
         (Err(error), Some(tier)) if is_alias && is_about_tier(&error) => {
-            // The tier is the reason, and may not fail the request.
+            // A tier that is given by an alias must not fail the request, so repeat the change without it.
             ignored = Some(tiers::ignored(&tier.name.as_str().into(), &error.message));
             worker = None;
             make(call, &cluster, OwnerChange { worker: None, ..change }).await
@@ -78,7 +78,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
     Ok(answer(StatusCode::OK, &Value::Object(answered)))
 }
 
-/// Makes a change; a tier that does not fit is named as the reason.
+/// Applies a change; if a tier of the change is invalid, the error is about the tier.
 pub(super) async fn make(
     call: &Call,
     cluster: &Cluster,
@@ -87,7 +87,7 @@ pub(super) async fn make(
     let has_tier = change.worker.is_some() || change.head.is_some();
     match call.service().change_owned(&call.mutation(), cluster, change).await {
         Ok((cluster, _)) => Ok(cluster),
-        // What Kubernetes refused has a code of its own.
+        // An error with an obstacle comes from the provider and has its own code.
         Err(error) if has_tier && error.kind == ErrorKind::Invalid && error.obstacle.is_none() => {
             Err(ScalerError::bad("invalid_hw_tier", error.message))
         }
@@ -95,19 +95,19 @@ pub(super) async fn make(
     }
 }
 
-/// Whether a tier may be the reason of an error.
+/// Returns true if a tier may be the reason of an error.
 fn is_about_tier(error: &ScalerError) -> bool {
     matches!(error.error, "invalid_hw_tier" | "rejected_by_operator")
 }
 
-/// The change that gives nodes a tier. Only Domino's pods have the label of a tier.
+/// Returns the change of nodes to a tier. Only Domino's pods have the label of a tier.
 pub(super) fn change_of(cluster: &Cluster, tier: &HardwareTier) -> Result<NodeChange, ScalerError> {
     let change = tier.change().map_err(|why| ScalerError::bad("invalid_hw_tier", why))?;
     let labels = change.labels.filter(|_| is_of_domino(cluster));
     Ok(NodeChange { labels, ..change })
 }
 
-/// The number of workers that a body asks for.
+/// Reads the number of workers in a body.
 fn replicas(body: &Map<String, Value>) -> Result<u64, ScalerError> {
     let whole = match body.get("replicas") {
         Some(Value::Number(number)) => whole(number),
@@ -118,7 +118,7 @@ fn replicas(body: &Map<String, Value>) -> Result<u64, ScalerError> {
 }
 
 fn whole(number: &Number) -> Option<u64> {
-    /// The first number that does not fit.
+    /// 2^63, the first number that does not fit into an `i64`.
     const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
     number.as_u64().or_else(|| {
         let float =
@@ -128,7 +128,7 @@ fn whole(number: &Number) -> Option<u64> {
     })
 }
 
-/// The most workers that a cluster may have; the error says why it cannot be scaled.
+/// Returns the largest number of workers of a cluster; the error contains why it cannot be scaled.
 fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u32, ScalerError> {
     let not_scalable =
         |why: &str| Err(ScalerError::conflict("not_scalable", format!("Cannot scale this cluster: {why}")));

@@ -1,4 +1,4 @@
-//! Errors of the scaler API: a code under `error`, a message, and whatever else a route adds.
+//! Errors of the scaler API: a code under `error`, a message, and further keys of some routes.
 
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
@@ -11,7 +11,7 @@ use crate::auth::IDENTITY_UNAVAILABLE;
 use crate::error::{ApiError, ErrorMessage};
 use crate::rest;
 
-/// After this many seconds a service that did not answer may be asked again.
+/// The seconds after which clients may retry a request that failed because a service was unavailable.
 const RETRY_AFTER: &str = "5";
 
 /// A refused request.
@@ -20,7 +20,7 @@ pub(super) struct ScalerError {
     pub(super) status: StatusCode,
     pub(super) error: &'static str,
     pub(super) message: String,
-    /// More keys of the body.
+    /// Further keys of the body.
     more: Map<String, Value>,
 }
 
@@ -51,7 +51,7 @@ impl ScalerError {
         self
     }
 
-    /// The error for a cluster that was not found, or that the caller may not see; `verb` says what was refused.
+    /// Converts the error of a search for a cluster; `verb` names the refused operation in the message.
     pub(super) fn not_found(error: FindError, name: &str, verb: &str) -> Self {
         match error {
             FindError::Missing | FindError::OtherCluster(_) => Self::missing(name),
@@ -85,12 +85,12 @@ impl ScalerError {
     }
 }
 
-/// A response of this API: sorted keys, a line end, and not to be cached.
+/// Builds a response of this API: JSON with sorted keys and a final line break, not to be cached.
 pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     answer_json(status, &body.to_string())
 }
 
-/// An answer whose body is JSON already.
+/// Builds a response from a body that is JSON text already.
 pub(super) fn answer_json(status: StatusCode, body: &str) -> Response {
     let mut response = rest::json(status, format!("{body}\n"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -99,7 +99,7 @@ pub(super) fn answer_json(status: StatusCode, body: &str) -> Response {
 
 impl From<ServiceError> for ScalerError {
     fn from(mut error: ServiceError) -> Self {
-        // The kind of an action means nothing to clients of this API.
+        // Remove the kind of the action from the message: clients of this API do not know actions.
         if error.code.as_deref() == Some("ActionFailed")
             && let Some(place) = error.message.find(": ")
         {
@@ -116,7 +116,7 @@ impl From<ServiceError> for ScalerError {
             ("NotFound", _) => Self::new(StatusCode::NOT_FOUND, "not_found", error.message),
             ("QuotaExceeded", _) => Self::conflict("conflict", error.message),
             ("Forbidden", _) => Self::internal("Muster lacks a right in Kubernetes; its log says which"),
-            // The operator of the cluster or the state of it does not allow this.
+            // The operator or the state of the cluster does not allow the request.
             (_, ErrorKind::Impossible | ErrorKind::Conflict | ErrorKind::TimedOut) => {
                 Self::conflict("conflict", error.message)
             }

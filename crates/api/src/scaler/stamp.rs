@@ -1,22 +1,22 @@
-//! Timestamps on the wire: RFC 3339 with `Z`.
+//! Reads and formats timestamps of the wire format: RFC 3339 with `Z`.
 
 use jiff::Timestamp as Instant;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use muster_core::time::Timestamp;
 
-/// Shows a time in whole seconds, or with its fraction if it has one.
+/// Formats a time, with its fraction of a second if it has one.
 pub(super) fn show(at: Timestamp) -> String {
     Instant::from_microsecond(at.micros()).unwrap_or_default().to_string()
 }
 
-/// A time without its fraction.
+/// Truncates a time to whole seconds.
 pub(super) const fn whole_seconds(at: Timestamp) -> Timestamp {
     const SECOND: i64 = 1_000_000;
     Timestamp::from_micros(at.micros().div_euclid(SECOND) * SECOND)
 }
 
-/// Reads a time: with `Z` or an offset, with a blank where an unescaped `+` was, without a zone in UTC, or a date alone.
+/// Parses a time with `Z` or an offset, or without a zone as UTC, or a date. A blank may replace an unescaped `+`.
 pub(super) fn read(given: &str) -> Option<Timestamp> {
     let given = given.trim();
     if given.is_empty() || given.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
@@ -26,7 +26,7 @@ pub(super) fn read(given: &str) -> Option<Timestamp> {
     let instant = given.parse::<Instant>().ok();
     let given = given.strip_suffix('Z').unwrap_or(&given);
     let civil = || given.parse::<DateTime>().or_else(|_| given.parse::<Date>().map(DateTime::from)).ok();
-    // The last moments of the year 9999 are no timestamp; only that they are far away matters.
+    // The last hours of the year 9999 are out of range; any time that far in the future has the same effect.
     let last = || Instant::MAX.as_second() * 1_000_000;
     let from_civil = |civil: DateTime| {
         civil.to_zoned(TimeZone::UTC).map_or_else(|_| last(), |zoned| zoned.timestamp().as_microsecond())
@@ -35,7 +35,7 @@ pub(super) fn read(given: &str) -> Option<Timestamp> {
     Some(Timestamp::from_micros(micros))
 }
 
-/// Puts a `+` back before an offset, which in a query string means a blank.
+/// Restores the `+` before an offset: unescaped, it means a blank in a query string.
 fn with_plus(given: &str) -> String {
     match given.rsplit_once(' ') {
         Some((before, offset)) if before.contains(':') && offset.len() <= 5 => format!("{before}+{offset}"),

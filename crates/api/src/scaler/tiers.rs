@@ -1,4 +1,4 @@
-//! Hardware tiers by name: Domino's where it is configured, otherwise the compute templates of the cluster's namespace.
+//! Finds hardware tiers by name: those of Domino if configured, else compute templates of the cluster's namespace.
 
 use http::StatusCode;
 use muster_core::cluster::Cluster;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::call::Call;
 use super::scaler_error::ScalerError;
 
-/// The keys in which existing clients name a tier for workers; they never fail a request.
+/// The keys under which older clients name a tier for workers; an invalid tier there never fails a request.
 const ALIASES: [&str; 2] = ["worker_hw_tier", "worker_hw_tier_id"];
 
 /// The key that names a tier for workers.
@@ -22,11 +22,11 @@ pub(super) const HEAD: &str = "head_hw_tier_name";
 pub(super) enum TierName {
     /// An unknown tier is an error.
     Strict(String),
-    /// The first of these that is known counts; otherwise the first is reported as ignored.
+    /// The first valid tier of these is used; if none is valid, the first is reported as ignored.
     Aliases(Vec<Value>),
 }
 
-/// The name under a key: null counts as absent, and anything but a text is refused.
+/// Reads the name under a key: null counts as absent; an empty text and other types are refused.
 pub(super) fn strict(body: &Map<String, Value>, key: &str) -> Result<Option<String>, ScalerError> {
     match body.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -35,7 +35,7 @@ pub(super) fn strict(body: &Map<String, Value>, key: &str) -> Result<Option<Stri
     }
 }
 
-/// The tier for workers that a body names.
+/// Reads the tier for workers that a body names.
 pub(super) fn of_workers(body: &Map<String, Value>) -> Result<Option<TierName>, ScalerError> {
     if let Some(name) = strict(body, WORKER)? {
         return Ok(Some(TierName::Strict(name)));
@@ -45,13 +45,13 @@ pub(super) fn of_workers(body: &Map<String, Value>) -> Result<Option<TierName>, 
     Ok((!given.is_empty()).then_some(TierName::Aliases(given)))
 }
 
-/// A tier that was not applied, as answers report it.
+/// Describes a tier that was ignored, for the response.
 pub(super) fn ignored(name: &Value, reason: &str) -> Value {
     json!({"name": name, "reason": reason})
 }
 
 impl Call {
-    /// The tier of this name or id, if clusters of this kind may have it.
+    /// Finds the tier of this name or id; refuses a tier that clusters of this kind may not use.
     pub(super) async fn tier(&self, cluster: &Cluster, name: &str) -> Result<HardwareTier, ScalerError> {
         let found = match &self.api.tiers {
             Some(domino) => {
@@ -80,7 +80,7 @@ impl Call {
         }
     }
 
-    /// The tier that a request names, or why it is ignored.
+    /// Returns the tier for workers that a request names, or why it is ignored.
     pub(super) async fn worker_tier(
         &self,
         cluster: &Cluster,

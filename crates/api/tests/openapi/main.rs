@@ -1,7 +1,7 @@
-//! The OpenAPI document says what the APIs are.
+//! Compares the OpenAPI document with the APIs.
 //!
-//! The core API is written from its `.proto` files, their comments included; the other APIs from `other_apis.json`, whose
-//! paths and methods are compared with their tables of routes. After a wanted change:
+//! The part of the core API is generated from its `.proto` files and their comments. The other APIs come from
+//! `other_apis.json`, whose paths and methods are compared with the tables of routes. After an intended change:
 //! `MUSTER_BLESS=1 cargo test -p muster-api --test openapi`.
 
 mod operations;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use schemas::Schemas;
 
-/// The parts of the document that no `.proto` file has.
+/// The parts of the document that are not in `.proto` files.
 fn other_apis() -> Value {
     serde_json::from_str(include_str!("other_apis.json")).expect("JSON")
 }

@@ -1,4 +1,4 @@
-//! Methods of the core API as operations.
+//! Converts methods of the core API to OpenAPI operations.
 
 use muster_proto::descriptor::POOL;
 use muster_proto::rest::{Body, Method, Rule};
@@ -21,14 +21,14 @@ fn tag(method: &Method) -> String {
     format!("{version} {}", service.name())
 }
 
-/// A service, as a tag.
+/// Describes a service as a tag.
 pub(crate) fn service(method: &Method) -> Value {
     let descriptor = descriptor(method);
     let service = descriptor.parent_service();
     json!({"name": tag(method), "description": comment(&service.parent_file(), service.path())})
 }
 
-/// One way to a method.
+/// Describes one HTTP route of a method.
 pub(crate) fn operation(method: &Method, rule: &Rule, schemas: &mut Schemas) -> Value {
     let descriptor = descriptor(method);
     let request = descriptor.input();
@@ -74,7 +74,7 @@ pub(crate) fn operation(method: &Method, rule: &Rule, schemas: &mut Schemas) -> 
     operation
 }
 
-/// A name for each way to a method.
+/// Returns a unique name for each HTTP route of a method.
 fn operation_id(method: &Method, rule: &Rule) -> String {
     let version = if method.grpc_path.starts_with("/proto.") { "v1" } else { "v1alpha2" };
     let (service, name) = method.grpc_path.rsplit_once('/').expect("a path");

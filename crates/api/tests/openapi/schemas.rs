@@ -1,4 +1,4 @@
-//! Messages as JSON schemas.
+//! Converts messages to JSON schemas.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Schemas {
         }
         let name = name(message.full_name());
         if !self.0.contains_key(&name) {
-            // Before its fields: they may lead back to it.
+            // Insert the name before the fields are read: they may refer to the message itself.
             self.0.insert(name.clone(), Value::Null);
             let properties: Map<String, Value> =
                 message.fields().map(|field| (field.json_name().to_owned(), self.of_field(&field))).collect();
@@ -77,7 +77,7 @@ impl Schemas {
     }
 }
 
-/// Numbers in answers; requests may have either.
+/// Responses contain numbers; requests may contain numbers or names.
 fn of_enum(words: &EnumDescriptor) -> Value {
     let values: Vec<Value> =
         words.values().flat_map(|value| [json!(value.number()), json!(value.name())]).collect();

@@ -1,4 +1,4 @@
-//! Services that return what they were asked.
+//! Services whose responses repeat the request.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use muster_api::ApiError;
@@ -16,7 +16,7 @@ type GrpcResult<T> = Result<Response<T>, Status>;
 
 pub(crate) struct Fake;
 
-/// The caller. A panic here fails the test, which sees the connection end.
+/// Returns the caller. A panic here fails the test, since the connection ends.
 fn caller<T>(request: &Request<T>) -> Principal {
     request.extensions().get::<Principal>().cloned().expect("the layer authenticates the caller")
 }

@@ -31,7 +31,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) async fn new() -> Self {
-        // It fails if a provider is installed already, which is as good.
+        // The call fails if another test has installed the provider, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let tokens = dir.path().join("tokens.toml");

@@ -1,4 +1,4 @@
-//! REST and gRPC over real sockets, with services that return what they were asked.
+//! Tests of REST and gRPC over real sockets, with services whose responses repeat the request.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::format::{self, Format, FormatFlag};
 use crate::output;
 
-/// Printed if no app uses a cluster.
+/// The message that is printed if no app uses a cluster.
 const NOTHING: &str = "no apps: `muster run` and `muster app attach` register apps";
 
 /// List, attach and detach the apps that use clusters

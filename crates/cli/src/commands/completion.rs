@@ -34,7 +34,7 @@ fn script(shell: &str) -> anyhow::Result<Vec<u8>> {
     let unknown = || Failure::bad_value(anyhow::anyhow!("shell '{shell}' is not supported"));
     let completer = shells.completer(shell).ok_or_else(unknown)?;
     let mut script = Vec::new();
-    // By name, not by path: the script may be part of a package.
+    // The script names the program without its path, since the script may be part of a package.
     completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
     Ok(script)
 }

@@ -326,9 +326,9 @@ impl Spec {
         }
     }
 
-    /// Resolves what depends on where the nodes will run: folder, variables, packages and Python. Returns the Python with the
-    /// packages if there are any. A framework runs in the user's active Python; an image of a stored configuration takes
-    /// precedence unless that Python was named.
+    /// Resolves what depends on where the nodes will run: folder, variables, packages and Python. Returns the Python
+    /// with the packages if there are any. A framework runs in the user's active Python; an image of a stored
+    /// configuration takes precedence unless that Python was named.
     pub(super) async fn resolve(
         &mut self,
         client: &mut Client,

@@ -35,7 +35,7 @@ struct Description {
     /// The interpreter of a cluster on this machine; empty if it is not known.
     python: String,
     nodes: Vec<Node>,
-    /// The newest first.
+    /// The latest events; the newest is the first.
     events: Vec<Event>,
 }
 
@@ -119,7 +119,7 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         ("image", head.image),
         ("python", [cluster.python_version.as_str(), python].join(" ").trim().to_owned()),
         ("working directory", cluster.working_dir.clone()),
-        // Only the names: values may be secrets.
+        // Only the names are shown, since values may be secrets.
         ("variables", cluster.envs.keys().cloned().collect::<Vec<_>>().join(", ")),
         ("labels", listed(&cluster.labels)),
         ("app", cluster.app.clone()),
@@ -130,7 +130,7 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
     facts
 }
 
-/// What limits the memory of nodes, as far as Muster decides it.
+/// Returns a text on what limits the memory of the nodes, as far as Muster decides it.
 fn memory_limit(cluster: &Cluster) -> &'static str {
     match cluster.provider.as_str() {
         "local" => match cluster.framework.parse::<Framework>() {

@@ -81,7 +81,8 @@ fn has_ipython(python: &Path) -> bool {
     python.parent().is_some_and(|folder| folder.join("ipython").exists())
 }
 
-/// Builds the command line of a shell: the cluster's Python if it is on this machine, with `IPython` if installed there.
+/// Builds the command line of a shell: the cluster's Python if it is on this machine, with `IPython` if installed
+/// there.
 fn shell_command(shell: ClientShell, python: Option<&Path>) -> Vec<OsString> {
     let code = match shell {
         ClientShell::Program(name) => return vec![name.into()],

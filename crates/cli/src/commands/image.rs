@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
 use crate::output::{self, message};
 
-/// How often to poll a build that is waited for.
+/// Interval at which a build is polled while the command waits for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Build, show and delete images that clusters can be created with
@@ -183,7 +183,7 @@ impl Create {
             let namespace = namespace.resolve(&mut client).await?;
             let request =
                 CreateImageTemplateRequest { image_template: Some(template), namespace: namespace.clone() };
-            // Not retried without an answer: the image may have been created.
+            // The request is not retried without an answer: the image may have been created.
             let created = client.images().create_image_template(request).await.map_err(Failure::from)?;
             let mut template = created.into_inner();
             if !no_wait {

@@ -22,7 +22,7 @@ use crate::output::{self, message};
 use crate::table::{self, JobWithNamespace};
 use crate::wait::parse_duration;
 
-/// How long one request waits for the end of a job before it is repeated.
+/// Time for which one request waits for the end of a job before it is repeated.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(30);
 
 /// Run commands on a cluster that outlive this terminal: submit, list, show, logs, wait, stop
@@ -295,7 +295,8 @@ impl Stop {
             let mut client = server.connect_to_existing().await?;
             let namespace = namespace.resolve(&mut client).await?;
             let request = StopJobRequest { name: job, namespace: namespace.clone() };
-            // Stopping is idempotent.
+            // The request is retried without an answer, since stopping a job twice has the same effect as stopping it
+            // once.
             let call = async |client: &Client| client.jobs().stop_job(request.clone()).await;
             let mut job = client.ask(call).await?.into_inner();
             if !no_wait && !is_ended(&job) {

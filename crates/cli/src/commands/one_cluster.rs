@@ -8,7 +8,7 @@ use crate::connect::Client;
 use crate::failure::Failure;
 use crate::table::{self, InNamespace};
 
-/// Most nodes whose log commands are listed.
+/// Largest number of nodes whose log commands are listed.
 const SHOWN_LOGS: i32 = 20;
 
 /// The endpoints that are listed first: the address for programs, then the dashboard for people.
@@ -16,12 +16,13 @@ const FIRST: [&str; 2] = ["address", "dashboard"];
 
 type Pair = (String, String);
 
-/// Renders its line, the reason of its state and its endpoints; if `wide`, also its limits and how to read its logs.
+/// Renders a cluster: its line, the reason of its state and its endpoints. If `wide`, its limits and the commands that
+/// print its logs follow.
 pub(super) fn cluster(cluster: &Cluster, logs: &[Pair], wide: bool) -> String {
     let mut text = table::render(&[InNamespace(cluster.clone())], wide);
     let mut pairs = endpoints(cluster);
     pairs.extend(cluster.endpoints.get("dashboard").and_then(|dashboard| from_outside(dashboard)));
-    // A wide line has them.
+    // A wide line shows the versions already.
     pairs.extend(versions(cluster).filter(|_| !wide));
     if wide {
         let limits = limits(cluster, SystemClock.now()).into_iter();

@@ -14,7 +14,7 @@ use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::Spinner;
 
-/// How often to poll a build that is waited for.
+/// Interval at which a build is polled while the command waits for it.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Flags for packages.

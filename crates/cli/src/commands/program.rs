@@ -1,4 +1,4 @@
-//! The user's command: found before anything is created, and run with the cluster's Python first on PATH.
+//! The user's command. It is looked up before anything is created, and runs with the cluster's Python first on `PATH`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -64,8 +64,8 @@ impl Program {
         environment.apply_to(command)
     }
 
-    /// Finds the Python that runs the command, as far as that can be known: of a script, of `python`, and of a command that names it in
-    /// its first line.
+    /// Finds the Python that runs the command, as far as that can be known: of a script, of `python`, and of a command
+    /// that names it in its first line.
     pub(super) fn interpreter(&self, environment: &ClientEnvironment) -> Option<PathBuf> {
         let found = |name: &Path| {
             let is_named = name.components().count() > 1;
@@ -117,7 +117,8 @@ pub(super) struct ClientEnvironment {
 }
 
 impl ClientEnvironment {
-    /// Builds the environment from the variables of the cluster's nodes and those for its clients, which take precedence.
+    /// Builds the environment from the variables of the cluster's nodes and those for its clients, which take
+    /// precedence.
     pub(super) fn new(of_nodes: BTreeMap<String, String>, of_clients: BTreeMap<String, String>) -> Self {
         let python = of_clients.get(PYTHON_VARIABLE).map(PathBuf::from).filter(|python| python.exists());
         let mut variables = of_nodes;
@@ -162,7 +163,7 @@ fn check_interpreter(file: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::NoSuchCommand, what))
 }
 
-/// The interpreter that the first line of a file names, with its arguments.
+/// Returns the interpreter that the first line of a file names, with its arguments.
 fn first_line(file: &Path) -> Option<String> {
     let mut begin = [0; 256];
     let read = std::fs::File::open(file).and_then(|mut opened| opened.read(&mut begin)).unwrap_or(0);

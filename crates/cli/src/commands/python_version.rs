@@ -1,5 +1,5 @@
-//! Whether the Python of a command has another minor version than that of the cluster that it uses: what one pickles, the
-//! other may not be able to read.
+//! A check that the Python of a command has the same minor version as the Python of the cluster that the command uses.
+//! If the versions differ, one may be unable to read what the other has pickled.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::program::{ClientEnvironment, Program};
 use crate::output::message;
 
-/// How long an interpreter may take to start.
+/// Time within which an interpreter has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const QUESTION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
@@ -39,13 +39,13 @@ pub(super) async fn warn(
     }
 }
 
-/// The major and minor part of a version; none if it has no minor part.
+/// Returns the major and minor part of a version; `None` if it has no minor part.
 fn minor(version: &str) -> Option<String> {
     let mut parts = version.split('.');
     Some(format!("{}.{}", parts.next()?, parts.next()?))
 }
 
-/// Whether an interpreter is the cluster's, also where both lead to it by other links.
+/// Returns true if an interpreter is the cluster's, even if the two paths reach it through different links.
 fn is_own(python: &Path, environment: &ClientEnvironment) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     environment.python.as_deref().is_some_and(|own| own == python || real(own) == real(python))

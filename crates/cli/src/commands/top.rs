@@ -1,4 +1,4 @@
-//! `muster top`: what nodes use now.
+//! `muster top`: shows the CPU and memory that nodes use now.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use crate::table::{self, Listed};
 /// The pause between two measurements on a terminal.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Clusters that are measured at the same time: each measurement takes half a second on local nodes.
+/// Number of clusters that are measured at the same time. Each measurement of local nodes takes half a second.
 const AT_A_TIME: usize = 8;
 
 /// Show the cpu and memory that the nodes of a cluster, or of all clusters of a namespace, use now
@@ -96,7 +96,8 @@ fn show(format: Format, lines: &[TopLine], namespace: &str) -> Result<ExitCode> 
     format::array(format, lines, &nothing)
 }
 
-/// The nodes of clusters with what they use. One of several clusters that cannot be measured is a message.
+/// Measures clusters: returns a line for each node with the resources that it uses. A cluster that cannot be measured
+/// is an error if it is the only one, otherwise a message.
 async fn measure(client: &Client, clusters: &[Cluster], is_one: bool) -> Result<Vec<TopLine>, Failure> {
     let one = |cluster: &Cluster| {
         let (mut usage, name) = (client.usage(), cluster.name.clone());

@@ -1,4 +1,4 @@
-//! `muster usage`: what clusters requested over a time.
+//! `muster usage`: shows the resources that clusters requested in a period of time.
 
 use std::process::ExitCode;
 
@@ -97,22 +97,23 @@ impl UsageCommand {
     }
 }
 
-/// Until when clusters may be missing from the window, if they may.
+/// Returns the time before which clusters may be missing from the usage, since their history has been deleted; `None`
+/// if the usage is complete.
 fn missing_before(usage: &Usage) -> Option<Timestamp> {
     let (since, complete) = (usage.since?, usage.complete_since?);
-    // The two are measured a moment apart: a window as long as the retention is whole.
+    // The two times are taken a moment apart: a window exactly as long as the retention counts as complete.
     let minute = 60_000_000;
     let is_missing = Moment::from_micros(complete.micros()).since(Moment::from_micros(since.micros()));
     (is_missing.micros() > minute).then_some(complete)
 }
 
-/// A row, or the total, as a line.
+/// A line of the table: one row of the usage, or the total.
 struct UsageLine {
     name: String,
     row: UsageRow,
 }
 
-/// The rows, and the total of several.
+/// Returns a line for each row and, if there are several rows, a line for their total.
 fn lines(usage: &Usage) -> Vec<UsageLine> {
     let line = |name: &str, row: &UsageRow| {
         let name = if name.is_empty() { "<none>" } else { name };

@@ -26,20 +26,21 @@ const DELETED: &str = "DELETED";
 /// The state of one `--watch`.
 struct Watching {
     request: WatchClustersRequest,
-    /// Show only this cluster, until it is deleted: the API filters by prefix.
+    /// The only cluster to show, until it is deleted. The API filters by a prefix of the name, so others may arrive
+    /// too.
     only: Option<Cluster>,
     format: Format,
-    /// A terminal shows all clusters, a pipe the changes.
+    /// True on a terminal, which shows all clusters. A pipe shows the changes instead.
     redraws: bool,
     clusters: BTreeMap<(String, String, String), Row>,
     /// Number of changes since the initial list.
     changes: u64,
     lines: StreamedTable,
-    /// The initial list is complete.
+    /// True once the initial list is complete.
     begun: bool,
 }
 
-/// A cluster on a terminal.
+/// A cluster as it is shown on a terminal.
 #[derive(Debug, Clone)]
 struct Row {
     cluster: Cluster,
@@ -113,7 +114,8 @@ impl Watching {
         self.begun = false;
     }
 
-    /// Returns true if the only cluster does not exist after this message: it was deleted, or is not in the initial list.
+    /// Returns true if the only cluster does not exist after this message: it was deleted, or is not in the initial
+    /// list.
     fn is_over(&self, message: &WatchClustersResponse) -> bool {
         let Some(only) = &self.only else { return false };
         match &message.cluster {
@@ -178,8 +180,8 @@ impl Watching {
     }
 }
 
-/// Renders a table that fits a terminal of this height (0 means unknown). If not all clusters fit, shows those that changed
-/// last and the number of the others.
+/// Renders a table that fits a terminal of this height (0 means unknown). If not all clusters fit, shows those that
+/// changed last and the number of the others.
 fn fit_table(rows: &[&Row], height: usize, render: impl Fn(&[Cluster]) -> String) -> String {
     let clusters = |rows: &[&Row]| rows.iter().map(|row| row.cluster.clone()).collect::<Vec<_>>();
     let all = render(&clusters(rows));

@@ -18,7 +18,7 @@ use crate::files::PRIVATE;
 use crate::output::message;
 use crate::serve::make_folder;
 
-/// How long a server may take to start: it migrates a large database first.
+/// Time within which a server has to start. It is generous, since a server may have to migrate a large database first.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// Lock file of the command that starts a server.

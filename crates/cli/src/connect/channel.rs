@@ -23,7 +23,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 pub(super) struct Connection {
     pub(super) channel: Channel,
     pub(super) credentials: Credentials,
-    /// The server's description of itself; `None` if it rejected our credentials.
+    /// The server's description of itself; `None` if the server rejected the credentials of the command.
     pub(super) info: Option<InfoResponse>,
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn open(address: &str, token: Option<&str>) -> Result<Connectio
     let mut admin = AdminServiceClient::with_interceptor(channel.clone(), credentials.clone());
     let info = match timeout(HANDSHAKE_LIMIT, admin.info(InfoRequest {})).await {
         Ok(Ok(info)) => Some(info.into_inner()),
-        // A Muster server that rejects our credentials: the next call reports that better.
+        // This is a Muster server that rejects the credentials: the next call reports that better.
         Ok(Err(status)) if error_code(&status).is_some() => None,
         Ok(Err(status)) if connection_lost(&status) => {
             return Err(not_muster(address, &format!("it does not speak gRPC ({})", status.message())));

@@ -13,7 +13,7 @@ use super::channel::{self, Connection};
 use crate::announcement::Announcement;
 use crate::failure::{Exit, Failure};
 
-/// How long a server may take to start or stop before it counts as stuck.
+/// Time within which a server has to start or stop before it counts as stuck.
 const TRANSITION_LIMIT: Duration = Duration::from_secs(30);
 
 /// A data folder, as commands use it.
@@ -74,7 +74,8 @@ impl Folder {
         Some(found)
     }
 
-    /// Returns true if a server that a command had started was killed. One that stops in order removes its announcement.
+    /// Returns true if a server that a command had started was killed. One that stops in order removes its
+    /// announcement.
     pub(super) fn has_died(&self) -> bool {
         Announcement::read(&self.path).is_some_and(|left| left.detached)
     }

@@ -15,7 +15,7 @@ use super::data::DataFolder;
 use super::kubernetes;
 use super::settings::Settings;
 
-/// How callers are authenticated.
+/// The means by which callers are authenticated.
 pub(super) struct Authentication {
     /// The authenticators, in the order of the settings.
     pub(super) authenticators: Authenticators,

@@ -19,7 +19,8 @@ const REMEMBERED: &str = "kubernetes.json";
 /// A token, user and namespace that do not exist, to test whether Muster may create reviews.
 const UNKNOWN: &str = "unknown";
 
-/// Connects to the configured Kubernetes; `None` if none is configured. One that was connected before may be unreachable.
+/// Connects to the configured Kubernetes; `None` if none is configured. One that was connected before may be
+/// unreachable.
 pub(super) async fn connect(
     settings: &Settings,
     folder: &Path,

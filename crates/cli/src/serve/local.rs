@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::settings::Settings as ServerSettings;
 use crate::files::write_private;
 
-/// How often to delete expired logs and jobs.
+/// Interval at which expired logs and jobs are deleted.
 const PURGE_PERIOD: Duration = Duration::from_hours(24);
 
 /// Returns the folder of local clusters in a data folder.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use muster_api::server::Ports;
 
-/// How many ports above the default one to try.
+/// Number of ports above the default port that are tried.
 const MAX_OFFSET: u16 = 1000;
 
 /// Binds both ports, each at its address or at the next free port.

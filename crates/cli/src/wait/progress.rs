@@ -18,7 +18,7 @@ pub(super) struct Progress {
     last: String,
 }
 
-/// After this long, a line explains once how to stop waiting.
+/// Time after which a line explains, once, how to stop waiting.
 const HINT_AFTER: Duration = Duration::from_secs(20);
 
 /// Reasons that repeat the state.
@@ -63,7 +63,7 @@ impl Progress {
         self.print_change();
     }
 
-    /// The kind of the action; empty until it was read.
+    /// Returns the kind of the action; empty until it was read.
     pub(super) fn kind(&self) -> &str {
         &self.kind
     }
@@ -78,7 +78,7 @@ impl Progress {
         self.print_change();
     }
 
-    /// The last line that was shown.
+    /// Returns the last line that was shown.
     pub(super) fn last(&self) -> &str {
         &self.last
     }

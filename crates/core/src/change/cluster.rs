@@ -11,13 +11,13 @@ use crate::resize::Resize;
 /// A resize of one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResizeGroup {
-    /// Which one; none is the first.
+    /// The name of the group; none stands for the first group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The size.
     #[serde(flatten)]
     pub resize: Resize,
-    /// Members that are removed first if it shrinks.
+    /// The members that are removed first if the group shrinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Vec<NodeId>>,
 }
@@ -25,19 +25,19 @@ pub struct ResizeGroup {
 /// A scale-out or scale-in.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Scale {
-    /// By how many; none is what a policy says, else one.
+    /// The number of nodes; if none, a scaling policy decides, and otherwise one node is added or removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Which group; none is the first.
+    /// The name of the group; none stands for the first group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Members that are removed first, where it shrinks.
+    /// The members that are removed first if the group shrinks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Vec<NodeId>>,
 }
 
 impl Scale {
-    /// Webhooks send counts as text too.
+    /// Reads stored inputs. A count may be a text, because webhooks send it so.
     pub(super) fn read(inputs: &Value, direction: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Stored {
@@ -68,9 +68,9 @@ fn invalid_count(count: &Value, direction: &str) -> String {
 /// Nodes that become members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddNodes {
-    /// Which ones.
+    /// The nodes that become members.
     pub nodes: Vec<NodeId>,
-    /// Of which group; none is the first.
+    /// The group that the nodes join; none stands for the first group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -78,9 +78,9 @@ pub struct AddNodes {
 /// Members that are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveNodes {
-    /// The nodes; those that are no members are skipped.
+    /// The nodes that are removed; those that are not members are skipped.
     pub nodes: Vec<NodeId>,
-    /// Whether they are deleted; otherwise they leave the cluster. A policy decides first.
+    /// True if the nodes are deleted, false if they become orphans. A deletion policy that says so overrides this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destroy_after_deletion: Option<bool>,
 }
@@ -88,16 +88,17 @@ pub struct RemoveNodes {
 /// Members that are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplaceNodes {
-    /// From a member to its replacement.
+    /// The replacement of each member, by the member's id.
     pub nodes: BTreeMap<NodeId, NodeId>,
 }
 
-/// A check of nodes, with parameters that are stored and shown as a client sent them.
+/// A check of nodes, with its parameters as the client sent them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Check(pub Map<String, Value>);
 
 impl Check {
-    /// Whether earlier checks that have ended are removed from the history first. Clients send this flag as text too.
+    /// Returns true if earlier checks that have ended are removed from the history first. Clients send this flag as
+    /// text, too.
     pub fn deletes_earlier_checks(&self) -> bool {
         self.0.get("delete_check_action").is_some_and(|flag| {
             flag.as_bool() == Some(true)
@@ -109,9 +110,9 @@ impl Check {
 /// A policy that is bound, unbound or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChange {
-    /// Which one.
+    /// The policy.
     pub policy_id: PolicyId,
-    /// Whether it acts.
+    /// True if the policy is enabled. If absent, a new binding is enabled, and an existing one stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }

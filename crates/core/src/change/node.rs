@@ -27,10 +27,10 @@ pub struct NodeUpdate {
     /// User data by key; null removes a key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// Whether it is removed before others.
+    /// True if the node is removed before others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tainted: Option<bool>,
-    /// The profile that it shall follow.
+    /// The profile that the node shall follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<ProfileId>,
     /// The new profile, in a child action of a cluster's update.
@@ -39,7 +39,7 @@ pub struct NodeUpdate {
 }
 
 impl NodeUpdate {
-    /// Whether nothing would change.
+    /// Returns true if the update changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -49,22 +49,22 @@ impl NodeUpdate {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {
-    /// By which operation of their type; none is by recreating them.
+    /// The operation of the profile type that recovers the nodes; none recreates them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Its parameters.
+    /// The parameters of the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation_params: Option<Map<String, Value>>,
-    /// Whether they are checked first.
+    /// True if the nodes are checked before they are recovered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<bool>,
-    /// Whether a cluster is also brought to its size.
+    /// True if the cluster is also scaled to its desired size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_capacity: Option<bool>,
-    /// Seconds within which the old node has to be gone; none is the timeout of the action.
+    /// The longest time in seconds for the deletion of the old node; none stands for the timeout of the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_timeout: Option<u32>,
-    /// Whether a node that cannot be stopped is written off.
+    /// True if a node is recreated although the old one could not be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force_recreate: Option<bool>,
 }
@@ -72,12 +72,12 @@ pub struct Recovery {
 /// An operation of the profile type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperateNodes {
-    /// Which one.
+    /// The name of the operation.
     pub operation: String,
-    /// Its parameters.
+    /// The parameters of the operation.
     #[serde(default)]
     pub params: Option<Map<String, Value>>,
-    /// On which members; none is all.
+    /// The members that the operation runs on; none stands for all members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeId>>,
 }

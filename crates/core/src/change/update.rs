@@ -1,5 +1,5 @@
-//! Updates of clusters. An update names what it changes and nothing else, and is applied when its action runs, so that
-//! updates that wait for each other do not undo one another.
+//! Updates of clusters. An update contains only what it changes, and is applied when its action runs, so that updates
+//! that are queued behind each other do not undo one another.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct ClusterUpdate {
     /// Annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<MapChange>,
-    /// Environment variables of all nodes.
+    /// Environment variables of all nodes of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<MapChange>,
     /// The recipe of the head.
@@ -48,16 +48,16 @@ pub struct ClusterUpdate {
     /// Worker groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupChange>>,
-    /// The profile that its nodes shall follow.
+    /// The profile that the nodes shall follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<ProfileId>,
-    /// Only new nodes follow that profile; present ones stay as they are.
+    /// True if only new nodes follow that profile, and present nodes keep theirs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub profile_only: bool,
-    /// The size of the first group, counted from its members.
+    /// A resize of the first group, relative to the number of its members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<Resize>,
-    /// Which running nodes are replaced; absent are all that are made from something else afterwards, where their
+    /// The running nodes that the update replaces. If absent, these are all nodes whose recipe changes, where their
     /// provider can replace them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartScope>,
@@ -66,15 +66,15 @@ pub struct ClusterUpdate {
 string_enum! {
     /// The running nodes that an update replaces.
     RestartScope, "restart scope" {
-        /// None: they keep their recipe until they are restarted.
+        /// No node: running nodes keep their recipe until they are restarted.
         Never = "never",
-        /// Workers, also those that an earlier update left with an older recipe; the head keeps its recipe.
+        /// The workers, including those that an earlier update left with an older recipe. The head keeps its recipe.
         Workers = "workers",
     }
 }
 
 impl ClusterUpdate {
-    /// Reads stored inputs. Version 1 stored variables in the cluster's spec.
+    /// Reads stored inputs. Version 1 stored environment variables in the cluster's spec.
     pub(super) fn read(inputs: &Value) -> Result<Self, String> {
         let mut update: Self = super::read(inputs)?;
         if let Some(envs) = inputs.pointer("/spec/cluster/envs").filter(|_| update.env.is_none()) {
@@ -83,7 +83,7 @@ impl ClusterUpdate {
         Ok(update)
     }
 
-    /// Whether it concerns the nodes: how many there are, or what they are made from.
+    /// Returns true if the update concerns the nodes: their number, their recipe or their restart.
     pub const fn concerns_nodes(&self) -> bool {
         let Self { env, head, groups, profile_id, resize, restart, .. } = self;
         env.is_some()
@@ -94,9 +94,11 @@ impl ClusterUpdate {
             || restart.is_some()
     }
 
-    /// The version of the format of its inputs. Engines of version 1 read labels, annotations and groups only as a whole,
-    /// and neither variables nor the head; those of version 2 only the amounts of a shape; those of version 3 no labels of
-    /// pods; those of version 4 replace nodes in any case.
+    /// The version of the format of its inputs, so that no engine claims an update that it would apply incompletely.
+    ///
+    /// Engines of version 1 read labels, annotations and groups only as a whole, and neither variables nor the head.
+    /// Those of version 2 read only the amounts of a shape, those of version 3 no labels of pods, and those of
+    /// version 4 replace nodes in any case.
     pub(super) fn version(&self) -> u32 {
         let Self { labels, annotations, env, head, groups, .. } = self;
         let is_new =
@@ -115,7 +117,7 @@ impl ClusterUpdate {
         }
     }
 
-    /// Whether it names anything that nodes are made from, also if that stays as it is.
+    /// Returns true if the update names a part of the recipe of nodes, even if the value does not change.
     pub fn names_recipe(&self) -> bool {
         let of_group = |group: &GroupChange| group.node != NodeChange::default();
         self.profile_id.is_some()
@@ -124,12 +126,12 @@ impl ClusterUpdate {
             || self.groups.iter().flatten().any(of_group)
     }
 
-    /// Whether nothing would change.
+    /// Returns true if the update changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it may change the sizes of groups.
+    /// Returns true if the update may change the sizes of groups.
     pub fn resizes(&self) -> bool {
         self.resize.is_some() || self.groups.iter().flatten().any(|group| group.resize().is_some())
     }
@@ -149,7 +151,7 @@ pub enum MapChange {
 }
 
 impl MapChange {
-    /// Changes a map.
+    /// Applies the change to a map.
     pub fn apply(&self, map: &mut BTreeMap<String, String>) {
         match self {
             Self::All(all) => map.clone_from(all),
@@ -169,7 +171,7 @@ impl MapChange {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeChange {
-    /// The image; null is the cluster's.
+    /// The image; null stands for the image of the cluster.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub image: Option<Option<String>>,
     /// Environment variables.
@@ -178,7 +180,7 @@ pub struct NodeChange {
     /// Additions to the start command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// Labels of its pods.
+    /// Labels of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<MapChange>,
     /// The shape.
@@ -187,7 +189,7 @@ pub struct NodeChange {
 }
 
 impl NodeChange {
-    /// Changes a recipe; the shape of a group is no part of its recipe.
+    /// Applies the change to a recipe, without the shape: a group stores that outside its recipe.
     pub fn apply(&self, recipe: &mut NodeRecipe) {
         let Self { image, env, args, labels, shape: _ } = self;
         if let Some(image) = image {
@@ -226,7 +228,7 @@ pub struct GroupChange {
     pub node: NodeChange,
 }
 
-/// A stored change of a group. Earlier versions stored the whole group, and its recipe in its spec.
+/// A change of a group as it is stored. Earlier versions stored the whole group, with its recipe in its spec.
 #[derive(Deserialize)]
 #[expect(clippy::option_option, reason = "absent and null are two things")]
 struct StoredGroupChange {
@@ -264,7 +266,7 @@ impl GroupChange {
         })
     }
 
-    /// Changes the recipe of a group; not its size.
+    /// Applies the change to the recipe and the shape of a group, but not to its size.
     pub fn apply_recipe(&self, group: &mut WorkerGroup) {
         let stored = NodeRecipe::stored_in(group);
         let mut recipe = stored.clone();

@@ -4,10 +4,10 @@ use super::{ConfigFault, ConfigValues, ConfiguredShape, DEFAULT_SET, InvalidConf
 use crate::cluster::Framework;
 use crate::recipe::SparkRecipe;
 
-/// The number of workers where neither the request nor a set gives one.
+/// The number of workers if neither the request nor a set gives one.
 const DEFAULT_WORKERS: i64 = 1;
 
-/// The only possible number of masters: one cluster has one head.
+/// The only possible number of masters, because a cluster has one head.
 const MASTERS: i64 = 1;
 
 /// A set that a request names.
@@ -19,12 +19,13 @@ pub struct NamedSet {
     pub values: ConfigValues,
 }
 
-/// The values that apply to a new cluster, from the highest layer to the lowest. Below them are the built-in defaults.
+/// The values that apply to a new cluster, from the highest layer to the lowest. The built-in defaults are below all
+/// layers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigLayers {
     /// Values that the request gives.
     pub explicit: ConfigValues,
-    /// The set that it names, other than the default set.
+    /// The set that the request names, other than the default set.
     pub named: Option<NamedSet>,
     /// The default set, if it exists.
     pub default_set: Option<ConfigValues>,
@@ -46,12 +47,12 @@ pub struct ClusterConfig {
 }
 
 impl ConfigLayers {
-    /// The framework of the request, or else of the set that it names.
+    /// The framework that the request gives, otherwise that of the set that the request names.
     pub fn framework(&self) -> Option<Framework> {
         self.explicit.framework.or_else(|| self.named.as_ref()?.values.framework)
     }
 
-    /// The configuration of a cluster of this framework; one that cannot exist is refused.
+    /// Merges the layers into the configuration of a cluster of this framework, or refuses an invalid one.
     pub fn merge(self, framework: Framework) -> Result<ClusterConfig, InvalidConfig> {
         let Self { explicit, named, default_set } = self;
         let default_set = default_set.map(|values| NamedSet { name: DEFAULT_SET.to_owned(), values });
@@ -86,7 +87,7 @@ impl ConfigLayers {
 }
 
 impl ConfigValues {
-    /// These values, completed by those below.
+    /// These values, completed by those of a lower layer.
     fn over(self, below: Self) -> Self {
         Self {
             framework: self.framework.or(below.framework),
@@ -99,7 +100,7 @@ impl ConfigValues {
         }
     }
 
-    /// These values with the image of the framework. A value that only Spark has is refused for others.
+    /// These values with the image for the framework. A value that only Spark has is refused for other frameworks.
     fn for_framework(self, framework: Framework, set: Option<&str>) -> Result<Self, ConfigFault> {
         if framework == Framework::Spark {
             return Ok(Self { image: self.spark_image.or(self.image), spark_image: None, ..self });
@@ -113,7 +114,7 @@ impl ConfigValues {
         }
     }
 
-    /// The first of the keys that only Spark has.
+    /// The first given key that only Spark has.
     fn spark_key(&self) -> Option<&'static str> {
         let keys = [
             ("sparkmasterconfig", self.spark.master_config.is_some()),

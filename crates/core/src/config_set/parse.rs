@@ -1,4 +1,4 @@
-//! Reads the values of a set, and those that a request gives itself.
+//! Reads the values of a set, and the explicit values of a request.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::recipe::Metrics;
 use crate::shape::Shape;
 
 impl ConfigValues {
-    /// Reads a set. An unknown key is refused: it would silently have no effect.
+    /// Reads a set. An unknown key is refused, because it would silently have no effect.
     pub fn of_set(set: &str, data: &BTreeMap<String, String>) -> Result<Self, InvalidConfig> {
         let mut values = Self::default();
         for (key, value) in data {
@@ -53,14 +53,14 @@ pub fn metrics_flag(given: &str) -> Result<Option<Metrics>, InvalidFlag> {
     if given.is_empty() { Ok(None) } else { metrics(given).map(Some).ok_or(InvalidFlag::Metrics) }
 }
 
-/// A number of nodes; none if it is negative, which counts as not given.
+/// Reads a number of nodes; none if it is negative, which counts as not given.
 fn count(set: &str, key: &'static str, value: &str) -> Result<Option<i64>, ConfigFault> {
     let not_an_integer = |_| ConfigFault::NotAnInteger { set: set.to_owned(), key, value: value.to_owned() };
     let count: i64 = value.parse().map_err(not_an_integer)?;
     Ok((count >= 0).then_some(count))
 }
 
-/// A boolean in the spellings of Go's `strconv.ParseBool`, which existing sets use.
+/// Reads a boolean in the spellings of Go's `strconv.ParseBool`, which existing sets use.
 fn go_bool(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

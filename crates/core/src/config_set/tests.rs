@@ -137,7 +137,7 @@ fn a_request_goes_before_the_set_that_it_names_and_that_before_the_default_set()
     assert_eq!((config.workers, config.image.as_deref()), (0, Some("default:1")));
     let spark = SparkRecipe {
         config_name: Some("big".to_owned()),
-        // An empty value of a set takes that of the sets below away.
+        // An empty value of a set clears that of lower layers.
         master_config: None,
         worker_config: Some("w".to_owned()),
         metrics: Some(Metrics::Jolokia),

@@ -3,10 +3,10 @@
 use super::{Node, NodeRole, NodeStatus, Observation};
 use crate::time::Timestamp;
 
-/// The reason of a node that ended with its machine.
+/// The status reason of a node that ended with its machine.
 const HOST_RESTARTED: &str = "its machine was restarted";
 
-/// The reason of an absent node.
+/// The status reason of an absent node.
 const ABSENT: &str = "it is not there any more";
 
 impl Observation {
@@ -22,17 +22,19 @@ impl Observation {
 }
 
 impl Node {
-    /// Whether this version knows what it is to its cluster. One of a newer version's role is left to that version.
+    /// Returns true if this version knows the role of the node. A node with a role of a newer version is left to that
+    /// version.
     pub const fn has_known_role(&self) -> bool {
         !matches!(self.role, NodeRole::Unknown(_))
     }
 
-    /// Whether it was working when its row was last written.
+    /// Returns true if the node was working when its row was last written.
     pub const fn was_working(&self) -> bool {
         matches!(self.status, NodeStatus::Active | NodeStatus::Warning)
     }
 
-    /// Applies an observation. Unknown changes nothing; `obstacle` says why a starting node does not work yet.
+    /// Applies an observation. An unknown state changes nothing; `obstacle` is the reason why a starting node does
+    /// not work yet.
     pub fn observe(&mut self, seen: &Observation, obstacle: &str, now: Timestamp) {
         let before = (self.status, self.status_reason.clone(), self.physical_id.clone());
         match seen {
@@ -44,7 +46,7 @@ impl Node {
                 self.physical_id = Some(physical_id.clone());
                 self.set_healing_due(false);
                 if self.created_at.is_none() {
-                    // The budget of starts counts only restarts of nodes that worked once.
+                    // The first success resets the budget of starts: afterwards only restarts count.
                     self.starts.clear();
                     self.created_at = Some(now);
                 }
@@ -68,7 +70,7 @@ impl Node {
 
     /// Marks the node as started.
     pub fn start(&mut self, physical_id: String, now: Timestamp) {
-        // The status reason is always that of the start.
+        // `observe` keeps the reason of a node that is ACTIVE already.
         self.status_reason = self.start_reason().to_owned();
         self.status = NodeStatus::Active;
         self.observe(&Observation::Running { physical_id }, "", now);

@@ -1,23 +1,23 @@
-//! The numbers of nodes to add to or remove from each region or zone.
+//! Decides how many nodes are added to or removed from each region or zone.
 
 use std::cmp::Reverse;
 
 use super::Counts;
 
-/// A region or zone, and its share of the nodes.
+/// A region or zone with its share of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// Its name.
     pub name: String,
-    /// Its share, in proportion to the weights of the others; zero gets no nodes.
+    /// The share in proportion to the weights of the others; a weight of zero gets no nodes.
     pub weight: u32,
-    /// The most nodes there.
+    /// The largest number of nodes in the region or zone.
     pub cap: Option<u32>,
 }
 
-/// Distributes new nodes, beside the present ones; none if there is not enough capacity for all of them.
+/// Distributes new nodes in addition to the present ones; none if the caps leave no capacity for all of them.
 ///
-/// Without caps, no share exceeds its part of the total, rounded up, because of the new nodes.
+/// Without caps, new nodes never raise a share above its part of the total, rounded up.
 pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Counts> {
     let mut present = present(shares, present_counts);
     let ideal = IdealShares::of(shares, present.iter().sum::<u64>() + u64::from(count));
@@ -34,10 +34,10 @@ pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Cou
     Some(plan)
 }
 
-/// Decides from where nodes are removed, as far as there are any. Those in none of the shares are removed first, and
-/// are not in the result.
+/// Decides how many nodes are removed from each share, at most those that exist. Nodes outside all shares
+/// (`elsewhere`) are removed first, and are not in the result.
 ///
-/// Without caps, no share falls below its part of the rest, rounded down, because of the removals.
+/// Without caps, removals never lower a share below its part of the rest, rounded down.
 pub fn shrink(shares: &[Share], present_counts: &Counts, elsewhere: u32, count: u32) -> Counts {
     let mut present = present(shares, present_counts);
     let total: u64 = present.iter().sum();
@@ -66,8 +66,8 @@ impl Share {
     }
 }
 
-/// The ideal parts of a total: by weight; what exceeds a cap is distributed by weight among the others. All are
-/// multiples of a unit.
+/// The ideal parts of a total, by weight. What exceeds a cap is distributed by weight among the other shares. Parts
+/// are multiples of a unit, so that the arithmetic is exact.
 struct IdealShares {
     parts: Vec<i128>,
     unit: i128,
@@ -95,7 +95,7 @@ impl IdealShares {
         Self { parts: shares.iter().zip(&capped).map(part).collect(), unit }
     }
 
-    /// The number that are missing; negative if there are too many.
+    /// The number of missing nodes in units; negative if there are too many nodes.
     fn shortage(&self, index: usize, present: u64) -> i128 {
         self.parts[index] - i128::from(present) * self.unit
     }

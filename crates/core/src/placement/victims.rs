@@ -1,4 +1,4 @@
-//! The choice of nodes to remove, so that the others stay spread.
+//! Chooses the nodes to remove, so that the remaining nodes stay spread.
 
 use super::{Axis, Counts, Placement};
 use crate::ids::NodeId;
@@ -8,12 +8,12 @@ use crate::ids::NodeId;
 pub struct Quota {
     axis: Axis,
     left: Counts,
-    /// The number that are removed from elsewhere.
+    /// The number of nodes to remove that are in none of these domains.
     elsewhere: u32,
 }
 
 impl Quota {
-    /// Numbers to remove from each, and in all.
+    /// A quota of the numbers to remove from each domain, and of `count` nodes in all.
     pub fn new(axis: Axis, going: Counts, count: u32) -> Self {
         let named = going.values().fold(0_u32, |sum, going| sum.saturating_add(*going));
         Self { axis, left: going, elsewhere: count.saturating_sub(named) }
@@ -27,7 +27,7 @@ impl Quota {
 
 /// Chooses `count` nodes in the given order, as the quotas allow.
 ///
-/// Where not all quotas can be met, the first ones take precedence.
+/// If not all quotas can be met, the first ones take precedence.
 pub fn choose(order: Vec<(NodeId, Placement)>, count: usize, quotas: &mut [Quota]) -> Vec<NodeId> {
     let (mut chosen, mut order) = (Vec::new(), order);
     for kept in (0..=quotas.len()).rev() {

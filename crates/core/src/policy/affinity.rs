@@ -1,4 +1,5 @@
-//! Affinity: which nodes share a host. Hard rules apply where the provider supports placement.
+//! Affinity policies: the nodes of a cluster share a host, or do not. Hard rules apply if the provider supports
+//! placement.
 
 use serde::Deserialize;
 
@@ -6,7 +7,7 @@ use super::kinds::{PolicyKind, Since, Support, Version};
 use crate::placement::Affinity;
 use crate::spec::{Property, Schema};
 
-/// The type.
+/// The affinity policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.affinity",
     versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.10")] }],
@@ -40,9 +41,9 @@ const SERVERGROUP: Schema = Schema(&[
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Settings {
     servergroup: Option<Group>,
-    /// The zone of all its nodes.
+    /// The zone of all nodes of the cluster.
     pub availability_zone: Option<String>,
-    /// Whether a scheduler of distributed resources is used.
+    /// True if a scheduler of distributed resources is used.
     pub enable_drs_extension: bool,
 }
 
@@ -52,12 +53,12 @@ struct Group {
 }
 
 impl Settings {
-    /// The name of the rule.
+    /// The name of the rule as the API has it.
     pub fn word(&self) -> &str {
         self.servergroup.as_ref().map_or(Affinity::Apart.as_str(), |group| &group.policies)
     }
 
-    /// The rule; none if it is a soft one.
+    /// The hard rule; none if the rule is soft.
     pub fn rule(&self) -> Option<Affinity> {
         self.word().parse().ok()
     }

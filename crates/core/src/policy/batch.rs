@@ -1,4 +1,4 @@
-//! Batches: how many nodes are updated at a time.
+//! Batch policies: limit the number of nodes that are updated at the same time.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::ids::NodeId;
 use crate::node::{Node, NodeStatus};
 use crate::spec::{Property, Schema};
 
-/// The type.
+/// The batch policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.batch",
     versions: &[Version { number: "1.0", support: &[Since(Support::Experimental, "2017.02")] }],
@@ -33,7 +33,7 @@ pub struct Settings {
     pub min_in_service: i64,
     /// The largest batch; -1 is no bound.
     pub max_batch_size: i64,
-    /// Seconds of pause.
+    /// The pause after each batch, in seconds.
     pub pause_time: i64,
 }
 
@@ -50,7 +50,8 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
 }
 
 impl Settings {
-    /// The batches: nodes that do not work first, so that as many as possible stay in service.
+    /// Splits members into batches. Nodes that do not work come first, so that as many nodes as possible stay in
+    /// service.
     pub fn plan<'n>(&self, members: impl IntoIterator<Item = &'n Node>) -> Vec<Vec<NodeId>> {
         let (good, bad): (Vec<&Node>, Vec<&Node>) =
             members.into_iter().partition(|node| node.status == NodeStatus::Active);

@@ -1,4 +1,4 @@
-//! Deletion: which members are removed when a cluster shrinks, and how.
+//! Deletion policies: choose the members that are removed when a cluster shrinks, and how they are removed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::candidates::Criterion;
 use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
 
-/// The type.
+/// The deletion policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.deletion",
     versions: &[
@@ -56,17 +56,17 @@ const PARAMS: Schema = Schema(&[
 string_enum! {
     /// The delivery of a lifecycle hook.
     HookType, "hook type" {
-        /// By a message in a queue.
+        /// A message in a queue.
         Zaqar = "zaqar",
-        /// By a POST.
+        /// A POST to a URL.
         Webhook = "webhook",
     }
 }
 
-/// A lifecycle hook; in an action's data under `hooks`.
+/// A lifecycle hook, as it is stored in an action's data under `hooks`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hooks {
-    /// The method.
+    /// The delivery.
     #[serde(rename = "type")]
     pub kind: HookType,
     /// The parameters of the delivery.
@@ -91,12 +91,12 @@ pub struct HookParams {
 pub struct Settings {
     /// The order in which nodes are removed.
     pub criteria: Criterion,
-    /// Whether nodes are destroyed or left as orphans, if the policy says so; otherwise the request decides.
+    /// True if nodes are deleted, false if they become orphans; none if the request decides.
     #[serde(skip)]
     pub destroy_after_deletion: Option<bool>,
-    /// Seconds before the removal.
+    /// The grace period before the removal, in seconds.
     pub grace_period: i64,
-    /// Whether the desired size shrinks too.
+    /// True if the desired size shrinks, too.
     pub reduce_desired_capacity: bool,
     /// The lifecycle hook.
     pub hooks: Option<Hooks>,
@@ -113,7 +113,7 @@ impl Settings {
             settings.destroy_after_deletion =
                 properties.and_then(|read| read.get("destroy_after_deletion").and_then(Value::as_bool));
         }
-        // An empty map is no hook, whatever its defaults are.
+        // An empty map means that there is no hook, although the schema fills in defaults.
         if given("hooks").and_then(Value::as_object).is_some_and(Map::is_empty) {
             settings.hooks = None;
         }

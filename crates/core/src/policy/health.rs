@@ -1,4 +1,4 @@
-//! Health: how unhealthy nodes are detected and recovered.
+//! Health policies: detect unhealthy nodes and recover them.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
 use crate::time::{TimeSpan, Timestamp};
 
-/// The type.
+/// The health policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.health",
     versions: &[
@@ -104,15 +104,15 @@ const ACTION: Property = Property::map(
 const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
 
 string_enum! {
-    /// The detection of a node's health.
+    /// The way in which the health of a node is checked.
     ModeType, "detection mode" {
-        /// By events of the provider.
+        /// Events of the provider.
         LifecycleEvents = "LIFECYCLE_EVENTS",
-        /// By polling the provider.
+        /// Polling the provider.
         NodeStatusPolling = "NODE_STATUS_POLLING",
-        /// By polling the node's URL.
+        /// Polling the URL of the node.
         NodeStatusPollUrl = "NODE_STATUS_POLL_URL",
-        /// By polling the machine below the node.
+        /// Polling the machine that the node runs on.
         HypervisorStatusPolling = "HYPERVISOR_STATUS_POLLING",
     }
 }
@@ -120,21 +120,21 @@ string_enum! {
 string_enum! {
     /// The number of detection modes that must fail.
     Conditional, "recovery conditional" {
-        /// All of them.
+        /// All modes must fail.
         AllFailed = "ALL_FAILED",
-        /// One of them.
+        /// One failed mode is enough.
         AnyFailed = "ANY_FAILED",
     }
 }
 
 string_enum! {
-    /// The recovery of a node.
+    /// The operation that recovers a node.
     Operation, "recovery operation" {
-        /// Restarted as it is.
+        /// Restart the node without changing it.
         Reboot = "REBOOT",
-        /// Rebuilt in place.
+        /// Rebuild the node in place.
         Rebuild = "REBUILD",
-        /// Deleted and created.
+        /// Delete the node and create a new one.
         Recreate = "RECREATE",
     }
 }
@@ -167,7 +167,7 @@ pub struct Mode {
     /// The detection mode.
     #[serde(rename = "type")]
     pub kind: ModeType,
-    /// The method.
+    /// The options of the mode, which only polling a URL uses.
     pub options: PollUrl,
 }
 
@@ -176,11 +176,11 @@ pub struct Mode {
 pub struct PollUrl {
     /// The URL; `{nodename}` stands for the node's name.
     pub poll_url: String,
-    /// Whether certificates are verified.
+    /// True if certificates are verified.
     pub poll_url_ssl_verify: bool,
-    /// Whether a node that cannot be connected to is unhealthy.
+    /// True if a node that cannot be connected to counts as unhealthy.
     pub poll_url_conn_error_as_unhealthy: bool,
-    /// A pattern in the response of a healthy node.
+    /// A regular expression that matches the response of a healthy node.
     pub poll_url_healthy_response: String,
     /// The number of attempts of a check.
     pub poll_url_retry_limit: i64,
@@ -200,18 +200,18 @@ impl PollUrl {
 pub struct Recovery {
     /// The recovery actions, at most one.
     pub actions: Vec<RecoveryAction>,
-    /// The resources that are fenced before.
+    /// The resources that are fenced before the recovery.
     pub fencing: Vec<String>,
-    /// Seconds within which the old node has to be gone.
+    /// The longest time for the deletion of the old node, in seconds.
     pub node_delete_timeout: i64,
-    /// Whether it is recreated although it could not be deleted.
+    /// True if a node is recreated although the old one could not be deleted.
     pub node_force_recreate: bool,
 }
 
 /// A recovery action.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RecoveryAction {
-    /// Which one.
+    /// The operation.
     pub name: Operation,
     /// Its parameters.
     #[serde(default)]
@@ -219,33 +219,33 @@ pub struct RecoveryAction {
 }
 
 impl Settings {
-    /// The recovery of a node.
+    /// The operation that recovers a node; recreation is the default.
     pub fn operation(&self) -> Operation {
         self.recovery.actions.first().map_or(Operation::Recreate, |action| action.name)
     }
 
-    /// Whether events of the provider trigger checks.
+    /// Returns true if events of the provider trigger checks.
     pub fn follows_events(&self) -> bool {
         self.detection.detection_modes.iter().any(|mode| mode.kind == ModeType::LifecycleEvents)
     }
 
-    /// The interval between two checks, at most an hour.
+    /// The interval between two checks, which is limited to an hour.
     pub fn interval(&self) -> TimeSpan {
         let seconds = self.detection.interval.clamp(1, 3600);
         TimeSpan::from_micros(seconds.saturating_mul(1_000_000))
     }
 
-    /// The time that a changed node counts as healthy.
+    /// The grace period: the time after its last change in which a node counts as healthy.
     pub fn grace(&self) -> TimeSpan {
         TimeSpan::from_micros(self.detection.node_update_timeout.saturating_mul(1_000_000))
     }
 
-    /// Whether a node that changed at this moment is still in that grace period.
+    /// Returns true if a node that changed at this time is still in the grace period.
     pub fn is_settling(&self, changed: Timestamp, now: Timestamp) -> bool {
         now.since(changed) < self.grace()
     }
 
-    /// Whether a node is healthy, by the results of all modes.
+    /// Returns true if a node is healthy according to the results of all modes.
     pub fn is_healthy(&self, results: impl IntoIterator<Item = bool>) -> bool {
         let results: Vec<bool> = results.into_iter().collect();
         match self.detection.recovery_conditional {

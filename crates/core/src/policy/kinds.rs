@@ -12,21 +12,21 @@ string_enum! {
     Support, "support status" {
         /// Stable.
         Supported = "SUPPORTED",
-        /// May still change.
+        /// Not stable: it may still change.
         Experimental = "EXPERIMENTAL",
     }
 }
 
-/// A support status, and since when.
+/// A support status, and the release since which it applies.
 #[derive(Debug, Clone, Copy)]
 pub struct Since(pub Support, pub &'static str);
 
-/// A version of a type. All versions share one schema.
+/// A version of a policy type. All versions share one schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Version {
-    /// `1.1`.
+    /// The version number, such as `1.1`.
     pub number: &'static str,
-    /// Its support status.
+    /// The history of the support status.
     pub support: &'static [Since],
 }
 
@@ -40,13 +40,13 @@ pub struct PolicyKind {
     pub name: &'static str,
     /// Its versions, oldest first.
     pub versions: &'static [Version],
-    /// Lower ones run first.
+    /// The priority; policies with a lower one run first.
     pub priority: i32,
-    /// Whether a cluster may have only one of it.
+    /// True if a cluster may have only one policy of this type.
     pub singleton: bool,
-    /// Names of the profile types that it can be attached to; none is all.
+    /// The names of the profile types whose clusters it can be attached to; none stands for all.
     pub profile_types: Option<&'static [&'static str]>,
-    /// Its properties.
+    /// The schema of the properties.
     pub schema: Schema,
     /// Checks beyond the schema.
     pub(super) check: Option<Check>,
@@ -80,16 +80,16 @@ impl Default for PolicyRules {
 /// The reason why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
-    /// There is no such type, or not in this version.
+    /// The type does not exist, or not in this version.
     #[error("The policy_type '{kind}' could not be found.")]
     UnknownType {
         /// The type and version that was given.
         kind: String,
     },
-    /// It does not match the schema of its type.
+    /// The spec does not match the schema of its type.
     #[error("{0}")]
     Schema(String),
-    /// It matches the schema, and its values are invalid.
+    /// The spec matches the schema, but a value is invalid.
     #[error("{0}")]
     Invalid(String),
 }
@@ -130,7 +130,7 @@ pub fn find(name: &str) -> Option<(&'static PolicyKind, &'static Version)> {
 }
 
 impl PolicyKind {
-    /// Whether it can be attached to clusters of this profile type.
+    /// Returns true if the policy can be attached to clusters of this profile type.
     pub fn applies_to(&self, profile_type: &ProfileType) -> bool {
         self.profile_types.is_none_or(|names| names.contains(&profile_type.name.as_str()))
     }
@@ -148,7 +148,7 @@ impl Version {
     }
 }
 
-/// The settings of a type, from properties that its schema has read.
+/// Reads the settings of a policy type from properties that its schema has resolved.
 pub(super) fn settings<T: serde::de::DeserializeOwned>(
     properties: &Map<String, Value>,
 ) -> Result<T, InvalidPolicy> {

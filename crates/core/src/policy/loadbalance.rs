@@ -1,11 +1,11 @@
-//! Load balance: which nodes are members of a service under one address.
+//! Load-balancing policies: make the nodes of a cluster members of a service with one address.
 
 use serde_json::{Map, Value};
 
 use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version};
 use crate::spec::{Property, Schema};
 
-/// The type.
+/// The load-balancing policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.loadbalance",
     versions: &[

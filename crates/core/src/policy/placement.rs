@@ -1,4 +1,4 @@
-//! Placement: how nodes are spread over regions and zones, where the provider supports placement.
+//! Placement policies: spread nodes over regions and zones, if the provider supports placement.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const SINCE: &[Version] = &[Version {
     support: &[Since(Support::Experimental, "2016.04"), Since(Support::Supported, "2016.10")],
 }];
 
-/// Over regions.
+/// The policy type that spreads nodes over regions.
 pub const REGION: PolicyKind = PolicyKind {
     name: "senlin.policy.region_placement",
     versions: SINCE,
@@ -26,7 +26,7 @@ pub const REGION: PolicyKind = PolicyKind {
     check: Some(check_regions),
 };
 
-/// Over zones.
+/// The policy type that spreads nodes over zones.
 pub const ZONE: PolicyKind = PolicyKind {
     name: "senlin.policy.zone_placement",
     versions: SINCE,

@@ -1,4 +1,4 @@
-//! Scaling: by how much a cluster grows or shrinks, and its cooldown afterwards.
+//! Scaling policies: decide by how much a cluster grows or shrinks, and enforce a cooldown afterwards.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::resize::{Adjustment as Change, AdjustmentType, Resize, Sizes};
 use crate::spec::{Property, Schema};
 use crate::time::{TimeSpan, Timestamp};
 
-/// The type.
+/// The scaling policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.scaling",
     versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] }],
@@ -51,11 +51,11 @@ const ADJUSTMENT: Schema = Schema(&[
 pub struct Settings {
     /// The kind of action that it applies to.
     pub event: ActionKind,
-    /// By how much.
+    /// The amount of the change, with its cooldown.
     pub adjustment: Adjustment,
 }
 
-/// By how much, and the cooldown.
+/// The amount by which a cluster is scaled, and the cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Adjustment {
     /// The meaning of the number.
@@ -65,7 +65,7 @@ pub struct Adjustment {
     pub number: f64,
     /// The least change, for percentages.
     pub min_step: i64,
-    /// Whether a change is cut to the bounds.
+    /// True if a change is cut to the bounds of the cluster instead of refused.
     pub best_effort: bool,
     /// Seconds of cooldown.
     pub cooldown: i64,
@@ -85,14 +85,14 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
 }
 
 impl Settings {
-    /// Whether the cooldown after the last change is still in progress.
+    /// Returns true if the cooldown after the last change is still in progress.
     pub fn is_cooling(&self, last_op: Option<Timestamp>, now: Timestamp) -> bool {
         let rest = TimeSpan::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));
         last_op.is_some_and(|last| now.since(last) < rest)
     }
 
-    /// By how many nodes the cluster grows or shrinks. A count of the request replaces the policy's own number; the
-    /// bounds are kept all the same.
+    /// The number of nodes by which the cluster grows or shrinks. A count in the request replaces that of the policy,
+    /// and is still checked against the bounds.
     pub fn count(&self, asked: Option<u32>, present: Sizes, limit: u32) -> Result<u32, String> {
         let count = match asked {
             Some(count) => Ok(count),
@@ -116,7 +116,7 @@ impl Settings {
         Ok(count)
     }
 
-    /// The policy's own number of nodes; the error holds a number that is not positive.
+    /// The number of nodes according to the policy; the error contains a number that is not positive.
     #[expect(clippy::cast_possible_truncation, reason = "a float saturates at the ends of the integers")]
     fn own_count(&self, current: u32) -> Result<u32, String> {
         let Adjustment { kind, number, min_step, .. } = self.adjustment;

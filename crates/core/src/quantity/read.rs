@@ -6,14 +6,14 @@ use serde::de::{Error, Visitor};
 
 use super::InvalidQuantity;
 
-/// The most decimals that count; with more, an amount that fits would not fit into the arithmetic.
+/// The largest number of decimals; with more, an amount that fits its type could overflow the arithmetic.
 const MOST_DECIMALS: usize = 18;
 
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 9] =
     [("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// What is measured, the hint in errors, and how many decimals are kept.
+/// A measured resource: its name, the examples in errors, and the number of decimals that are kept.
 #[derive(Clone, Copy)]
 pub(super) struct Measure {
     pub(super) of: &'static str,
@@ -28,7 +28,7 @@ struct Amount {
     tens: i32,
 }
 
-/// The amount in its smallest unit, rounded up.
+/// Reads an amount in the smallest unit of the resource, rounded up.
 pub(super) fn read(given: &str, measure: &Measure) -> Result<u64, InvalidQuantity> {
     let Measure { of, expected, decimals } = *measure;
     let amount =
@@ -68,7 +68,7 @@ fn power(suffix: &str) -> Option<(u32, i32)> {
     Some((0, exponent.parse::<i16>().ok()?.into()))
 }
 
-/// The amount in units of 10^-`decimals`, rounded up; none where it does not fit.
+/// The amount in units of 10^-`decimals`, rounded up; none if it does not fit.
 fn scale(amount: &Amount, decimals: i32) -> Option<u64> {
     let digits = amount.digits.trim_start_matches('0');
     if digits.is_empty() {

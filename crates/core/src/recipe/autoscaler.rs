@@ -1,4 +1,4 @@
-//! Autoscalers that run in a cluster, and the way to its head; ignored for plain processes.
+//! Settings of the autoscaler that runs in a cluster; ignored for local processes.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::quantity::{Cpu, Memory};
 /// The upscaling modes of Ray's autoscaler.
 pub const UPSCALING_MODES: &[&str] = &["Default", "Aggressive", "Conservative"];
 
-/// An autoscaler in the cluster, which decides the sizes of its groups between their bounds.
+/// An autoscaler in the cluster, which decides the sizes of the groups within their bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Autoscaler {
-    /// After how many seconds an idle worker is removed.
+    /// The time after which an idle worker is removed, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout_seconds: Option<u32>,
-    /// How eagerly it adds workers, one of [`UPSCALING_MODES`].
+    /// The upscaling mode, one of [`UPSCALING_MODES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upscaling_mode: Option<String>,
     /// The image of its container.
@@ -38,7 +38,7 @@ pub struct Autoscaler {
     /// The `ConfigMap`s and Secrets whose keys become variables of its container.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_from: Vec<EnvSource>,
-    /// The volumes of its container, which are volumes of the head.
+    /// The mounts of its container; the volumes belong to the pod of the head.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Mount>,
 }

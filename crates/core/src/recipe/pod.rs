@@ -1,4 +1,4 @@
-//! Settings that only pods have; ignored for plain processes.
+//! Settings that only pods have; ignored for local processes.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ pub const SERVICE_TYPES: &[&str] = &["ClusterIP", "NodePort", "LoadBalancer"];
 /// The pull policies of images.
 pub const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent"];
 
-/// Settings of a node's pod beside its container's shape, image and variables.
+/// Settings of a node's pod in addition to shape, image and variables of its container.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PodRecipe {
-    /// Its labels.
+    /// The labels of the pod.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// The annotations of the pod.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The account that it runs as.
+    /// The service account that the pod runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
-    /// The secret that its image is pulled with.
+    /// The secret that the image is pulled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_secret: Option<String>,
     /// The mounts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Mount>,
-    /// What an operator starts Ray with, as names and values.
+    /// The start parameters of Ray, as names and values; only for KubeRay.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub start_parameters: BTreeMap<String, String>,
-    /// The type of the Service in front of it, one of [`SERVICE_TYPES`].
+    /// The type of the Service of the head, one of [`SERVICE_TYPES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
-    /// The pull policy of its image, one of [`PULL_POLICIES`].
+    /// The pull policy of the image, one of [`PULL_POLICIES`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
-    /// The security context of its container.
+    /// The security context of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_context: Option<SecurityContext>,
-    /// Environment variables with values of other objects.
+    /// Environment variables whose values are in other objects.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env_from: BTreeMap<String, EnvSource>,
 }
@@ -50,13 +50,13 @@ pub struct PodRecipe {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecurityContext {
-    /// Whether it has the rights of the machine below.
+    /// True if the container is privileged: it has the rights of its machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privileged: Option<bool>,
-    /// Capabilities of Linux that it gets.
+    /// Linux capabilities that the container gets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// Capabilities of Linux that it loses.
+    /// Linux capabilities that the container loses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<String>,
 }
@@ -97,10 +97,10 @@ pub struct Mount {
     pub name: String,
     /// The path of the mount.
     pub path: String,
-    /// Whether it cannot be written.
+    /// True if the volume cannot be written.
     #[serde(default)]
     pub read_only: bool,
-    /// `HostToContainer` or `Bidirectional`, if later mounts are to be seen.
+    /// The mount propagation: `HostToContainer` or `Bidirectional`; none if later mounts are not propagated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation: Option<String>,
     /// Its source.
@@ -111,13 +111,13 @@ pub struct Mount {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Volume {
-    /// An existing claim.
+    /// An existing persistent volume claim.
     Claim(String),
-    /// A folder, or a file, of the machine below.
+    /// A folder or file of the machine.
     HostPath {
-        /// The path on the host.
+        /// The path on the machine.
         path: String,
-        /// A file, not a folder.
+        /// True if the path is a file.
         #[serde(default)]
         file: bool,
     },
@@ -135,7 +135,7 @@ pub enum Volume {
     ConfigMap {
         /// Its name.
         name: String,
-        /// Which keys, under which names; all if there are none.
+        /// The file names of the keys that are mounted; empty stands for all keys.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         items: BTreeMap<String, String>,
     },
@@ -143,7 +143,7 @@ pub enum Volume {
     Secret {
         /// Its name.
         name: String,
-        /// Which keys, under which names; all if there are none.
+        /// The file names of the keys that are mounted; empty stands for all keys.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         items: BTreeMap<String, String>,
     },
@@ -156,7 +156,7 @@ pub enum Volume {
 }
 
 impl PodRecipe {
-    /// Whether it is empty.
+    /// Returns true if the recipe sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

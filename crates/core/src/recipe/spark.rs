@@ -7,13 +7,13 @@ use crate::string_enum::string_enum;
 string_enum! {
     /// The metrics agents of Spark clusters.
     Metrics, "kind of metrics" {
-        /// None.
+        /// No metrics.
         Off = "false",
-        /// The one that the image chooses: Jolokia in those of Oshinko.
+        /// The agent that the image chooses, which is Jolokia in the images of Oshinko.
         On = "true",
-        /// Jolokia.
+        /// The Jolokia agent.
         Jolokia = "jolokia",
-        /// Prometheus.
+        /// The Prometheus agent.
         Prometheus = "prometheus",
     }
 }
@@ -25,7 +25,7 @@ pub const METRICS: &[&str] = &["false", "true", "jolokia", "prometheus"];
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SparkRecipe {
-    /// The configuration set that completed it.
+    /// The configuration set that completed the create request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_name: Option<String>,
     /// The `ConfigMap` with Spark's configuration files for the master.
@@ -34,16 +34,16 @@ pub struct SparkRecipe {
     /// The `ConfigMap` with Spark's configuration files for the workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_config: Option<String>,
-    /// The metrics that it serves; none if absent.
+    /// The metrics agent; absent stands for no metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
-    /// Whether its page may be reached from outside; it may if absent.
+    /// True if the web page may be reached from outside; absent stands for true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expose_ui: Option<bool>,
 }
 
 impl SparkRecipe {
-    /// Whether it is empty.
+    /// Returns true if the recipe sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -60,17 +60,17 @@ impl SparkRecipe {
         }
     }
 
-    /// The metrics that it serves, if any.
+    /// The metrics agent, unless metrics are off.
     pub fn served_metrics(&self) -> Option<Metrics> {
         self.metrics.filter(|metrics| *metrics != Metrics::Off)
     }
 
-    /// The `ConfigMap`s that its nodes are started with.
+    /// The names of the `ConfigMap`s that the nodes are started with.
     pub fn config_maps(&self) -> impl Iterator<Item = &String> {
         self.master_config.iter().chain(&self.worker_config)
     }
 
-    /// Refuses what processes of one machine cannot have.
+    /// Refuses settings that local processes cannot have.
     pub fn check_local(&self) -> Result<(), String> {
         let needs =
             |what: &str| Err(format!("{what} needs Kubernetes: leave it out, or choose provider kubernetes"));

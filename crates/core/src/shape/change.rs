@@ -8,7 +8,7 @@ use super::{Shape, Toleration, UpperLimits};
 use crate::limits::present;
 use crate::quantity::{Cpu, Memory};
 
-/// A change of a shape; null leaves an amount to the provider.
+/// A change of a shape. An absent field stays as it is; null leaves an amount to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShapeChange {
@@ -24,22 +24,22 @@ pub struct ShapeChange {
     /// The limits of a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<UpperLimits>,
-    /// The resource that accelerators are requested by.
+    /// The resource name by which accelerators are requested.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub gpu_resource: Option<Option<String>>,
-    /// Amounts of other resources.
+    /// Amounts of extended resources, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended_resources: Option<BTreeMap<String, u32>>,
     /// Taints of machines that are tolerated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// Labels that the machine below must have.
+    /// Labels that the machine of a node must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selectors: Option<BTreeMap<String, String>>,
 }
 
 impl ShapeChange {
-    /// Makes a shape the same as this one.
+    /// The change that makes any shape equal to this one.
     pub fn all(shape: Shape) -> Self {
         let Shape {
             cpu,
@@ -64,12 +64,12 @@ impl ShapeChange {
         }
     }
 
-    /// Whether nothing changes.
+    /// Returns true if the change sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it changes more than cpu, memory and accelerators.
+    /// Returns true if the change sets more than cpu, memory and accelerators.
     pub const fn is_beyond_amounts(&self) -> bool {
         let Self {
             cpu: _,
@@ -88,7 +88,7 @@ impl ShapeChange {
             || selectors.is_some()
     }
 
-    /// Changes a shape. The limit of an amount that changes alone goes with it.
+    /// Applies the change to a shape. A changed amount drops its limit, unless the change sets limits.
     pub fn apply(&self, shape: &mut Shape) {
         let Self { cpu, memory, gpu, limits, gpu_resource, extended_resources, tolerations, selectors } =
             self;

@@ -4,22 +4,22 @@ use serde_json::{Map, Value, json};
 
 use super::{Kind, Property, Schema};
 
-/// The parts of a description.
+/// The use of a described property, which determines the parts of its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// Of a profile or policy: includes whether it is updatable.
+    /// The property of a profile or policy, whose description has the flag `updatable`.
     Property,
-    /// Of an operation: it is used once.
+    /// The parameter of an operation, which cannot be updated later.
     Parameter,
 }
 
 impl Schema {
-    /// As types of profiles and policies show it.
+    /// The description of the properties of a profile or policy type.
     pub fn to_json(&self) -> Value {
         self.described(Detail::Property)
     }
 
-    /// As operations show their parameters.
+    /// The description of the parameters of an operation.
     pub fn to_parameters_json(&self) -> Value {
         self.described(Detail::Parameter)
     }

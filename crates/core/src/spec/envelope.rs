@@ -13,7 +13,7 @@ const ENVELOPE: Schema = Schema(&[
 
 /// A specification of which only the type has been read.
 ///
-/// The type is looked up first: properties are checked only if it exists.
+/// The type is looked up first, and properties are checked only if it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// The type's name, such as `senlin.policy.deletion`.
@@ -38,12 +38,12 @@ impl<'a> Envelope<'a> {
         format!("{}-{}", self.name, self.version)
     }
 
-    /// All of it, as it was given.
+    /// The whole specification as it was given.
     pub const fn whole(&self) -> &'a Map<String, Value> {
         self.whole
     }
 
-    /// The properties, as they were given; an error if anything around them is wrong.
+    /// The properties as they were given; an error if another field of the specification is invalid.
     pub fn properties(&self) -> Result<&'a Map<String, Value>, SpecError> {
         ENVELOPE.resolve(self.whole)?;
         let properties = self.whole.get("properties").and_then(Value::as_object);

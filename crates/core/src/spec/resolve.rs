@@ -1,13 +1,13 @@
-//! Checking what was given, and reading it with the defaults filled in.
+//! Checks given properties, and reads them with the defaults filled in.
 
 use serde_json::{Map, Number, Value};
 
 use super::{Kind, Property, Schema, SpecError, shown};
 
 impl Schema {
-    /// Everything that was given, each as its type says, and the defaults of what was not; null stands for "not given".
+    /// Reads each given property by its type, and adds the defaults of absent ones. Null counts as absent.
     ///
-    /// Properties are checked in the order of the schema, then those that it does not know.
+    /// Properties are checked in the order of the schema, and then those that the schema does not know.
     pub fn resolve(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, SpecError> {
         let mut resolved = Map::new();
         for (name, property) in self.0 {
@@ -25,7 +25,7 @@ impl Schema {
         }
     }
 
-    /// Checks whether it can be read.
+    /// Checks the given properties without returning them.
     pub fn validate(&self, given: &Map<String, Value>) -> Result<(), SpecError> {
         self.resolve(given).map(drop)
     }
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Other spellings that existing clients send are accepted too.
+/// Reads a boolean, in all spellings that existing clients send.
 fn flag(value: &Value) -> Option<bool> {
     match shown(value).to_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),

@@ -1,8 +1,8 @@
-//! Values in messages, as existing clients compare them: as Python prints them.
+//! Formats values in messages as Python prints them, because existing clients compare the messages.
 
 use serde_json::Value;
 
-/// A value in a message: a text as it is, anything else as Python prints it.
+/// Formats a value in a message: a text as it is, any other value as Python prints it.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -10,7 +10,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// A value as Python prints it.
+/// Formats a value as Python prints it.
 pub fn printed(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -30,7 +30,7 @@ pub fn printed(value: &Value) -> String {
     }
 }
 
-/// A text in quotes, as Python prints it.
+/// Formats a text in quotes, as Python prints it.
 pub fn quoted(text: &str) -> String {
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let escaped = text.replace('\\', "\\\\").replace('\n', "\\n");
@@ -38,7 +38,7 @@ pub fn quoted(text: &str) -> String {
     format!("{mark}{escaped}{mark}")
 }
 
-/// Texts as a list, as Python prints it.
+/// Formats texts as a list, as Python prints it.
 pub fn listed<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[{}]", texts.join(", "))

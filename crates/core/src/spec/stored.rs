@@ -1,17 +1,18 @@
-//! Stored specifications: a newer version may have more properties than this one.
+//! Reads stored specifications, in which a newer version may have stored more properties than this version knows.
 
 use serde_json::{Map, Value};
 
 use super::{Kind, Property, Schema};
 
 impl Schema {
-    /// The properties that this version knows, in maps and lists below too.
+    /// The properties that this version knows, including those in nested maps and lists.
     pub fn known(&self, stored: &Map<String, Value>) -> Map<String, Value> {
         let known = |(name, value): (&String, &Value)| Some((name.clone(), self.get(name)?.known(value)));
         stored.iter().filter_map(known).collect()
     }
 
-    /// The properties that this version does not know, in maps below too; those of a list go with their item.
+    /// The properties that this version does not know, including those in nested maps. Those in items of lists are
+    /// left out, because an item is replaced as a whole.
     pub fn unknown(&self, stored: &Map<String, Value>) -> Map<String, Value> {
         let unknown = |(name, value): (&String, &Value)| {
             let left = match self.get(name) {
@@ -23,7 +24,7 @@ impl Schema {
         stored.iter().filter_map(unknown).collect()
     }
 
-    /// The path of the first property that this version does not know, in maps and lists below too.
+    /// The path of the first property that this version does not know, including those in nested maps and lists.
     pub fn first_unknown(&self, given: &Map<String, Value>) -> Option<String> {
         given.iter().find_map(|(name, value)| match self.get(name) {
             None => Some(name.clone()),

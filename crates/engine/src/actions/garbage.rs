@@ -15,7 +15,7 @@ struct Collector {
     not_before: Option<Timestamp>,
 }
 
-/// Deletes what is left of the cluster. Its row is never written: it stays history.
+/// Deletes the leftover object of a deleted cluster. The cluster's row is history and is never written.
 pub(crate) async fn collect(run: &mut ActionRun) -> Result<String, Stop> {
     drive(run, &mut Collector::default()).await?;
     Ok("The object of a deleted cluster was removed.".to_owned())
@@ -24,7 +24,7 @@ pub(crate) async fn collect(run: &mut ActionRun) -> Result<String, Stop> {
 impl Strategy for Collector {
     type Plan = ();
 
-    // Watches report changes; this is only in case one was lost.
+    // Watches report changes; poll in case a notification was lost.
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {

@@ -1,7 +1,7 @@
 //! Lifecycle hooks: members are removed once the hook's receiver confirms, or after a timeout.
 //!
-//! Each member has a child action that waits; its id is the token of the confirmation. The receiver is called at least
-//! once, always with the same token.
+//! Each member has a child action that waits; the id of the child action is the token of the confirmation. The receiver
+//! is called at least once, always with the same token.
 
 pub(crate) mod webhook_sender;
 
@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Commits a child action for each member and the begin of the wait, before the receiver is called.
+    /// Commits a child action for each member and the start of the wait, before the receiver is called.
     pub(crate) async fn begin(
         run: &mut ActionRun,
         wait: HookWait,
@@ -52,7 +52,7 @@ impl Waiting {
         Ok(Self { until: began.after(wait.timeout()), kind: change.kind(), sender })
     }
 
-    /// Waits until some members may be removed; an empty set once all are gone.
+    /// Waits until some members may be removed, and returns them; an empty set once no member is left to remove.
     pub(crate) async fn next(&mut self, run: &mut ActionRun) -> Result<HashSet<NodeId>, Stop> {
         loop {
             run.control.check()?;
@@ -73,7 +73,7 @@ impl Waiting {
                 continue;
             }
             let until = self.until;
-            // Receivers may take hours to confirm: that occupies no slot.
+            // Receivers may take hours to confirm; the wait must not occupy a slot.
             let undelivered = run.control.wait_idly(async {
                 tokio::select! {
                     stop = run.control.interrupted_or_child_cancelled(&run.children) => stop.map(|()| None),
@@ -98,7 +98,7 @@ impl Waiting {
     }
 }
 
-/// Child actions that wait, with their nodes.
+/// Reads the child actions that wait for a confirmation, with their nodes.
 async fn waiting(
     store: &Store,
     parent: ActionId,
@@ -143,7 +143,7 @@ async fn record_wait(
     Ok(now)
 }
 
-/// A child action that waits for the hook; a node that does not run needs no confirmation.
+/// Makes a child action wait for the hook; a node that does not run needs no confirmation.
 fn with_hook(nodes: &Members, child: Action) -> Action {
     let runs = node_of(nodes, &child)
         .is_some_and(|node| node.status == NodeStatus::Active && node.physical_id.is_some());
@@ -158,7 +158,7 @@ fn node_of<'n>(nodes: &'n Members, child: &Action) -> Option<&'n Node> {
     nodes.get(id)
 }
 
-/// The messages of all waiting members; stored with the action for receivers that poll it.
+/// Returns the messages of all waiting members. They are stored with the action for receivers that poll it.
 fn messages(nodes: &Members, children: &[Action]) -> Vec<Value> {
     let waits = |child: &&Action| child.status == ActionStatus::WaitingLifecycleCompletion;
     children

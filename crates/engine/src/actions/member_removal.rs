@@ -1,4 +1,4 @@
-//! Removal of members: which ones, how, and after which grace period.
+//! Removes members, after their grace period and the confirmations of hooks.
 
 use std::collections::HashSet;
 
@@ -13,23 +13,24 @@ use crate::intent::victims;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop, succeeded, summarize};
 
-/// Whether a policy wants removed members deleted or turned into orphans; none if no policy decides.
+/// Returns true if a policy wants removed members deleted, false if it wants them to become orphans; none if no policy
+/// decides.
 pub(crate) fn destroys(data: &ActionData) -> Option<bool> {
     data.deletion.as_ref().and_then(|deletion| deletion.destroy_after_deletion)
 }
 
-/// Members to remove, and how.
+/// The members to remove, and the way of their removal.
 pub(crate) struct Leaving {
     pub(crate) nodes: HashSet<NodeId>,
-    /// They are deleted; otherwise they become orphans.
+    /// True if the members are deleted; otherwise they become orphans.
     pub(crate) destroy: bool,
-    /// Missing members are started.
+    /// True if missing members are started.
     pub(crate) start: bool,
-    /// The changed cluster is not committed yet.
+    /// True if the changed cluster is not committed yet.
     pub(crate) intent: bool,
 }
 
-/// Removes members.
+/// Deletes members or turns them into orphans, after their grace period and, if there is a hook, its confirmations.
 pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), Stop> {
     let Leaving { nodes, destroy, start, intent } = leaving;
     let mut new_intent = prepare(run, &nodes, intent).await?;
@@ -51,7 +52,7 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
     Ok(())
 }
 
-/// Removes members as the hook releases them; a failure of one does not stop the others.
+/// Removes members as the hook's receiver confirms them; the failure of a member does not stop the others.
 async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
     let mut failures = Vec::new();
     loop {
@@ -72,7 +73,7 @@ async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: b
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
-/// Records which members are removed, and waits for their grace period. Returns whether the intent still has to be
+/// Records which members are removed, and waits for their grace period. Returns true if the intent still has to be
 /// committed.
 pub(crate) async fn prepare(
     run: &mut ActionRun,
@@ -110,7 +111,7 @@ pub(crate) fn record_victims(
     let mut ids: Vec<NodeId> = leaving.iter().copied().collect();
     ids.sort_unstable();
     let known = victims::chosen(change, data);
-    // In the order in which they were chosen; members that are gone already stay listed.
+    // Keep the order of the choice. Once the action has begun, members that are gone already stay listed.
     let rest = ids.into_iter().filter(|id| !known.contains(id)).collect::<Vec<_>>();
     let begun = action.applied_at.is_some();
     let victims: Vec<NodeId> =

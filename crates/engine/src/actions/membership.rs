@@ -16,7 +16,7 @@ use crate::actions::membership::join::Join;
 use crate::intent::subtract;
 use crate::run::{ActionRun, Stop};
 
-/// Makes orphans members.
+/// Adds orphans to the cluster as members.
 pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: AddNodes) -> Result<(), Stop> {
     let begun = run.action.applied_at.is_some();
     let group = run.subject.changed_group(&run.change)?;
@@ -34,7 +34,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     Err(Stop::Failed(crate::run::summarize(&failed)))
 }
 
-/// Removes members: they become orphans or are deleted. Nodes that are no members are skipped.
+/// Removes members: they become orphans or are deleted. Nodes that are not members are skipped.
 pub(crate) async fn remove(run: &mut ActionRun, remove: RemoveNodes) -> Result<(), Stop> {
     let RemoveNodes { nodes: wanted, destroy_after_deletion: asked } = remove;
     let begun = run.action.applied_at.is_some();
@@ -80,7 +80,7 @@ fn fail_if(why: Option<String>) -> Result<(), Stop> {
     why.map_or(Ok(()), |why| Err(Stop::Failed(why)))
 }
 
-/// The current nodes, with the types of their profiles.
+/// The current rows of requested nodes, with the types of their profiles.
 struct Rows(HashMap<NodeId, (String, Option<(Node, ProfileType)>)>);
 
 impl Rows {

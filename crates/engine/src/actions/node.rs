@@ -20,7 +20,7 @@ pub(crate) use crate::actions::node::operate::{operate, operate_all};
 pub(crate) use crate::actions::node::recover::{recover, recover_all};
 pub(crate) use crate::actions::node::update::update;
 
-/// The node that the action is about, as it is now.
+/// Returns the target node of the action in its current state.
 pub(crate) fn target(subject: &Subject) -> Result<Node, Stop> {
     let gone = || Stop::Failed("its node is not there any more".to_owned());
     subject.node(target_id(subject)?).cloned().ok_or_else(gone)

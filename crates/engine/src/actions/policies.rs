@@ -44,7 +44,7 @@ pub(crate) async fn attach(
     Ok("Policy attached.".to_owned())
 }
 
-/// Whether a policy can be bound to a cluster beside those that it has.
+/// Checks that a policy applies to a cluster's profile type and is compatible with the policies that are attached.
 fn check(subject: &Subject, policy: &Policy) -> Result<(), String> {
     let Some((kind, _)) = policy::find(&policy.kind) else { return Ok(()) };
     let profile_type = &subject.cluster.profile_type;
@@ -116,7 +116,7 @@ fn find_binding(bindings: &[Binding], policy: PolicyId) -> Result<Binding, Stop>
     binding.cloned().ok_or_else(|| Stop::Failed("Policy not attached.".to_owned()))
 }
 
-/// The policies' view of an action.
+/// Creates the policies' view of an action.
 pub(crate) fn policy_context<'a>(
     context: &'a Context,
     (action, change): (&'a Action, &'a Change),
@@ -140,7 +140,8 @@ pub(crate) fn policy_context<'a>(
     }
 }
 
-/// Applies what a policy changes; it is written with the next commits, bindings with the last one.
+/// Applies the changes of a policy in memory. The next commits write them; the last commit of the action writes the
+/// bindings.
 pub(crate) fn apply_effects(subject: &mut Subject, journal: &mut Journal, effects: Effects) {
     let Effects { bindings, node_data, cluster_data } = effects;
     journal.bindings.extend(bindings);

@@ -10,7 +10,7 @@ use crate::run::{ActionRun, Stop};
 
 /// Brings a cluster to the size that the change asks for.
 pub(crate) async fn resize(run: &mut ActionRun) -> Result<(), Stop> {
-    // Committed already by an earlier engine: the row is the intent, and is not changed twice.
+    // If an earlier engine has committed the change, the row is the intent and must not be changed twice.
     let begun = run.action.applied_at.is_some();
     if !begun {
         run.subject.change_sizes(&run.change, &run.data)?;
@@ -29,8 +29,8 @@ pub(crate) async fn reconcile_size(
     member_removal::remove(run, Leaving { nodes, destroy, start: true, intent }).await
 }
 
-/// Members beyond what their group should have: those that a policy chose, else unhealthy ones, and then those with the
-/// least to do.
+/// Returns the members beyond the size of their group: first those that a policy chose, then unhealthy ones, then those
+/// with the least load.
 pub(crate) async fn surplus(run: &ActionRun) -> Result<HashSet<NodeId>, Stop> {
     let ActionRun { subject, change, data, .. } = run;
     let chosen = victims::chosen(change, data);
@@ -39,7 +39,7 @@ pub(crate) async fn surplus(run: &ActionRun) -> Result<HashSet<NodeId>, Stop> {
         victims::surplus(&subject.cluster, nodes, &chosen, profile.created_at, load)
     };
     let leaving = surplus(&HashMap::new());
-    // Those that an earlier engine chose are recorded already.
+    // A take-over removes the victims that an earlier engine has recorded.
     if leaving.is_empty() || run.action.applied_at.is_some() {
         return Ok(leaving);
     }

@@ -16,25 +16,25 @@ use crate::ids::new_id;
 use crate::intent::naming;
 use crate::ports::provider::Provider;
 
-/// What is adopted.
+/// An external node to be adopted.
 #[derive(Debug, Clone)]
 pub struct Adoptee {
     /// The instance where it runs.
     pub instance: InstanceId,
     /// The profile type of the node.
     pub kind: ProfileType,
-    /// Its id at the provider.
+    /// The id of the node at the provider.
     pub identity: String,
-    /// Properties that override those that are read from it.
+    /// Properties that override those that are read from the node.
     pub overrides: Map<String, Value>,
 }
 
-/// What the caller says about the node.
+/// The name and metadata that the caller gives an adopted node.
 #[derive(Debug, Clone)]
 pub struct NewName {
-    /// Its name; none is a generated name.
+    /// Its name; without one, a name is generated.
     pub name: Option<String>,
-    /// What a user calls its role.
+    /// The role that the user gives it, which Muster only stores.
     pub role: String,
     /// User metadata.
     pub metadata: Map<String, Value>,
@@ -43,14 +43,14 @@ pub struct NewName {
 /// The result of an adoption.
 #[derive(Debug, Clone)]
 pub enum Adopted {
-    /// It was adopted.
+    /// The node was adopted by this request.
     Now(Box<Node>),
-    /// It is already managed, as this node.
+    /// The node was managed before, under this id.
     Before(NodeId),
 }
 
 impl Engine {
-    /// The profile that the node would have; nothing is stored.
+    /// Returns the profile that the adopted node would have; stores nothing.
     pub async fn adopt_preview(&self, adoptee: &Adoptee, caller: &Caller) -> Result<Profile, SubmitError> {
         let Adoptee { instance, kind, identity, overrides } = adoptee;
         self.check_local_code(&caller.principal, instance)?;
@@ -84,7 +84,7 @@ impl Engine {
         Ok(profile)
     }
 
-    /// Adopts a node, with a profile of its own. The node works already, so that no action is needed.
+    /// Adopts a node, with a profile of its own. The node already works, so that no action is needed.
     pub async fn adopt(
         &self,
         adoptee: &Adoptee,

@@ -1,4 +1,4 @@
-//! Apps: which one a request means, what is known of it, and deletions on its behalf.
+//! Resolves the app that a request names, observes it, and deletes clusters on its behalf.
 
 use muster_core::action::{Action, ActionKind, OnConflict};
 use muster_core::app::{App, AppIdentity, AppKind, AppState, EphemeralMark, GivenApp, Process};
@@ -16,18 +16,18 @@ use crate::ports::provider::{
     AppObservation, AppProvider, ProcessState, Provider, ProviderError, ResolvedApp,
 };
 
-/// What is known of the app that a cluster is marked with.
+/// The observation of the app that a cluster is marked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkedApp {
-    /// Its row, if it has one.
+    /// The row of the app, if it has one.
     pub(crate) app: Option<App>,
-    /// Whether it wants its cluster.
+    /// The standing of the app: it wants its cluster, is gone, or is unknown.
     pub(crate) standing: AppStanding,
-    /// Why it is gone or unknown, for people.
+    /// The reason why the app is gone or unknown, for users.
     pub(crate) reason: String,
-    /// Whether pods of an app that is gone still run.
+    /// True if pods of an app that is gone still run.
     pub(crate) has_pods: bool,
-    /// The app that a mark means which others wrote, if there is just one: such a mark has a name alone.
+    /// The app that a mark names which another program wrote, if exactly one matches: such a mark has only a name.
     pub(crate) named: Option<AppIdentity>,
 }
 
@@ -41,7 +41,7 @@ impl MarkedApp {
     }
 }
 
-/// What became of a deletion on behalf of an app.
+/// The outcome of a deletion on behalf of an app.
 #[derive(Debug, Clone)]
 pub enum DeletionForApp {
     /// The cluster is being deleted, by this action.
@@ -50,21 +50,21 @@ pub enum DeletionForApp {
     Left(LeaveRule),
 }
 
-/// Which app a request means.
+/// The app that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundApp {
     /// A command that was registered.
     Command(Box<App>),
-    /// An object.
+    /// An object of the provider.
     Object(Box<ResolvedApp>),
-    /// There certainly is none.
+    /// The app certainly does not exist.
     Missing,
-    /// The name fits several.
+    /// The name fits several apps.
     Ambiguous(Vec<AppIdentity>),
 }
 
 impl Engine {
-    /// The app that a request means, at an instance. An error is *unknown*.
+    /// Finds the app that a request names, at an instance. An error means *unknown*, never *missing*.
     pub async fn find_app(
         &self,
         instance: &InstanceId,
@@ -74,7 +74,7 @@ impl Engine {
         Ok(self.context.find_app(instance, namespace, given).await?)
     }
 
-    /// The state of an app as it is now, for apps without an ephemeral cluster: no watcher observes them.
+    /// Observes the state of an app, for apps without an ephemeral cluster, which no watcher observes.
     pub async fn app_state(&self, app: &App) -> AppState {
         let observed = match self.context.app_provider(&app.instance) {
             Some(apps) => apps.observe(&app.identity()).await.ok(),
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Whether a process runs on the host of an instance, and can be watched from here.
+    /// Returns true if a process runs on the host of an instance, and can be watched from here.
     pub fn sees_process(&self, instance: &InstanceId, process: &Process) -> bool {
         let processes = self.provider(instance).and_then(Provider::process_provider);
         processes.and_then(|processes| processes.state(process)) == Some(ProcessState::Running)
@@ -159,7 +159,7 @@ impl Context {
         })
     }
 
-    /// Whether a cluster is marked with the app that a request means, and why that is unknown if it is.
+    /// Compares the mark of a cluster with the app that a request names; also returns the reason if that is unknown.
     async fn mark_state(
         &self,
         cluster: &Cluster,
@@ -173,7 +173,7 @@ impl Context {
         }
         let found = match self.find_app(&cluster.instance, &cluster.namespace, given).await {
             Ok(found) => found,
-            // What is known of the marked app itself decides.
+            // The request names the marked app itself, so the observation of that app decides.
             Err(FindAppError::Provider(_)) if mark.is_named(given) => return Ok((MarkState::OfApp, None)),
             Err(FindAppError::Provider(error)) => return Ok((MarkState::Unreadable, Some(error.message))),
             Err(FindAppError::Store(error)) => return Err(error.into()),
@@ -198,7 +198,7 @@ impl Context {
         Ok((state, None))
     }
 
-    /// What is known of the app that a cluster is marked with.
+    /// Observes the app that a cluster is marked with.
     pub(crate) async fn marked_app(
         &self,
         cluster: &Cluster,
@@ -232,7 +232,7 @@ impl Context {
         Ok(MarkedApp { app, standing, reason, has_pods, named })
     }
 
-    /// What is known of a command, by its process or its lease.
+    /// Observes a command by its process or its lease.
     async fn command(&self, app: App) -> Result<MarkedApp, StoreError> {
         let gone = |app: App, reason: &str| MarkedApp::new(Some(app), AppStanding::Gone, reason.to_owned());
         if app.state == AppState::Gone && app.process.is_none() && app.lease_until.is_none() {
@@ -256,7 +256,8 @@ impl Context {
     }
 }
 
-/// Observes the app of a mark that others wrote: only its name is known. With the app, if there is one.
+/// Observes the app of a mark that another program wrote, of which only the name is known. Also returns the identity of
+/// the app, if exactly one matches.
 async fn observe_named(
     apps: &dyn AppProvider,
     cluster: &Cluster,
@@ -280,7 +281,7 @@ async fn observe_named(
     }
 }
 
-/// The refusal of a name that fits several apps.
+/// Returns the message that refuses a name that fits several apps.
 pub fn ambiguous<'a>(given: &GivenApp, candidates: impl IntoIterator<Item = &'a AppIdentity>) -> String {
     let candidates: Vec<String> = candidates.into_iter().map(ToString::to_string).collect();
     format!("app '{}' is ambiguous: give one of {}", given.name, candidates.join(", "))

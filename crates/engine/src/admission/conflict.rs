@@ -15,11 +15,11 @@ use crate::context::Engine;
 pub struct Conflict {
     /// The kind of the refused action.
     pub kind: ActionKind,
-    /// Its target.
+    /// The target of the refused action.
     pub target: Target,
     /// The actions that it conflicts with.
     pub actions: Vec<ActionId>,
-    /// Whether one of these holds the lock of the target; otherwise they wait for it.
+    /// True if one of these actions holds the lock of the target; otherwise all of them wait for it.
     pub locked: bool,
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for Conflict {
 }
 
 impl Engine {
-    /// Whether a requested action on the cluster, or on the node or its cluster, is under way. Recoveries that Muster
-    /// starts by itself do not count.
+    /// Returns true if a user's action on the cluster or on the node is in progress. Recoveries that Muster starts by
+    /// itself do not count.
     pub async fn has_user_action(
         &self,
         cluster: Option<ClusterId>,
@@ -69,7 +69,7 @@ impl Engine {
 }
 
 impl SubmitError {
-    /// The conflict, if that is why the request was refused.
+    /// Returns the conflict, if that is why the request was refused.
     pub fn conflict(&self, kind: ActionKind, target: Target) -> Option<Conflict> {
         match self {
             Self::Store(StoreError::Conflict(holders)) => Some(Conflict::new(kind, target, holders)),

@@ -9,7 +9,7 @@ use muster_store::StoreError;
 use crate::context::Engine;
 
 impl Engine {
-    /// The scaling policy whose cooldown is not over; none if the cluster may be scaled.
+    /// Returns a scaling policy whose cooldown is not over; none if the cluster may be scaled.
     pub async fn cooling(&self, cluster: ClusterId, event: ActionKind) -> Result<Option<Policy>, StoreError> {
         let now = self.now();
         let bindings = self.store().bindings(cluster).await?;

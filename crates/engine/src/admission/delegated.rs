@@ -1,4 +1,4 @@
-//! Changes that clusters with delegated membership cannot make; they are refused at the request.
+//! Refuses changes that clusters with delegated membership cannot make, before an action is stored.
 
 use muster_core::change::{Change, RestartScope};
 use muster_core::cluster::Cluster;
@@ -11,7 +11,7 @@ use crate::intent::{Baseline, Intent};
 use crate::ports::provider::{Capabilities, Membership};
 use crate::reconcile::delegated::plan;
 
-/// Why a change is not possible; none if it is. The message names the missing capability.
+/// Returns why a change is not possible; none if it is. The message names the missing capability.
 pub(crate) fn refusal(
     capabilities: Capabilities,
     cluster: &Cluster,
@@ -96,7 +96,7 @@ pub(crate) fn refusal(
     Some(format!("clusters of type {} {why}", cluster.profile_type))
 }
 
-/// Why a policy or limit, by which Muster would change a cluster unasked, is refused.
+/// Returns why a policy or limit is refused by which Muster would change an external cluster without a request.
 fn unasked(change: &Change) -> Option<&'static str> {
     match change {
         Change::AttachPolicy(_) => Some("no policy can be attached to it"),
@@ -109,7 +109,7 @@ fn unasked(change: &Change) -> Option<&'static str> {
     }
 }
 
-/// A group whose size would change although an autoscaler sets it.
+/// Returns a group whose size the change sets although an autoscaler decides it.
 fn autoscaled(cluster: &Cluster, change: &Change) -> Option<String> {
     if cluster.observed.autoscaled.is_empty() || !change.resizes() {
         return None;

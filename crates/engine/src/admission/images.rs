@@ -1,4 +1,5 @@
-//! Image templates that a new cluster names: their images are stored with it, and it waits for builds that have not ended.
+//! Resolves the image templates that a new cluster names: the cluster stores their images, and its creation waits for
+//! builds that have not ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::context::{Context, Engine};
 use crate::ports::images::{ImageBuild, ImageBuilder};
 
 impl Engine {
-    /// Refuses another profile that names image templates which the cluster was not created with: they are resolved when a
-    /// cluster is created.
+    /// Refuses another profile that names image templates which the cluster was not created with, since templates are
+    /// resolved only when a cluster is created.
     pub(crate) async fn check_profile_images(
         &self,
         cluster: &Cluster,
@@ -37,8 +38,8 @@ impl Engine {
         }
     }
 
-    /// Removes the image of a template that was deleted, unless another template or a cluster has it. What is left of a
-    /// running build is removed when that ends.
+    /// Removes the image of a template that was deleted, unless another template or a cluster uses it. If the build
+    /// still runs, the image is removed when the build ends.
     pub async fn remove_image(&self, template: &ImageTemplate) {
         let provider = self.context.providers.get(&template.instance);
         let builder = provider.and_then(|provider| Arc::clone(provider).image_builder());
@@ -84,7 +85,7 @@ fn unknown(cluster: &Cluster, name: &str) -> SubmitError {
     ))
 }
 
-/// Why a cluster cannot use a template.
+/// Returns the reason why a cluster cannot use a template, if there is one.
 fn refusal(cluster: &Cluster, template: &ImageTemplate) -> Option<String> {
     let name = &template.name;
     if template.instance != cluster.instance {
@@ -100,9 +101,9 @@ fn refusal(cluster: &Cluster, template: &ImageTemplate) -> Option<String> {
     })
 }
 
-/// Removes an image, unless a template or a cluster has it by now.
+/// Removes an image, unless a template or a cluster uses it by now.
 pub(crate) async fn remove(context: &Context, builder: &dyn ImageBuilder, task: TaskId, build: &ImageBuild) {
-    // If it cannot be read, the image stays.
+    // If the database cannot tell, the image stays.
     let is_used = Box::pin(async { context.store.is_image_used(&build.image).await.unwrap_or(true) });
     if let Err(error) = builder.remove(task, build, is_used).await {
         tracing::warn!(%error, image = build.image, "cannot remove an image");

@@ -1,4 +1,4 @@
-//! Who may decide what local processes run: they run as the server's own user.
+//! Restricts who may decide what local processes run, since they run as the server's own user.
 
 use muster_core::change::Change;
 use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
@@ -9,7 +9,7 @@ use crate::config::LocalCode;
 use crate::context::Engine;
 
 impl Engine {
-    /// Whether a caller may run code as the server's user.
+    /// Returns true if a caller may run code as the server's user.
     pub fn may_run_as_server(&self, principal: &Principal) -> bool {
         self.context.config.local_code == LocalCode::EveryCaller || principal.is_admin()
     }
@@ -26,8 +26,8 @@ impl Engine {
         Err(SubmitError::LocalCode)
     }
 
-    /// The same for a change that names what local processes run. Naming the present value counts too: by the time the
-    /// change is made, an admin may have changed it.
+    /// Refuses a change that names what local processes run, from a caller who may not run code as the server's user.
+    /// Naming the current value counts too: an admin may have changed the value by the time the change is applied.
     pub(crate) fn check_changed_code(
         &self,
         principal: &Principal,

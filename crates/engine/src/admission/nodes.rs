@@ -21,10 +21,10 @@ use crate::intent::naming;
 use crate::intent::orphan;
 use crate::ports::provider::Membership;
 
-/// A node that does not exist yet.
+/// A node to be created.
 #[derive(Debug, Clone)]
 pub struct NewNode {
-    /// Its name; a member may be renamed by its cluster's rule.
+    /// Its name; the naming rule of a cluster replaces the name of a member.
     pub name: String,
     /// Its profile.
     pub profile: Profile,
@@ -32,7 +32,7 @@ pub struct NewNode {
     pub cluster: Option<Cluster>,
     /// The instance where it runs; a member runs where its cluster does.
     pub instance: InstanceId,
-    /// What a user calls its role.
+    /// The role that the user gives it, which Muster only stores.
     pub role: String,
     /// User metadata.
     pub metadata: Map<String, Value>,
@@ -154,7 +154,7 @@ impl Engine {
     }
 }
 
-/// An action on a node, with the event of its start.
+/// Returns the command that stores an action on a node, with the event of its start.
 fn accept(action: Action, node: &Node, on_conflict: OnConflict, caller: &Caller) -> Accept {
     let begun = events::of_node_action(&action, node, "start", &action.id.short(), action.created_at);
     Accept { request: caller.request_key(), events: vec![begun], ..Accept::new(action, on_conflict) }

@@ -1,4 +1,4 @@
-//! Requested profiles: whether nodes can be created from them, and whether existing nodes can be updated to them.
+//! Checks that nodes can be created from a requested profile, and that existing nodes can be updated to it.
 
 use muster_core::change::Change;
 use muster_core::cluster::Cluster;
@@ -31,7 +31,7 @@ pub(crate) async fn admit_cluster(
     admitted(provider.admit_cluster(cluster, profile).await)
 }
 
-/// An error that may pass does not refuse the request: the action will meet it.
+/// Converts the answer of a provider. A transient error does not refuse the request, because the action retries it.
 fn admitted(answer: Result<(), ProviderError>) -> Result<(), SubmitError> {
     let error = match answer {
         Err(error) if !error.transient => error,
@@ -94,7 +94,7 @@ impl Engine {
     }
 }
 
-/// Changed properties to which nodes cannot be updated.
+/// Returns the changed properties to which existing nodes cannot be updated.
 fn frozen(present: &Profile, asked: &Profile) -> Vec<&'static str> {
     let known = profile_types::find(&asked.kind.name, &asked.kind.version);
     known.map(|known| known.schema.frozen_changes(&present.properties, &asked.properties)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Objects that a change refers to: those of other projects do not exist for it.
+//! Checks the objects that a change refers to: for a caller, objects of other projects do not exist.
 
 use muster_core::change::Change;
 use muster_core::ids::{NodeId, PolicyId, ProfileId};
@@ -7,7 +7,7 @@ use muster_core::principal::Principal;
 use crate::admission::request::SubmitError;
 use crate::context::Engine;
 
-/// The ids that a change refers to, beside its own target.
+/// The ids that a change refers to, besides its own target.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct References {
     nodes: Vec<NodeId>,

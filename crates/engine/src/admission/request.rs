@@ -1,4 +1,4 @@
-//! Requests: the caller, the change, and why it may be refused.
+//! Requests for changes: the caller, the change, and the errors of refused requests.
 
 use muster_core::action::OnConflict;
 use muster_core::change::Change;
@@ -42,11 +42,11 @@ pub struct ChangeRequest {
     pub change: Change,
     /// The cluster, as it was read.
     pub cluster: Cluster,
-    /// The member that is changed, if it is only one.
+    /// The member that is changed, if the change is about a single one.
     pub node: Option<NodeId>,
-    /// What happens if another action holds the cluster.
+    /// The conflict rule if another action holds the cluster.
     pub on_conflict: OnConflict,
-    /// How long the action may take; none is the cluster's timeout.
+    /// The timeout of the action; none is the cluster's timeout.
     pub timeout: Option<TimeSpan>,
 }
 
@@ -57,20 +57,20 @@ pub struct NodeChangeRequest {
     pub change: Change,
     /// The node, as it was read.
     pub node: Node,
-    /// What happens if another action holds the node.
+    /// The conflict rule if another action holds the node.
     pub on_conflict: OnConflict,
-    /// How long the action may take; none is its cluster's timeout, or an hour.
+    /// The timeout of the action; none is the timeout of the node's cluster, or an hour for a node without one.
     pub timeout: Option<TimeSpan>,
 }
 
-/// What a new cluster is created for, which is stored together with it.
+/// The app or job that a new cluster is created for, which is stored in the same commit.
 #[derive(Debug, Clone)]
 pub enum NewClusterUser {
-    /// Anything.
+    /// Neither an app nor a job.
     None,
     /// An app that has a row.
     App(AppId),
-    /// A job, with whose end it is deleted.
+    /// A job, at whose end the cluster is deleted.
     Job(Box<Job>),
 }
 
@@ -98,10 +98,10 @@ impl Recipe {
     }
 }
 
-/// Why a request was not accepted.
+/// The error of a request that was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// The store refused it.
+    /// The store refused the request, or is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No provider of this server serves the instance.
@@ -115,10 +115,10 @@ pub enum SubmitError {
         /// The type.
         kind: String,
     },
-    /// The provider cannot do this with that type.
+    /// The provider does not support this for the profile type.
     #[error("{0}")]
     NotSupported(String),
-    /// A value is not possible.
+    /// A value is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The caller may not run code as the server's user.
@@ -126,13 +126,13 @@ pub enum SubmitError {
         "local processes run as the server's own user: only admins may make them here; ask one, or use another provider"
     )]
     LocalCode,
-    /// No machine there could hold a node of it.
+    /// The machine of the instance is too small for a node of the cluster.
     #[error("{0}")]
     TooLarge(String),
     /// The namespace does not exist.
     #[error("{0}")]
     NoNamespace(String),
-    /// Something that it needs does not exist.
+    /// A requirement does not exist, such as a framework or an operator.
     #[error(transparent)]
     Missing(ProviderError),
     /// An app cannot be observed, so that nothing is decided.

@@ -1,27 +1,27 @@
-//! Why a change cannot be made.
+//! The error of a change that cannot be made.
 
 use muster_core::resize::ResizeError;
 
-/// Why there is no cluster after a change.
+/// The reason why a change is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IntentError {
-    /// The cluster has no such group; these are the ones that it has.
+    /// The cluster has no such group; the text lists the groups that it has.
     #[error("there is no such group; there are: {0}")]
     UnknownGroup(String),
     /// A size or a bound of a group is out of range.
     #[error("{error}")]
     Size {
-        /// The group.
+        /// The name of the group.
         group: String,
-        /// What is out of range.
+        /// The size or bound that is out of range.
         error: ResizeError,
     },
     /// The groups together have too many workers.
     #[error("{total} workers are more than the {limit} that a cluster may have: ask for less")]
     TooManyWorkers {
-        /// How many they have.
+        /// The number of workers of all groups.
         total: u32,
-        /// How many a cluster may have.
+        /// The most workers that a cluster may have.
         limit: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! New members: their names, places and first rows.
+//! Names, indexes and first rows of new members.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::ids::new_id;
 /// The cluster setting that holds the format of node names.
 const FORMAT: &str = "node.name.format";
 
-/// The default format.
+/// The format for clusters without that setting.
 const DEFAULT_FORMAT: &str = "node-$8R";
 
 /// The longest name of a node, in bytes.
@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 255;
 /// The longest suffix with a number, in bytes.
 const NUMBER_LENGTH: usize = 11;
 
-/// Why a cluster's settings cannot name its nodes; none if they can.
+/// Returns the reason why a cluster's settings cannot name its nodes; none if they can.
 pub(crate) fn refusal(config: &Map<String, Value>) -> Option<String> {
     let format = match config.get(FORMAT)? {
         Value::String(format) => format,
@@ -39,21 +39,21 @@ pub(crate) fn refusal(config: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// The format of a cluster's node names. Settings that were stored before there was a limit are cut off.
+/// Returns the format of a cluster's node names. Formats that were stored before a limit existed are cut off.
 fn format(cluster: &Cluster) -> &str {
     let format = cluster.config.get(FORMAT).and_then(Value::as_str).unwrap_or(DEFAULT_FORMAT);
     &format[..format.floor_char_boundary(LONGEST_NAME)]
 }
 
-/// A new worker.
+/// Creates the row of a worker.
 pub(crate) fn worker(cluster: &Cluster, group: &str, index: u32, now: Timestamp) -> Node {
     let id = new_id();
     let name = expand(format(cluster), index, Uuid::new_v4());
     Node { group: Some(group.to_owned()), index: i64::from(index), name, ..member(cluster, id, now) }
 }
 
-/// New workers of a group beside these members, with the next indexes of their cluster. Those of a framework have the
-/// smallest numbers that no member has.
+/// Creates workers of a group, with the next indexes of their cluster. Workers of a framework get the smallest numbers
+/// that none of these members has.
 pub(crate) fn new_workers(
     cluster: &mut Cluster,
     members: &[Node],
@@ -71,14 +71,14 @@ pub(crate) fn new_workers(
     workers.into_iter().zip(free).map(|(worker, name)| Node { name, ..worker }).collect()
 }
 
-/// New workers of a group whose names their operator decides, with the next indexes of their cluster.
+/// Creates workers of a group, named by the cluster's format, with the next indexes of their cluster.
 pub(crate) fn placeholders(cluster: &mut Cluster, group: &str, count: u32, now: Timestamp) -> Vec<Node> {
     let first = cluster.next_index;
     cluster.next_index = first.saturating_add(count);
     (first..cluster.next_index).map(|index| worker(cluster, group, index, now)).collect()
 }
 
-/// The name of a worker by its number: of its cluster, or of its group where there are several.
+/// Returns the name of a worker by its number: in its cluster, or in its group where there are several groups.
 fn numbered_name(cluster: &Cluster, group: &str, number: u32) -> String {
     let among = if cluster.groups.len() > 1 { group } else { "worker" };
     let mut name = format!("{}-{among}", cluster.object_name);
@@ -86,24 +86,24 @@ fn numbered_name(cluster: &Cluster, group: &str, number: u32) -> String {
     format!("{name}-{number}")
 }
 
-/// The default name of an orphan.
+/// Draws the default name of an orphan.
 pub(crate) fn default_name() -> String {
     expand(DEFAULT_FORMAT, 0, Uuid::new_v4())
 }
 
-/// A requested member before it has its place: named as if it got the next index.
+/// Makes a requested node a candidate of a cluster, named as if it got the next index.
 pub(crate) fn candidate(cluster: &Cluster, node: Node) -> Node {
     let name = generated_name(cluster, &node, cluster.next_index);
     Node { cluster_id: Some(cluster.id), name, ..node }
 }
 
-/// A requested member with its place and its final name.
+/// Gives a requested member its group, index and final name.
 pub(crate) fn with_place_and_name(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
     let name = generated_name(cluster, &node, index);
     Node { name, ..with_place(cluster, node, group, index) }
 }
 
-/// An existing node with its place in a cluster; it keeps its name.
+/// Gives an existing node its group and index in a cluster; the node keeps its name.
 pub(crate) fn with_place(cluster: &Cluster, node: Node, group: &str, index: u32) -> Node {
     Node {
         cluster_id: Some(cluster.id),
@@ -114,12 +114,12 @@ pub(crate) fn with_place(cluster: &Cluster, node: Node, group: &str, index: u32)
     }
 }
 
-/// The random letters are derived from the node's id: they stay the same whatever place it gets.
+/// Generates a node's name. The random letters are derived from the node's id: they stay the same for every index.
 fn generated_name(cluster: &Cluster, node: &Node, index: u32) -> String {
     expand(format(cluster), index, Uuid::new_v5(&Uuid::NAMESPACE_OID, node.id.as_uuid().as_bytes()))
 }
 
-/// A new head.
+/// Creates the row of a head.
 pub(crate) fn head(cluster: &Cluster, now: Timestamp) -> Node {
     let name = format!("{}-head", cluster.object_name);
     Node { role: NodeRole::Head, index: HEAD_INDEX, name, ..member(cluster, new_id(), now) }
@@ -135,7 +135,7 @@ fn member(cluster: &Cluster, id: Uuid, now: Timestamp) -> Node {
     }
 }
 
-/// Fills a format in: `$nR` random letters and digits, `$nr` the same in lower case, `$nI` the index with zeros.
+/// Expands a format: `$nR` random letters and digits, `$nr` the same in lower case, `$nI` the index with zeros.
 fn expand(format: &str, index: u32, random: Uuid) -> String {
     let mut name = expand_whole(format, index, random);
     name.truncate(name.floor_char_boundary(LONGEST_NAME));
@@ -168,7 +168,7 @@ fn expand_whole(format: &str, index: u32, random: Uuid) -> String {
     name + rest
 }
 
-/// Random characters, the first of them a letter.
+/// Returns random characters, the first of them a letter.
 fn letters(random: Uuid, count: usize) -> String {
     const ALPHABET: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let mut number = random.as_u128();

@@ -12,12 +12,12 @@ use muster_core::projects::ProjectNamespaces;
 
 use crate::ports::provider::Provider;
 
-/// The id of the virtual cluster of an orphan.
+/// Returns the id of the virtual cluster of an orphan.
 pub(crate) const fn id(node: NodeId) -> ClusterId {
     ClusterId::from_uuid(*node.as_uuid())
 }
 
-/// The virtual cluster of an orphan. It has no groups: no member is ever missing.
+/// Returns the virtual cluster of an orphan. It has no groups, so that no member is ever missing.
 pub(crate) fn cluster(node: &Node, profile: &Profile, projects: &ProjectNamespaces) -> Cluster {
     let (name, project, instance) = (&node.name, &node.project, node.instance.clone());
     Cluster {
@@ -37,7 +37,7 @@ pub(crate) fn cluster(node: &Node, profile: &Profile, projects: &ProjectNamespac
     }
 }
 
-/// What replaces the profile of an orphan whose own is gone: enough to delete the orphan.
+/// Returns a substitute for the profile of an orphan whose own is gone: it suffices to delete the orphan.
 pub(crate) fn implicit_profile(provider: &dyn Provider, node: &Node) -> Option<Profile> {
     let kind = provider.orphan_type()?;
     let Node { profile_id, name, project, user, init_at, .. } = node;

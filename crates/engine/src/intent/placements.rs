@@ -5,7 +5,7 @@ use muster_core::placement::{KEY, Placement};
 
 use crate::action_data::{ActionData, Placements};
 
-/// The placements of new nodes, as far as earlier policies have decided them.
+/// Returns the placements of new nodes; those that no earlier policy has decided are empty.
 pub(crate) fn planned(data: &ActionData, count: u32) -> Vec<Placement> {
     let mut places = places(data);
     places.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Placement::default);
@@ -19,8 +19,8 @@ pub(crate) fn plan(data: &mut ActionData, places: Vec<Placement>) {
     plan.placements = places;
 }
 
-/// Placements that no node has yet. Added nodes are recorded in the same commit as their rows: a take-over continues
-/// from there.
+/// Returns the placements that no node has yet. Added nodes are recorded in the same commit as their rows, so that a
+/// take-over continues from there.
 pub(crate) fn unused(data: &ActionData) -> impl Iterator<Item = Placement> + use<> {
     let added = data.creation.as_ref().map_or(0, |creation| creation.nodes.len());
     places(data).into_iter().skip(added)
@@ -30,7 +30,7 @@ fn places(data: &ActionData) -> Vec<Placement> {
     data.placement.as_ref().map(|Placements { placements, .. }| placements.clone()).unwrap_or_default()
 }
 
-/// A new node with its placement, if one was decided.
+/// Assigns a placement to a new node, if one was decided.
 pub(crate) fn assign(mut node: Node, place: Option<Placement>) -> Node {
     if let Some(place) = place.and_then(|place| place.to_data()) {
         node.data.insert(KEY.to_owned(), place);

@@ -1,4 +1,4 @@
-//! Which nodes are made from something else after a change. Pure.
+//! Decides which nodes get another recipe by a change. Pure.
 
 use muster_core::change::{Change, RestartScope};
 use muster_core::cluster::Cluster;
@@ -10,35 +10,35 @@ use muster_core::recipe::ClusterRecipe;
 use crate::intent::properties_after;
 use crate::ports::provider::{Capabilities, Membership};
 
-/// Whether nodes would be made from something else after a change, or from another profile. A change that can never be
-/// applied reaches no node.
+/// Returns true if nodes would get another recipe or another profile by a change. A change that can never be applied
+/// concerns no node.
 pub fn changes_recipe(cluster: &Cluster, change: &Change) -> bool {
     let differs = |after: Cluster| after.profile_id != cluster.profile_id || !after.has_same_recipe(cluster);
     properties_after(cluster, change).is_ok_and(differs)
 }
 
-/// What the nodes of a cluster are made from, before and after a change.
+/// The recipes of a cluster's nodes before and after a change.
 pub(crate) struct RecipeChange<'a> {
     before: (&'a Cluster, ClusterRecipe),
     after: (&'a Cluster, ClusterRecipe),
 }
 
 impl<'a> RecipeChange<'a> {
-    /// From a cluster and its profile before to what they are after.
+    /// Compares a cluster and its profile before and after a change.
     pub(crate) fn between(before: (&'a Cluster, &Profile), after: (&'a Cluster, &Profile)) -> Self {
-        // Nodes of types that are no framework's are made from their profile alone, whose changes the provider judges.
+        // Types without a framework create nodes from the profile alone; the provider judges changes of the profile.
         let read = |(cluster, profile): (&'a Cluster, &Profile)| {
             (cluster, ClusterRecipe::of_cluster(cluster, profile).unwrap_or_default())
         };
         Self { before: read(before), after: read(after) }
     }
 
-    /// Whether the head is made from something else.
+    /// Returns true if the head's recipe changes.
     pub(crate) fn concerns_head(&self) -> bool {
         self.before.1.head() != self.after.1.head()
     }
 
-    /// Whether a node of this role, in this group, is made from something else.
+    /// Returns true if the recipe of nodes of this role, in this group, changes.
     pub(crate) fn concerns(&self, role: NodeRole, group: Option<&str>) -> bool {
         let workers = |(cluster, recipe): &(&Cluster, ClusterRecipe)| {
             recipe.workers(group.and_then(|group| cluster.group(group)))
@@ -51,10 +51,10 @@ impl<'a> RecipeChange<'a> {
     }
 }
 
-/// What an update does with the nodes that are there.
+/// The nodes that an update replaces, and those that keep an older recipe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Replacement {
-    /// The head is among those that are replaced.
+    /// True if the head is replaced.
     pub(crate) head: bool,
     /// Nodes that are replaced, in their order.
     pub(crate) replaced: Vec<NodeId>,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::intent::{IntentError, find_group};
 
-/// The cluster with the properties that a change gives it. Sizes are not among them: those are decided once, in
+/// Returns the cluster with the properties that a change gives it. Sizes are decided elsewhere, in
 /// [`Intent::after`](super::Intent::after).
 pub fn properties_after(cluster: &Cluster, change: &Change) -> Result<Cluster, IntentError> {
     match change {

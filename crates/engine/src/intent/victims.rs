@@ -1,4 +1,4 @@
-//! Which members are removed when a group shrinks.
+//! Chooses the members that are removed when a group shrinks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +11,16 @@ use muster_core::time::Timestamp;
 
 use crate::action_data::ActionData;
 
-/// The members that policies chose, or else a resize names; other changes name their members in other fields.
+/// Returns the members that policies chose, else those that a resize or scale-in names. Other changes name the members
+/// to remove in other fields.
 pub(crate) fn chosen(change: &Change, data: &ActionData) -> Vec<NodeId> {
     let decided = data.deletion.as_ref().and_then(|deletion| deletion.candidates.clone());
     let named = || matches!(change, Change::Resize(_) | Change::ScaleIn(_)).then(|| change.named_victims());
     decided.or_else(|| named().flatten()).unwrap_or_default()
 }
 
-/// Members beyond what their group should have: the chosen ones, else unhealthy ones, and then those with the least
-/// to do.
+/// Returns the members beyond the size of their group: first the chosen ones, then unhealthy ones, then those with the
+/// least load.
 pub(crate) fn surplus(
     cluster: &Cluster,
     nodes: &[Node],
@@ -36,8 +37,8 @@ pub(crate) fn surplus(
     leaving
 }
 
-/// Chooses members: first those that are being removed already, then the chosen ones, unhealthy ones, and those with the
-/// least to do. A member that `load` does not name is idle.
+/// Chooses members: first those that are being removed already, then the chosen ones, unhealthy ones, and those with
+/// the least load. A member that `load` does not name is idle.
 pub(crate) fn choose_victims(
     members: &[&Node],
     count: usize,
@@ -56,7 +57,7 @@ pub(crate) fn choose_victims(
     victims.into_iter().filter(|id| unique.insert(*id)).take(count).collect()
 }
 
-/// A node's place in a random order: from its id's random bits, so that a take-over chooses the same.
+/// Returns a node's rank in a random order, derived from its id so that a take-over chooses the same members.
 pub(crate) fn random_rank(id: NodeId) -> u64 {
     let bits = id.as_uuid().as_u128();
     u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -1,4 +1,4 @@
-//! Affinity: whether the nodes of a cluster share a host.
+//! Affinity policy: places the nodes of a cluster on one host, or on different ones.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;

@@ -1,4 +1,4 @@
-//! Batches: how many nodes are updated at a time.
+//! Batch policy: limits the number of nodes that are updated at a time.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;

@@ -1,4 +1,4 @@
-//! Deletion: which members are removed when a cluster shrinks, and how.
+//! Deletion policy: chooses the members that are removed when a cluster shrinks, and the conditions of the removal.
 
 use async_trait::async_trait;
 use muster_core::action::{ActionKind, Target};
@@ -87,7 +87,7 @@ impl PolicyType for Deletion {
     }
 }
 
-/// The members to remove: the named ones, else the chosen ones of each group; none if no member is removed.
+/// Returns the members to remove: the named ones, else the chosen ones of each group; none if no member is removed.
 fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
     if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
         return Some(vec![id]);

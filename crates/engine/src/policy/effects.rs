@@ -14,7 +14,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Writes a binding.
+    /// Adds or replaces a binding.
     pub fn put_binding(&mut self, binding: Binding) {
         self.bindings.push(BindingChange::Put(Box::new(binding)));
     }
@@ -30,7 +30,7 @@ impl Effects {
     }
 }
 
-/// Sets or removes a key.
+/// Sets a key, or removes it if there is no value.
 pub(crate) fn set_or_remove(data: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(data.insert(key.to_owned(), value)),

@@ -1,4 +1,4 @@
-//! Health: whether a health policy can be attached to a cluster.
+//! Health policy: decides here only whether it can be attached to a cluster; a watcher applies it.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;

@@ -1,4 +1,4 @@
-//! Load balance: which nodes are members of a service. Simulated nodes are members of a simulated service.
+//! Load-balancing policy: decides which nodes are members of a service. Simulated nodes belong to a simulated service.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,7 @@ impl PolicyType for LoadBalance {
         Ok(())
     }
 
-    /// Takes members out of the service before they are removed.
+    /// Takes nodes out of the service before they are removed from the cluster.
     async fn before(&self, _: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         for id in leaving(context) {
             context.effects.set_node_data(id, MEMBER, None);
@@ -85,7 +85,7 @@ impl PolicyType for LoadBalance {
         Ok(())
     }
 
-    /// Adds new members to the service, and those that were to be removed and still exist.
+    /// Adds new nodes to the service, and those whose removal did not happen.
     async fn after(&self, _: &Binding, context: &mut PolicyContext<'_>, _: bool) -> Result<(), String> {
         add_members(context);
         Ok(())
@@ -96,7 +96,7 @@ fn services(context: &PolicyContext<'_>) -> Map<String, Value> {
     context.cluster.data.get(SERVICES).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Adds all working members that are not in the service yet.
+/// Adds all working nodes that are not in the service yet.
 fn add_members(context: &mut PolicyContext<'_>) {
     // Other actions may run beside a node's action: only that node may be written.
     let ours = |node: &Node| match context.action.target {
@@ -113,7 +113,7 @@ fn add_members(context: &mut PolicyContext<'_>) {
     }
 }
 
-/// Which members are removed; where no policy has chosen them, those that would be removed anyway are chosen here.
+/// Returns the members that are removed; chooses them here, as the action would, if no policy has.
 fn leaving(context: &mut PolicyContext<'_>) -> Vec<NodeId> {
     match (context.change, context.action.target) {
         (Change::DeleteNode(_), Target::Node(id)) => return vec![id],

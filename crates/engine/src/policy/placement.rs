@@ -1,4 +1,4 @@
-//! Placement: how nodes are spread over regions or zones when a cluster grows and shrinks.
+//! Placement policies: spread nodes over regions or zones when a cluster grows and shrinks.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
@@ -14,7 +14,7 @@ use crate::policy::{PolicyContext, PolicyType, victims};
 /// The error if caps leave no capacity.
 const NO_PLAN: &str = "There is no feasible plan to handle all nodes.";
 
-/// Over regions, or over zones.
+/// Spreads nodes over regions, or over zones.
 pub(crate) struct Spread(pub(crate) Axis);
 
 #[async_trait]

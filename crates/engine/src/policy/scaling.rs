@@ -1,4 +1,4 @@
-//! Scaling: by how much a cluster grows or shrinks, and its cooldown afterwards.
+//! Scaling policy: decides the number of members to add or remove, and enforces a cooldown afterwards.
 
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
@@ -59,7 +59,7 @@ impl PolicyType for Scaling {
     }
 }
 
-/// Whether members were added or removed: after a failure too.
+/// Returns true if members were added or removed, also by an action that failed.
 fn has_changed(context: &PolicyContext<'_>, succeeded: bool) -> bool {
     let is_member = |id: &NodeId| context.nodes.iter().any(|node| node.id == *id);
     let (creation, deletion) = (context.data.creation.as_ref(), context.data.deletion.as_ref());

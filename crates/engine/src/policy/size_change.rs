@@ -1,4 +1,4 @@
-//! How an action changes the sizes of groups, as far as that is known before it begins.
+//! The change of group sizes that an action is expected to make, computed before the action begins.
 
 use muster_core::action::ActionKind;
 use muster_core::change::Change;
@@ -6,7 +6,7 @@ use muster_core::change::Change;
 use crate::intent::{Baseline, Intent};
 use crate::policy::PolicyContext;
 
-/// Whether an action of this kind may add members.
+/// Returns true if an action of this kind may add members.
 pub(crate) const fn may_add(kind: ActionKind) -> bool {
     matches!(
         kind,
@@ -18,18 +18,18 @@ pub(crate) const fn may_add(kind: ActionKind) -> bool {
     )
 }
 
-/// How the sizes of a cluster change.
+/// The number of members that an action adds and removes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SizeChange {
-    /// How many members are added, in all groups.
+    /// The number of added members, in all groups.
     pub(crate) added: u32,
-    /// How many members are removed, by group.
+    /// The number of removed members, by group.
     pub(crate) removed: Vec<(String, usize)>,
 }
 
 impl SizeChange {
-    /// The change of sizes that an action is about to make. A change that will be refused counts as none: the action
-    /// itself reports why.
+    /// Computes the change of sizes that an action is about to make. A change that will be refused counts as none: the
+    /// action itself reports the reason.
     pub(crate) fn of(context: &PolicyContext<'_>) -> Self {
         let mut sizes = Self::default();
         if matches!(context.change, Change::RecoverCluster(recovery) if recovery.check_capacity == Some(false))
@@ -50,7 +50,7 @@ impl SizeChange {
     }
 }
 
-/// The cluster and its members, before the change.
+/// Returns the cluster before the change, with its members as the baseline.
 pub(crate) fn intent<'a>(context: &PolicyContext<'a>) -> Intent<'a> {
     let PolicyContext { cluster, nodes, limit, .. } = context;
     Intent { cluster, baseline: Baseline::Members(nodes), limit: *limit }

@@ -1,4 +1,4 @@
-//! Which members are removed: the named ones, else those that leave the rest spread as policies decided.
+//! Chooses the members to remove, so that the rest stays spread as policies decided.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(crate) fn chosen(
     chosen
 }
 
-/// What placement policies decided; regions before zones.
+/// Returns the quotas that placement policies decided; regions before zones.
 fn quotas(context: &PolicyContext<'_>, count: u32) -> Vec<Quota> {
     let decided = |axis: Axis| {
         let counts = context.data.deletion.as_ref()?.counts(axis)?;

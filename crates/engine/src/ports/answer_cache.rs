@@ -1,4 +1,4 @@
-//! A short-lived cache of what an external service answered to a caller's credentials.
+//! A short-lived cache of the answers of an external service to callers' credentials.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ports::clock::Clock;
 
-/// How long an answer is cached, and thus how long a revoked credential may still be accepted.
+/// The time that an answer is cached, and thus the longest time that a revoked credential is still accepted.
 pub const LIFETIME: TimeSpan = TimeSpan::from_secs(5);
 
 /// The most entries; answers beyond that are not cached.
@@ -29,12 +29,12 @@ struct Entry<T> {
 }
 
 impl<T: Clone> AnswerCache<T> {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, entries: Mutex::default() }
     }
 
-    /// The answer to these credentials, if it is still cached.
+    /// Returns the answer to these credentials, if it is still cached.
     pub fn get(&self, credentials: &str) -> Option<T> {
         let now = self.clock.now();
         let entries = self.entries.lock();

@@ -1,4 +1,4 @@
-//! The clock, passed in: tests of time-outs and back-off need no sleep.
+//! The clock, which is passed in so that tests of timeouts and back-off need no sleep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,30 +10,30 @@ use muster_core::time::Timestamp;
 
 /// The source of time.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns at that moment or earlier: callers check the clock again.
+    /// Sleeps until that time or less long: callers check the clock again.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         let left: Duration = at.since(self.now()).into();
         tokio::time::sleep(left.min(LONGEST_SLEEP)).boxed()
     }
 
-    /// The database had this time when it was asked, and its answer took so long. A clock that several replicas share
-    /// follows it; returns by how many microseconds it was set forward.
+    /// Synchronizes a clock that several replicas share with the database's time, whose query took `took`. Returns the
+    /// microseconds by which the clock was set forward.
     fn synchronize(&self, _database: Timestamp, _took: Duration) -> i64 {
         0
     }
 }
 
-/// Returns at that moment, and not earlier.
+/// Sleeps until that time, and not less long.
 pub(crate) async fn wait_until(clock: &dyn Clock, at: Timestamp) {
     while clock.now() < at {
         clock.sleep_until(at).await;
     }
 }
 
-/// Bounded, because the machine may sleep meanwhile or its clock may be set.
+/// The longest sleep: the machine may be suspended meanwhile, or its clock may be set.
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
 /// The machine's clock.
@@ -48,16 +48,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of a database that several replicas share: their order, due times and time-outs agree, however far their own
-/// clocks are apart.
+/// The clock of a database that several replicas share. The order of their changes, due times and timeouts agree,
+/// however far the clocks of their machines differ.
 pub struct DatabaseClock {
     machine: Arc<dyn Clock>,
-    /// How far the database's clock is ahead of the machine's.
+    /// The microseconds by which the database's clock is ahead of the machine's.
     offset: AtomicI64,
 }
 
 impl DatabaseClock {
-    /// A clock that goes by the machine's until it is synchronized.
+    /// Creates a clock that equals the machine's until it is synchronized.
     pub fn new(machine: Arc<dyn Clock>) -> Self {
         Self { machine, offset: AtomicI64::new(0) }
     }
@@ -71,7 +71,7 @@ impl Clock for DatabaseClock {
     }
 
     fn synchronize(&self, database: Timestamp, took: Duration) -> i64 {
-        // It may have been asked at any moment of that time.
+        // The database may have read its clock at any moment of the query.
         let uncertain = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
         let offset =
             database.micros().saturating_sub(self.machine.now().micros()).saturating_add(uncertain / 2);

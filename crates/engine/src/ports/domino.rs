@@ -1,4 +1,4 @@
-//! The ports to Domino: who is calling, and which hardware tiers exist.
+//! The ports to Domino, for the identity of callers and the hardware tiers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub struct DominoUser {
     pub id: String,
     /// The canonical name.
     pub name: String,
-    /// Whether it is an admin of Domino.
+    /// True if the user is an admin of Domino.
     pub is_admin: bool,
 }
 
-/// Domino does not answer, or its answer cannot be used; the message says why. A retry may succeed.
+/// The error if Domino does not answer, or its answer cannot be used; the message says why. A retry may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DominoUnavailable(pub String);
@@ -43,16 +43,17 @@ pub struct DominoUnavailable(pub String);
 /// Identifies the users of Domino.
 #[async_trait]
 pub trait DominoIdentity: Send + Sync + 'static {
-    /// The user that credentials belong to; none if Domino does not know them. Implementations bound their own time.
+    /// Returns the user that credentials belong to; none if Domino does not know them. Implementations set their own
+    /// timeout.
     async fn identify(
         &self,
         credentials: &DominoCredentials,
     ) -> Result<Option<DominoUser>, DominoUnavailable>;
 }
 
-/// Knows the hardware tiers of Domino.
+/// Lists the hardware tiers of Domino.
 #[async_trait]
 pub trait DominoTiers: Send + Sync + 'static {
-    /// The tiers that a user may choose from. Implementations bound their own time.
+    /// Returns the tiers that a user may choose from. Implementations set their own timeout.
     async fn tiers(&self, credentials: &DominoCredentials) -> Result<Arc<[HardwareTier]>, DominoUnavailable>;
 }

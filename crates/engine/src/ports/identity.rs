@@ -11,7 +11,7 @@ pub struct TokenIdentity {
     pub groups: Vec<String>,
 }
 
-/// Why a token could not be identified.
+/// The error of a token that could not be identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// A retry may succeed.
@@ -25,10 +25,10 @@ pub enum IdentityError {
 /// Identifies tokens, and decides what their owners may do at the external service.
 #[async_trait]
 pub trait Identity: Send + Sync + 'static {
-    /// The owner of a token; none if the token is invalid. Implementations bound their own time.
+    /// Returns the owner of a token; none if the token is invalid. Implementations set their own timeout.
     async fn identify_token(&self, token: &str) -> Result<Option<TokenIdentity>, IdentityError>;
 
-    /// Whether a user may create pods in a namespace. A member of a project does that through Muster, with Muster's
-    /// rights.
+    /// Returns true if a user may create pods in a namespace. A user without that right must not be a member of the
+    /// project, because a member creates pods through Muster, with Muster's rights.
     async fn may_create_pods(&self, user: &TokenIdentity, namespace: &str) -> Result<bool, IdentityError>;
 }

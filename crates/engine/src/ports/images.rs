@@ -1,4 +1,4 @@
-//! The port to where images are built.
+//! The port that builds images.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::provider::ProviderError;
 
-/// How long a build may take.
+/// The timeout of a build.
 pub const BUILD_LIMIT: TimeSpan = TimeSpan::from_secs(3600);
 
 /// The build of an image, as its task stores it.
@@ -25,38 +25,38 @@ pub struct ImageBuild {
     pub image: String,
     /// Its content.
     pub spec: ImageSpec,
-    /// What the build may use, on Kubernetes.
+    /// The resources that the build may use, on Kubernetes.
     pub shape: Shape,
 }
 
-/// How a build goes on.
+/// The progress of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildProgress {
     /// A line of its log.
     Line(String),
     /// The image can be used.
     Done {
-        /// Identifies its content.
+        /// The digest of its content.
         digest: String,
     },
-    /// It failed; a transient failure is tried again.
+    /// The build failed; a transient failure is retried.
     Failed(ProviderError),
 }
 
 /// Builds images of one provider instance.
 #[async_trait]
 pub trait ImageBuilder: Send + Sync {
-    /// The image that a template of this content gets.
+    /// Returns the name of the image that is built from a template of this content.
     fn image_of(&self, namespace: &str, name: &str, spec: &ImageSpec) -> Result<String, ProviderError>;
 
-    /// Refuses what cannot be built here; returns what is not applied, in sentences.
+    /// Refuses a spec that cannot be built here; otherwise returns sentences about parts of it that are not applied.
     async fn admit(&self, spec: &ImageSpec) -> Result<Vec<String>, ProviderError>;
 
-    /// Builds an image, or goes on with a build that another engine began: each image is built once. A build ends when
-    /// the stream is dropped.
+    /// Builds an image, or continues a build that another engine began: each image is built once. Dropping the stream
+    /// ends the build.
     fn build(&self, task: TaskId, build: ImageBuild) -> BoxStream<'static, BuildProgress>;
 
-    /// Removes an image, and what is left of its build, unless it is used by now.
+    /// Removes an image and the remains of its build, unless `is_used`.
     async fn remove(
         &self,
         task: TaskId,

@@ -1,4 +1,4 @@
-//! Every call to a provider is logged and counted, beside the action that the span around it names.
+//! Logs and counts every call to a provider, within the span that names its action.
 
 mod nodes;
 mod operator;

@@ -1,4 +1,4 @@
-//! The port to where the commands of jobs run.
+//! The port that runs the commands of jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,45 +23,45 @@ pub type JobLog = BoxStream<'static, Result<String, ProviderError>>;
 pub struct JobCall<'c> {
     /// The job.
     pub job: &'c Job,
-    /// Drawn when the engine claimed its task; a lower one is refused.
+    /// The fence of the claim of the job's task; a lower one is refused.
     pub fence: Fence,
 }
 
 /// The end of a job's command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEnd {
-    /// How it ended.
+    /// The kind of end, with the exit code.
     pub how: CommandEnd,
-    /// The same as a phrase about the command, such as `exited with code 7`.
+    /// The end as a phrase about the command, such as `exited with code 7`.
     pub message: String,
-    /// The end of its log.
+    /// The last part of its log.
     pub log: String,
 }
 
 /// The progress of the command of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandProgress {
-    /// It does not run yet, for this reason, which is a sentence.
+    /// The command does not run yet, for this reason, which is a sentence.
     Waiting(String),
-    /// It runs, since this time if that is known.
+    /// The command runs, since this time if it is known.
     Running(Option<Timestamp>),
-    /// It has ended.
+    /// The command has ended.
     Ended(JobEnd),
 }
 
 /// The cluster and the variables that a command is started with.
 #[derive(Debug)]
 pub struct JobStart<'s> {
-    /// The cluster that it uses.
+    /// The cluster that the command uses.
     pub cluster: &'s Cluster,
-    /// The variables by which it finds the cluster.
+    /// The variables by which the command finds the cluster.
     pub variables: BTreeMap<String, String>,
 }
 
 /// Runs commands of jobs at one provider instance, each once.
 #[async_trait]
 pub trait JobRunner: Send + Sync {
-    /// Refuses what cannot be run here on this cluster.
+    /// Refuses a command that cannot be run on this cluster.
     async fn admit(&self, spec: &JobSpec, cluster: &Cluster) -> Result<(), ProviderError>;
 
     /// Starts the command, and returns its progress. A command that was started before, and perhaps has ended, is not
@@ -71,13 +71,13 @@ pub trait JobRunner: Send + Sync {
     /// Takes over a command that another engine launched: it belongs to this fence from now on.
     async fn adopt(&self, call: JobCall<'_>) -> Result<(), ProviderError>;
 
-    /// Waits until a command that was launched has progressed further than this, and returns its progress. A command that
+    /// Waits until a command that was launched has progressed beyond `known`, and returns its progress. A command that
     /// runs does not become waiting again.
     async fn advance(&self, job: &Job, known: &CommandProgress) -> Result<CommandProgress, ProviderError>;
 
     /// Asks the command to end, kills it after [`STOP_GRACE`], and returns how it ended. Idempotent.
     async fn stop(&self, call: JobCall<'_>) -> Result<JobEnd, ProviderError>;
 
-    /// The log of the command, which ends with it where it is followed.
+    /// Returns the log of the command. A log that is followed ends with the command.
     async fn logs(&self, job: &Job, query: LogQuery) -> Result<JobLog, ProviderError>;
 }

@@ -1,22 +1,22 @@
-//! Machines: nodes whose slots are reserved for guests. They are served beside the engine.
+//! The port to machines: Kubernetes nodes whose slots are reserved for guests. Their controllers run beside the engine.
 
 use std::collections::{BTreeMap, HashMap};
 
 use muster_core::time::Timestamp;
 
-/// What serves machines.
+/// Reports on machines and their guests.
 pub trait MachineProvider: Send + Sync {
-    /// Why guests are not admitted now.
+    /// Returns an error with the reason if guests are not admitted now.
     fn readiness(&self) -> Result<(), String>;
 
-    /// The groups in the order of their names; else why they are not known.
+    /// Returns the groups in the order of their names; the error says why they are not known.
     fn groups(&self) -> Result<Vec<MachineGroup>, String>;
 
-    /// The pods of a namespace that wait for slots of a group, each with its place in the queue of its type; none if the group
-    /// has no Machine.
+    /// Returns the pods of a namespace that wait for slots of a group, each with its position in the queue of its type;
+    /// none if the group has no Machine.
     fn queue(&self, group: &str, namespace: &str) -> Option<HashMap<String, usize>>;
 
-    /// The labels that make a pod in a namespace a guest; else why there are no guests in it.
+    /// Returns the labels that make a pod in a namespace a guest; the error says why the namespace can have no guests.
     fn guest_labels(
         &self,
         namespace: &str,
@@ -25,14 +25,14 @@ pub trait MachineProvider: Send + Sync {
     ) -> Result<BTreeMap<String, String>, String>;
 }
 
-/// Nodes whose slots are reserved together.
+/// A group of Kubernetes nodes whose slots are reserved together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineGroup {
     /// Its name.
     pub name: String,
     /// The name of its Machine.
     pub machine: String,
-    /// Its types; those that it does not have any more come last.
+    /// Its machine types; those that were removed from the Machine come last.
     pub types: Vec<MachineType>,
 }
 
@@ -47,15 +47,15 @@ pub struct MachineType {
     pub memory: String,
     /// The accelerators of a slot.
     pub gpu: Option<String>,
-    /// The resource that they are requested by.
+    /// The name of the resource by which accelerators are requested.
     pub gpu_resource: Option<String>,
-    /// How many slots there are.
+    /// The number of slots.
     pub maximum: i32,
-    /// How many of them a reservation holds.
+    /// The number of slots that a reservation holds.
     pub reserved: i32,
-    /// How many guests have been placed.
+    /// The number of guests that have a slot.
     pub used: i32,
-    /// How many guests have not been placed.
+    /// The number of guests that wait for a slot.
     pub waiting: i32,
     /// Its guests, first those that have a slot.
     pub guests: Vec<Guest>,
@@ -68,10 +68,10 @@ pub struct Guest {
     pub namespace: String,
     /// The name of the pod.
     pub pod: String,
-    /// Whether it has a slot.
+    /// True if the guest has a slot.
     pub has_slot: bool,
-    /// How many guests get a slot before it, and one; none if it has one, or if there are none.
+    /// The position in the queue, counted from one; none if the guest has a slot, or if its type has no slots.
     pub position: Option<usize>,
-    /// Since when it has its slot, or waits for one.
+    /// The time since which the guest has its slot, or waits for one.
     pub since: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! The port to what nodes use now.
+//! The port that measures what nodes use now.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use muster_core::quantity::{Cpu, Memory};
 
 use crate::ports::provider::{ClusterTarget, ProviderError};
 
-/// What a node uses.
+/// The cpu and memory that a node uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeUsage {
     /// Cpu, on average over the time that was measured.
@@ -21,7 +21,7 @@ pub struct NodeUsage {
 /// Measures what nodes use at one provider instance.
 #[async_trait]
 pub trait NodeMeter: Send + Sync {
-    /// What these nodes of a cluster use. A node that does not run, or was not measured yet, is left out.
+    /// Measures these nodes of a cluster. A node that does not run, or was not measured yet, is left out.
     async fn measure(
         &self,
         target: ClusterTarget<'_>,

@@ -6,11 +6,11 @@ use muster_core::policy::health::PollUrl;
 /// The result of polling a node's URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollResult {
-    /// It answered as a healthy node does.
+    /// The node answered as a healthy node does.
     Healthy,
-    /// It answered something else; the message says what.
+    /// The node answered something else; the message says what.
     Unhealthy(String),
-    /// It could not be reached; the message says why.
+    /// The node was unreachable; the message says why.
     Unreachable(String),
     /// An egress rule forbids the request: the node's health is unknown.
     NotAllowed,
@@ -24,6 +24,6 @@ pub trait Probe: Send + Sync {
         Ok(())
     }
 
-    /// Polls once, and searches the policy's pattern in the response. Implementations bound their own time.
+    /// Polls once, and searches the policy's pattern in the response. Implementations set their own timeout.
     async fn poll(&self, url: &str, options: &PollUrl) -> PollResult;
 }

@@ -11,8 +11,8 @@ pub trait Webhooks: Send + Sync {
         Ok(())
     }
 
-    /// Posts a message; an error says why it was not delivered, and it is retried. Implementations bound their own
-    /// time.
+    /// Posts a message; the error says why it was not delivered, and the caller retries. Implementations set their own
+    /// timeout.
     async fn post(&self, url: &str, message: &Value) -> Result<(), String>;
 }
 

@@ -22,7 +22,7 @@ use crate::reconcile::individual::record::{add_members, record_observed, remove_
 use crate::reconcile::{Strategy, Verdict, drive};
 use crate::run::{ActionRun, Stop, Subject};
 
-/// Results that are processed together: as many as are ready, without starving the rest.
+/// The most results that are processed together: a larger batch would delay signals and flushes.
 const RESULTS_PER_BATCH: usize = 1024;
 
 /// The goal for the members of a cluster.
@@ -30,13 +30,13 @@ const RESULTS_PER_BATCH: usize = 1024;
 pub(crate) struct Goal {
     /// Members to remove.
     pub(crate) leaving: HashSet<NodeId>,
-    /// Members are added and started; otherwise they are only removed or observed.
+    /// True if members are added and started; otherwise they are only removed or observed.
     pub(crate) start: bool,
-    /// The cluster's row carries a changed intent, written with the first step.
+    /// True if the cluster's row carries a changed intent, which the first step writes.
     pub(crate) new_intent: bool,
-    /// Only this member is handled; other missing members stay missing.
+    /// The only member that is handled, if there is one; other missing members stay missing.
     pub(crate) only: Option<NodeId>,
-    /// No member is added.
+    /// True if no member is added.
     pub(crate) keep_size: bool,
     /// Members to recreate, with their old physical ids.
     pub(crate) recreate: HashMap<NodeId, String>,
@@ -50,31 +50,31 @@ pub(crate) struct Individual<'g> {
     /// Delays between attempts that fail.
     backoff: Backoff,
     retry_state: RetryState,
-    /// Transient failures in a row, by node.
+    /// The number of transient failures in a row, by node.
     failures: HashMap<NodeId, u32>,
-    /// Acknowledged stops, by node.
+    /// The number of acknowledged stops, by node.
     stops: HashMap<NodeId, u32>,
-    /// The cluster's row carries a changed intent that no commit has written yet.
+    /// True if the cluster's row carries a changed intent that no commit has written yet.
     new_intent: bool,
 }
 
-/// A step: what to start and stop, and which of these nodes are new.
+/// One step: the nodes to start and stop, and those among them that are new.
 pub(crate) struct Step {
     plan: Plan,
     added: Vec<NodeId>,
 }
 
-/// What happens while nodes are started and stopped.
+/// An event while nodes are started and stopped.
 enum Progress {
     Results(Vec<NodeResult>),
-    /// It is time to write what is known so far.
+    /// The flush period has passed: pending results are written.
     Flush,
-    /// Some nodes were excluded.
+    /// A user excluded nodes by cancelling their child actions.
     ChildCancelled,
     Done,
 }
 
-/// Brings the members of the cluster to a goal.
+/// Reconciles the members of the cluster with a goal.
 pub(crate) async fn reconcile(run: &mut ActionRun, goal: &Goal) -> Result<(), Stop> {
     let mut strategy = Individual::new(goal, run.context.config.backoff, run.children.given_up.clone());
     run.control.deadline = goal.deadline;
@@ -86,7 +86,7 @@ pub(crate) async fn reconcile(run: &mut ActionRun, goal: &Goal) -> Result<(), St
 impl Strategy for Individual<'_> {
     type Plan = Step;
 
-    // Providers report changes by themselves: only a safety net.
+    // Providers report changes; polling is only a safety net.
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(5);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
@@ -197,7 +197,7 @@ impl<'g> Individual<'g> {
             match progress.await? {
                 Progress::Results(some) => {
                     for result in some {
-                        // One moment for each, in their order: policies ask which node is the oldest.
+                        // Each result gets a time of its own, in order: policies compare the ages of nodes.
                         let now = run.now();
                         starting.remove(&result.node);
                         changing.remove(&result.node);

@@ -1,4 +1,4 @@
-//! The child actions of an action: one for each node that it changes.
+//! The child actions of an action: one for each node that the action changes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::context::Context;
 use crate::ids::new_id;
 use crate::run::Stop;
 
-/// The children by node.
+/// The child actions of one action, by node.
 pub(crate) struct Children {
     parent: Arc<Action>,
-    /// The cluster of their nodes, if it is stored.
+    /// The cluster of the nodes, if the cluster is stored.
     cluster_id: Option<ClusterId>,
-    /// Those that have not ended.
+    /// Children that have not ended.
     pub(crate) open: HashMap<NodeId, ActionId>,
     /// Nodes whose child has succeeded.
     pub(crate) done: HashSet<NodeId>,
-    /// Nodes that were given up, and why: this action does not retry them.
+    /// Nodes that were given up, with the reason: this action does not retry them.
     pub(crate) given_up: HashMap<NodeId, String>,
-    /// Those whose end no commit has written yet.
+    /// Children whose end no commit has written yet.
     ended: Vec<(End, Vec<ActionId>)>,
 }
 
 impl Children {
-    /// No children yet.
+    /// Creates an empty set of children.
     pub(crate) fn new(parent: &Arc<Action>, cluster_id: Option<ClusterId>) -> Self {
         let (open, done, given_up) = (HashMap::new(), HashSet::new(), HashMap::new());
         Self { parent: Arc::clone(parent), cluster_id, open, done, given_up, ended: Vec::new() }
@@ -60,14 +60,14 @@ impl Children {
         Ok(children)
     }
 
-    /// The open children among these actions, with their nodes.
+    /// Returns the open children among these actions, with their nodes.
     pub(crate) fn open_among(&self, actions: &HashSet<ActionId>) -> Vec<(NodeId, ActionId)> {
         let open = self.open.iter().filter(|(_, child)| actions.contains(child));
         open.map(|(node, child)| (*node, *child)).collect()
     }
 
-    /// A child for a node, already running and owned by this engine; none if the node has one, or is the parent's own
-    /// target.
+    /// Creates a child for a node, already running and owned by this engine; none if the node has an open child, or is
+    /// the parent's own target.
     pub(crate) fn begin(&mut self, change: &Change, node: NodeId, now: Timestamp) -> Option<Action> {
         let target = Target::Node(node);
         if self.open.contains_key(&node) || self.parent.target == target {
@@ -90,7 +90,7 @@ impl Children {
         })
     }
 
-    /// Children for those of these nodes that need one.
+    /// Creates children for those of these nodes that need one.
     pub(crate) fn begin_all(&mut self, change: &Change, nodes: &[NodeId], now: Timestamp) -> Vec<Action> {
         nodes.iter().filter_map(|id| self.begin(change, *id, now)).collect()
     }
@@ -104,18 +104,18 @@ impl Children {
         }
     }
 
-    /// Whether a commit would write the end of some.
+    /// Returns true if ends of children are pending.
     pub(super) fn have_ended(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// Moves the ends into a commit.
+    /// Moves the pending ends into a commit.
     pub(super) fn drain_into(&mut self, record: &mut Record) {
         record.ended_children = std::mem::take(&mut self.ended);
     }
 }
 
-/// The reason of a node that was excluded because its child action was cancelled.
+/// Returns the reason of a node that was excluded because its child action was cancelled.
 pub(crate) fn excluded(child: ActionId) -> String {
     format!("its action {child} was cancelled")
 }

@@ -1,4 +1,4 @@
-//! What interrupts an action: signals of users, its deadline, the end of its engine's lease, the end of the engine.
+//! Interruptions of an action: signals of users, its deadline, the end of its engine's lease, the stop of the engine.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::ports::clock::wait_until;
 use crate::ports::provider::ProviderError;
 use crate::run::{Children, Slot, Stop};
 
-/// What may interrupt an action, and how it waits.
+/// The signals, deadlines and lease that may interrupt an action, and the slot that it occupies.
 pub(crate) struct Control {
     context: Arc<Context>,
     lease: Arc<Lease>,
@@ -30,9 +30,9 @@ pub(crate) struct Control {
     received: Mutex<Signals>,
     /// The deadline of the current step, before the action's own timeout.
     pub(crate) deadline: Option<Timestamp>,
-    /// How many engines died in a row while they ran the action, as its row has it.
+    /// The number of engines that died in a row while they ran the action, as recorded in its row.
     deaths: AtomicU32,
-    /// The change is applied, and the action only waits for an operator to complete it.
+    /// True once the change is applied and the action only waits for an operator to complete it.
     may_yield: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Control {
 struct Signals {
     control: Option<action::Control>,
     cancelled_children: HashSet<ActionId>,
-    /// Up to which notification they were read.
+    /// The version of the last notification that this read covers.
     version: u64,
 }
 
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// From now on the action ends if a later change waits for its cluster.
+    /// Lets the action end from now on if a later change waits for its cluster.
     pub(crate) fn allow_yield(&self) {
         self.may_yield.store(true, Ordering::Relaxed);
     }
@@ -78,12 +78,12 @@ impl Control {
         self.context.clock.now()
     }
 
-    /// What the commits of the action are fenced by.
+    /// Returns the ticket that fences the commits of the action.
     pub(crate) fn ticket(&self) -> Ticket {
         self.lease.ticket(&self.action)
     }
 
-    /// Up to which notification signals were sent.
+    /// Returns the version of the last notification of a signal.
     pub(super) fn signals_version(&self) -> u64 {
         self.signals.version()
     }
@@ -97,12 +97,12 @@ impl Control {
         }
     }
 
-    /// Nodes that a user excluded by cancelling their child action.
+    /// Returns the nodes that a user excluded by cancelling their child action.
     pub(crate) fn cancelled(&self, children: &Children) -> Vec<(NodeId, ActionId)> {
         children.open_among(&self.received.lock().cancelled_children)
     }
 
-    /// Whether the action has to stop here.
+    /// Fails if the action has to stop now.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         if self.has_expired() {
             return Err(Stop::Fenced);
@@ -123,12 +123,12 @@ impl Control {
         if self.context.stopping.is_cancelled() { Err(Stop::HandOver) } else { Ok(()) }
     }
 
-    /// Whether other engines may have taken it over.
+    /// Returns true if other engines may have taken the action over.
     pub(crate) fn has_expired(&self) -> bool {
         self.lease.has_expired(self.now())
     }
 
-    /// How long it may still run; suspensions do not count.
+    /// Returns the time that the action or its current step may still run; suspensions do not count.
     pub(crate) fn time_left(&self) -> TimeSpan {
         let now = self.now();
         let left = time_left(&self.action, now);
@@ -182,21 +182,21 @@ impl Control {
             }
             Ok(_) => Err(Stop::Fenced),
             Err(_) => {
-                // Unknown changes nothing; it is read again.
+                // Signals that cannot be read change nothing: read them again later.
                 tokio::time::sleep(self.context.config.backoff.first.into()).await;
                 Ok(())
             }
         }
     }
 
-    /// A call to the provider, until the action has to stop. Provider calls are idempotent and fenced, so one that is cut
+    /// Calls the provider until the action has to stop. Provider calls are idempotent and fenced, so a call that is cut
     /// short can be repeated.
     pub(crate) async fn call_provider<T>(
         &self,
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<Result<T, ProviderError>, Stop> {
         tokio::select! {
-            // A call of several requests sends the next one only while the action is this engine's.
+            // Interruptions go first: a call of several requests must not send the next one for a lost action.
             biased;
             stop = self.interrupted() => Err(stop),
             done = call => Ok(done),
@@ -205,7 +205,7 @@ impl Control {
 
     /// Waits without occupying a slot.
     pub(crate) async fn yield_slot_while<T>(&self, wait: impl Future<Output = T>) -> T {
-        // One copy of what may be large, not one in each of these functions.
+        // Boxed, because the future may be large and each of these functions would hold a copy.
         let wait = Box::pin(wait);
         match &self.slot {
             Some(slot) => slot.yield_while(wait).await,
@@ -213,13 +213,13 @@ impl Control {
         }
     }
 
-    /// Sets how many engines died in a row while they ran the action; a commit begins to count again.
+    /// Sets the number of engines that died in a row while they ran the action; a commit resets it to zero.
     pub(crate) fn set_deaths(&self, deaths: u32) {
         self.deaths.store(deaths, Ordering::Relaxed);
     }
 
-    /// Waits without occupying a slot for something that this engine does not work on: if the engine dies meanwhile, that
-    /// is not due to the action, and is not counted again.
+    /// Waits without occupying a slot, for something that this engine does not work on: if the engine dies meanwhile,
+    /// the action is not the cause, and the death does not count towards its quarantine.
     pub(crate) async fn wait_idly<T>(&self, wait: impl Future<Output = T>) -> T {
         let deaths = self.deaths.load(Ordering::Relaxed);
         if deaths == 0 {
@@ -238,7 +238,7 @@ impl Control {
         }
     }
 
-    /// Waits until then without occupying a slot, unless the action has to stop before.
+    /// Waits until a given time without occupying a slot, unless the action has to stop before.
     pub(crate) async fn pause_until(&self, moment: Timestamp) -> Result<(), Stop> {
         self.wait_idly(async {
             tokio::select! {
@@ -250,7 +250,7 @@ impl Control {
     }
 }
 
-/// How long an action may still run; suspensions do not count.
+/// Returns the time that an action may still run; suspensions do not count.
 pub(crate) fn time_left(action: &Action, now: Timestamp) -> TimeSpan {
     let Some(started) = action.started_at else { return action.timeout };
     let ran = now.since(started).micros() - action.suspended_for.micros();

@@ -15,11 +15,11 @@ pub(crate) struct Members {
     nodes: Vec<Node>,
     /// The position of each node in `nodes`.
     positions: HashMap<NodeId, usize>,
-    /// Members whose rows differ.
+    /// Members that differ from their rows.
     changed: HashSet<NodeId>,
-    /// Members among these that have no rows yet.
+    /// Changed members that have no rows yet.
     new: HashSet<NodeId>,
-    /// Members among these whose cluster, group or profile changed.
+    /// Changed members whose cluster, group or profile differs from their rows.
     relocated: HashSet<NodeId>,
     /// Nodes that left the cluster and stay as orphans.
     orphaned: Vec<Node>,
@@ -30,7 +30,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Members as they were read.
+    /// Creates the members from their rows. Those that were starting may not have been started.
     pub(crate) fn new(nodes: Vec<Node>) -> Self {
         let starting = |node: &&Node| matches!(node.status, NodeStatus::Creating | NodeStatus::Recovering);
         let unconfirmed_starts = nodes.iter().filter(starting).map(|node| node.id).collect();
@@ -49,7 +49,7 @@ impl Members {
         self.nodes.iter().map(|node| node.id).collect()
     }
 
-    /// The names of those that run with an older recipe than their cluster's.
+    /// Returns the names of members that run with an older recipe than their cluster's.
     pub(crate) fn outdated_names(&self) -> Vec<String> {
         self.nodes.iter().filter(|node| node.is_outdated()).map(|node| node.name.clone()).collect()
     }
@@ -58,7 +58,7 @@ impl Members {
         self.nodes.get(*self.positions.get(&id)?)
     }
 
-    /// A member that is about to change; it is written with the next commit.
+    /// Returns a member for a change, which the next commit writes.
     pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         let node = self.nodes.get_mut(*self.positions.get(&id)?)?;
         self.changed.insert(id);
@@ -81,7 +81,7 @@ impl Members {
         }
     }
 
-    /// Inserts the rows of members that were added with the next commit.
+    /// Lets the next commit insert the rows of members that were added in memory.
     pub(crate) fn insert(&mut self, added: impl IntoIterator<Item = NodeId>) {
         for id in added.into_iter().filter(|id| self.positions.contains_key(id)) {
             self.changed.insert(id);
@@ -89,7 +89,7 @@ impl Members {
         }
     }
 
-    /// Adds members whose rows are inserted with the next commit.
+    /// Adds members whose rows the next commit inserts.
     pub(crate) fn add_new(&mut self, nodes: Vec<Node>) {
         let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
         self.add(nodes);
@@ -167,7 +167,7 @@ impl Members {
         }
     }
 
-    /// Whether a commit would write something of this.
+    /// Returns true if changes of members are pending.
     pub(super) fn have_changed(&self) -> bool {
         !(self.changed.is_empty() && self.orphaned.is_empty() && self.deleted.is_empty())
     }

@@ -21,7 +21,7 @@ impl Slot {
         Some(Self { slots: Arc::clone(slots), held: Arc::new(Mutex::new(Some(held))) })
     }
 
-    /// Waits without the slot, and takes one again afterwards. What is there already needs no wait.
+    /// Waits without the slot, and takes one again afterwards. A future that is ready at once keeps the slot.
     pub(crate) async fn yield_while<T>(&self, mut wait: impl Future<Output = T> + Unpin) -> T {
         if let Poll::Ready(at_once) = futures::poll!(&mut wait) {
             return at_once;

@@ -1,4 +1,4 @@
-//! Why an action stops, and messages about results of nodes.
+//! Reasons why an action stops, and messages about the results of nodes.
 
 use muster_core::action::{ActionStatus, Fence};
 use muster_store::StoreError;
@@ -7,32 +7,32 @@ use muster_store::commands::End;
 use crate::intent::IntentError;
 use crate::ports::provider::ProviderError;
 
-/// How many reasons an action names that fails; the rest are counted.
+/// The most reasons that a failed action names; the rest are counted.
 const NAMED_REASONS: usize = 3;
 
-/// Why an action stops, other than by reaching its goal.
+/// The reason why an action stops without having reached its goal.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// A user cancelled it.
+    /// A user cancelled the action.
     Cancelled,
-    /// Its change is applied, and a later change waits for the cluster.
+    /// The change is applied, and a later change waits for the cluster.
     Superseded,
-    /// A user suspended it.
+    /// A user suspended the action.
     Suspended,
-    /// It took longer than its timeout.
+    /// The action took longer than its timeout, or a step longer than its deadline.
     TimedOut,
-    /// This engine is stopping; another one continues.
+    /// This engine is stopping; another engine continues the action.
     HandOver,
-    /// Another engine owns it.
+    /// Another engine owns the action, or may own it by now.
     Fenced,
-    /// It cannot succeed.
+    /// The action cannot succeed.
     Failed(String),
-    /// The provider cannot do it now; the action is requeued with a back-off.
+    /// The provider is not able to do this now; the action is requeued with a back-off.
     Requeue(String),
-    /// A higher fence was there before: another engine has the action, or the database was restored from an older copy.
-    /// In that case its fences are raised, and the action is requeued to draw another one.
+    /// The target has seen a higher fence: another engine owns the action, or the database was restored from an older
+    /// copy. The action is requeued, and the database draws only fences above this one.
     Overtaken(Fence),
-    /// The database did not answer; the action is read again and retried.
+    /// The database did not answer; the engine reads the action again and retries it.
     StoreUnavailable(#[expect(dead_code, reason = "shown in the log, by Debug")] String),
 }
 
@@ -62,12 +62,12 @@ impl From<ProviderError> for Stop {
     }
 }
 
-/// The end of a child action that succeeded.
+/// Returns the end of a child action that succeeded.
 pub(crate) fn succeeded(reason: &str) -> End {
     End { status: ActionStatus::Succeeded, reason: reason.to_owned() }
 }
 
-/// The first few reasons: those of a thousand nodes are rarely a thousand different ones.
+/// Joins the first few reasons: those of a thousand nodes are rarely a thousand different ones.
 pub(crate) fn summarize(reasons: &[String]) -> String {
     let named = reasons.iter().take(NAMED_REASONS).cloned().collect::<Vec<_>>().join("; ");
     match reasons.len().saturating_sub(NAMED_REASONS) {

@@ -2,7 +2,7 @@
 
 use crate::notify::Subscription;
 
-/// Reported changes, and up to which of them the cluster was observed.
+/// Reported changes, and the last of them that an observation covers.
 pub(crate) struct World {
     changes: Subscription,
     observed: u64,
@@ -13,7 +13,7 @@ impl World {
         Self { observed: changes.version(), changes }
     }
 
-    /// An observation begins: it covers all changes that were reported before it.
+    /// Begins an observation, which covers all changes that were reported before.
     pub(crate) fn begin_observation(&mut self) {
         self.observed = self.changes.version();
     }

@@ -32,7 +32,7 @@ impl Dispatcher {
         Self { context: Arc::clone(context), slots: Arc::new(slots), running_actions: Arc::default() }
     }
 
-    /// Runs until the engine is asked to stop. May be started again after a panic: the actions that run are not its own.
+    /// Runs until the engine is asked to stop. May be restarted after a panic, which does not affect running actions.
     pub(crate) async fn run(self: Arc<Self>) {
         let Self { context, slots, running_actions } = &*self;
         let period: Duration = context.config.safety_period.into();
@@ -56,7 +56,7 @@ impl Dispatcher {
     }
 }
 
-/// The actions that run in this engine, and whether some that it owns may not be running.
+/// The actions that run in this engine, and a flag that it may own others which it does not run.
 #[derive(Default)]
 struct RunningActions {
     actions: Mutex<HashSet<(ActionId, Fence)>>,
@@ -93,11 +93,11 @@ impl RunningActions {
     }
 }
 
-/// Whether more can be claimed, as far as a claim shows.
+/// The result of a claim: the chance that another claim finds more actions.
 #[derive(PartialEq, Eq)]
 enum More {
     Perhaps,
-    /// Not until notified.
+    /// There are none before the next notification.
     No,
 }
 
@@ -138,12 +138,12 @@ async fn claim(
         }
     };
     context.liveness.dispatcher_ended(None);
-    // Fewer than the limit means that there are no more, and another claim would only delay these; but on PostgreSQL
-    // rows that other engines had locked were skipped.
+    // Fewer than the limit means that there are no more, and another claim would only delay these. On PostgreSQL there
+    // may be more, because rows that other engines had locked were skipped.
     let passed_over = !claimed.is_empty() && context.store.dialect() == Dialect::Postgres;
     let more = if claimed.len() < limit && !passed_over { More::No } else { More::Perhaps };
     for action in claimed {
-        // No more were claimed than there were free slots, so this waits only for actions that had yielded theirs.
+        // No more were claimed than slots were free, so this waits only if actions took back slots they had yielded.
         let Some(slot) = Slot::take(slots).await else { return more };
         let (context, lease) = (Arc::clone(context), Arc::clone(&lease));
         let mut guard = RunningGuard::take(Arc::clone(running_actions), Arc::clone(&context), &action);
@@ -155,7 +155,7 @@ async fn claim(
     more
 }
 
-/// Registers a running action; dropped however its run ends, also by a panic.
+/// Registers a running action until the guard is dropped, which happens however the run ends, also by a panic.
 struct RunningGuard {
     running_actions: Arc<RunningActions>,
     context: Arc<Context>,

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use crate::context::Context;
 use crate::lease::Lease;
 
-/// How soon a renewal or registration that failed is tried again.
+/// The delay before a failed renewal or registration is retried.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Actions of an engine may be taken over so long after its lease has expired: clocks tick in steps.
+/// The margin after the expiry of another engine's lease before its actions are claimed: clocks tick in steps.
 const AFTER_EXPIRY: Duration = Duration::from_millis(20);
 
 /// Registers under a new engine id.
@@ -34,7 +34,7 @@ pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Renews the lease until the engine has stopped. If that comes too late, the engine gives its work up and registers
+/// Renews the lease until the engine has stopped. If a renewal is too late, the engine drops its actions and registers
 /// again.
 pub(crate) async fn run(context: Arc<Context>) {
     let period: Duration = context.config.heartbeat.into();
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         if let Some(expiry) = next_expiry.map(Duration::from).filter(|expiry| *expiry < period) {
             tokio::spawn(claim_at(Arc::clone(&context), expiry + AFTER_EXPIRY));
         }
-        // By the connections of all other work, which may all be in use: the next renewal does not wait for one.
+        // In the background, since this write may wait for a shared connection, and the next renewal must not.
         if serving.as_ref().is_none_or(JoinHandle::is_finished) {
             let context = Arc::clone(&context);
             serving = Some(tokio::spawn(async move { serve_instances(&context).await }));
@@ -73,7 +73,8 @@ async fn serve_instances(context: &Context) {
     }
 }
 
-/// Renews the lease, or registers again if it is lost; when the next lease of another engine expires, if that is known.
+/// Renews the lease, or registers again if it is lost. Returns the time until the next lease of another engine expires,
+/// if that is known.
 async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
     let lease = context.lease();
     if lease.lost.is_cancelled() || !lease.is_registered() {
@@ -107,7 +108,7 @@ async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
     }
 }
 
-/// The moment before a call to the database.
+/// The time right before a call to the database.
 struct Asked {
     at: Instant,
     clock: Timestamp,
@@ -134,7 +135,7 @@ fn lose(context: &Context, lease: &Lease, why: &str) {
     lease.lost.cancel();
 }
 
-/// Looks for work at a moment: when the lease of an engine expires that may have vanished.
+/// Wakes the dispatcher after a delay: the lease of an engine that may have died has expired then.
 async fn claim_at(context: Arc<Context>, after: Duration) {
     tokio::select! {
         () = tokio::time::sleep(after) => context.notifier.work.notify_one(),

@@ -1,4 +1,4 @@
-//! Actions that cannot go on now: they wait for their next attempt in the queue, without a slot.
+//! Requeues actions that cannot continue now: they wait for their next attempt without a slot.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::events::{self, reason};
 use crate::run::{ActionRun, time_left};
 
-/// Requeues an action with a back-off; how often that happened is stored with it. Its locks stay.
+/// Requeues an action with a back-off, which grows with the number of attempts in its row. Its locks stay.
 pub(crate) async fn requeue(
     context: &Arc<Context>,
     ticket: Ticket,
@@ -20,7 +20,7 @@ pub(crate) async fn requeue(
 ) -> Result<(), StoreError> {
     let now = context.clock.now();
     let tries = action.tries.saturating_add(1);
-    // No later than its timeout, so that it times out on time.
+    // No later than the action's timeout, so that the action times out on time.
     let delay = context.config.retry_delay(tries).min(time_left(action, now));
     let millis = delay.micros() / 1000;
     let command = Requeue {
@@ -44,8 +44,8 @@ pub(crate) async fn requeue(
     Ok(())
 }
 
-/// Requeues an action that met a higher fence than its own; its next one is above that. An action that another engine has
-/// by now is left alone.
+/// Requeues an action that met a higher fence than its own; its next fence is above that. If another engine owns the
+/// action by now, the store refuses the ticket.
 pub(crate) async fn requeue_above(run: &ActionRun, by: Fence) -> Result<(), StoreError> {
     let (now, own) = (run.now(), run.action.fence);
     let message = format!(

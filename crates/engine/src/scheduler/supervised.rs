@@ -1,5 +1,5 @@
-//! Running a claimed action so that a panic is requeued, or ends the action with its message. An action that kills its
-//! engine again and again is ended too.
+//! Runs a claimed action such that a panic requeues it, or ends it if panics repeat. An action whose engines died
+//! repeatedly is ended too.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use crate::scheduler::requeue::requeue;
 use crate::scheduler::runner;
 use crate::supervise::panic_message;
 
-/// Attempts after which a panic ends the action: a panic that repeats is a defect, and waiting does not help.
+/// The number of attempts after which a panic ends the action: a panic that repeats is a defect, which no delay solves.
 const TRIES: u32 = 5;
 
-/// Engines that died in a row while they ran an action, after which it is ended: it may be what killed them.
+/// The number of engines that died in a row while they ran an action after which the action is ended: it may be the
+/// cause of their deaths.
 const DEATHS: u32 = 5;
 
-/// Runs a claimed action; false if it is still this engine's by its row, and not running.
+/// Runs a claimed action. Returns false if this engine may still own it by its row without running it.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
     let action = claimed.action.clone();
     if claimed.deaths >= DEATHS {

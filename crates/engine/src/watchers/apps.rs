@@ -2,7 +2,8 @@
 //!
 //! One engine at a time does this for an instance. Changes of apps and commits wake it. An app has to be gone for the
 //! whole grace period, as this engine observes it: the period begins again after a start, after another engine had the
-//! duty, and whenever the app cannot be observed. It is measured by a clock that cannot be set.
+//! duty, and whenever the app cannot be observed. A monotonic clock measures it, so that setting the clock deletes
+//! nothing.
 
 mod decide;
 mod marks;
@@ -33,13 +34,13 @@ use crate::ports::provider::{AppChange, ProcessProvider, Provider};
 use crate::watchers::apps::decide::{Seen, Step, decide};
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 
-/// How often an app is observed though nothing was reported of it.
+/// The longest interval between two observations of an app, in case a notification was lost.
 const SAFETY_PERIOD: Duration = Duration::from_mins(1);
 
-/// How much later than its end a lease is read: clocks differ a little.
+/// The margin after the end of a lease before it is read: clocks differ a little.
 const LEASE_MARGIN: Duration = Duration::from_millis(200);
 
-/// Concurrent observations.
+/// The maximum of concurrent observations.
 const MAX_CONCURRENT: usize = 16;
 
 /// Watches the apps of one provider's clusters for as long as the engine runs.
@@ -92,7 +93,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// The changes of apps that a provider reports; none end.
+/// Returns the changes of apps that a provider reports, as a stream that does not end.
 fn changes(provider: &Arc<dyn Provider>) -> BoxStream<'static, AppChange> {
     match Arc::clone(provider).app_provider() {
         Some(apps) => apps.changes().chain(stream::pending()).boxed(),
@@ -103,9 +104,9 @@ fn changes(provider: &Arc<dyn Provider>) -> BoxStream<'static, AppChange> {
 /// A cluster whose app is watched.
 struct Watched {
     mark: EphemeralMark,
-    /// When its app is observed next.
+    /// The time of the next observation of its app.
     next: Instant,
-    /// Since when it is gone without a pod, as observed without a pause; lost with the engine.
+    /// The time since which its app has been observed as gone and without pods, without interruption. Not stored.
     gone_since: Option<Instant>,
 }
 
@@ -115,14 +116,14 @@ struct AppWatcher<'e> {
     processes: Option<Arc<dyn ProcessProvider>>,
     duty: String,
     watched: HashMap<ClusterId, Watched>,
-    /// Processes whose end is waited for.
+    /// The tasks that wait for the end of processes.
     followed: HashMap<AppId, tokio::task::AbortHandle>,
     ended: mpsc::Sender<AppId>,
-    /// All ephemeral clusters have to be read.
+    /// True if all ephemeral clusters have to be read.
     all: bool,
     /// Clusters that have to be read.
     changed: HashSet<ClusterId>,
-    /// Objects of apps may not say what they should.
+    /// True if marks on objects of apps may be stale.
     marks: bool,
 }
 
@@ -144,7 +145,7 @@ impl AppWatcher<'_> {
         }
     }
 
-    /// The rows of commands, or their processes, have changed.
+    /// Schedules the observation of all commands, since rows of commands or their processes have changed.
     fn observe_commands(&mut self) {
         let now = Instant::now();
         let is_command = |watched: &&mut Watched| watched.mark.kind == Some(AppKind::Command);
@@ -180,7 +181,7 @@ impl AppWatcher<'_> {
         self.watched.values().map(|watched| watched.next).min().unwrap_or(safety).min(safety)
     }
 
-    /// Evaluates every due cluster; false if another engine holds the duty.
+    /// Evaluates every due cluster; returns false if another engine holds the duty.
     async fn work(&mut self) -> Result<bool, StoreError> {
         let instance = self.provider.instance();
         if self.marks {
@@ -214,7 +215,7 @@ impl AppWatcher<'_> {
         Ok(self.context.holds_duty(&self.duty).await? && self.evaluate(due).await?)
     }
 
-    /// Watches those of these clusters that are new, and no longer those that do not end with an app.
+    /// Begins to watch new clusters, and stops to watch those of `ids` that do not end with an app any more.
     fn refresh(&mut self, ids: &[ClusterId], clusters: &[Cluster], now: Instant) {
         let mut before: HashMap<ClusterId, Watched> =
             ids.iter().filter_map(|id| self.watched.remove_entry(id)).collect();
@@ -228,7 +229,7 @@ impl AppWatcher<'_> {
         }
     }
 
-    /// Observes the apps of some clusters, decides and writes; false if another engine holds the duty now.
+    /// Observes the apps of some clusters, decides and records; returns false if another engine holds the duty now.
     async fn evaluate(&mut self, clusters: Vec<Cluster>) -> Result<bool, StoreError> {
         let context = self.context;
         let observe = |cluster: Cluster| async move {
@@ -269,7 +270,7 @@ impl AppWatcher<'_> {
         if let (Some(identity), Seen::Present) = (&marked.named, seen)
             && named::register(self.context, cluster, identity, marked.app.as_ref()).await?
         {
-            // Apps are watched by the label that this writes.
+            // The provider watches apps by a label, which only a mark writes.
             self.marks = true;
         }
         let warning = (step == Step::Warn).then(|| self.warning(cluster, mark, &marked.reason));
@@ -286,7 +287,7 @@ impl AppWatcher<'_> {
         Ok(true)
     }
 
-    /// A lease is read again when it could have lapsed.
+    /// Returns the delay until the next observation: a lease is read again when it may have expired.
     fn next_observation(&self, marked: &MarkedApp) -> Duration {
         let Some(until) = marked.app.as_ref().and_then(|app| app.lease_until) else { return SAFETY_PERIOD };
         let left: Duration = until.since(self.context.clock.now()).into();
@@ -302,7 +303,7 @@ impl AppWatcher<'_> {
             (Arc::clone(processes), process.clone(), self.ended.clone(), app.id);
         let waiting = async move {
             processes.wait_for_end(&process).await;
-            // If this is not received, the watcher has ended.
+            // Sending fails only if the watcher has ended.
             let _ = ended.send(id).await;
         };
         // The command of an app may be another process than its launcher, which was followed first.
@@ -311,7 +312,7 @@ impl AppWatcher<'_> {
         }
     }
 
-    /// The state of an app that its row does not have yet.
+    /// Returns the observed state of an app, if its row differs.
     fn changed_state(&self, app: &App, seen: Seen) -> Option<(AppId, AppState, Option<Timestamp>)> {
         let (state, ended_at) = match seen {
             Seen::Present => (AppState::Running, None),
@@ -321,7 +322,7 @@ impl AppWatcher<'_> {
         ((state, ended_at) != (app.state, app.ended_at)).then_some((app.id, state, ended_at))
     }
 
-    /// Writes what was observed; false if another engine holds the duty now.
+    /// Records what was observed; returns false if another engine holds the duty now.
     async fn record(
         &self,
         state: Option<(AppId, AppState, Option<Timestamp>)>,
@@ -342,7 +343,7 @@ impl AppWatcher<'_> {
         events::of_cluster(None, cluster, Level::Warn, reason::APP_GONE, &message, now)
     }
 
-    /// Deletes the cluster of an app that is gone; false if another engine holds the duty now.
+    /// Deletes the cluster of an app that is gone; returns false if another engine holds the duty now.
     async fn end(
         &self,
         cluster: &Cluster,
@@ -370,7 +371,8 @@ impl AppWatcher<'_> {
     }
 }
 
-/// What the watcher makes of an app. One that Kubernetes does not have is gone, also if the mark was written by hand.
+/// Classifies an app for the decision. An app that Kubernetes does not have is gone, even if its mark was written by
+/// hand.
 fn seen(marked: &MarkedApp) -> Seen {
     match marked.standing {
         AppStanding::Unknown => Seen::Unknown,

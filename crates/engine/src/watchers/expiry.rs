@@ -1,7 +1,7 @@
 //! Deletes clusters whose idle timeout or lifetime is over.
 //!
-//! One engine at a time does this for an instance. It sleeps until the next limit can be reached; commits wake it when
-//! that may have become earlier. Decisions are committed only if nothing has changed meanwhile.
+//! One engine at a time does this for an instance. The watcher sleeps until the next limit can be reached; commits that
+//! may change this time wake it. Decisions are committed only if nothing has changed meanwhile.
 
 pub(crate) mod decide;
 pub(crate) mod messages;
@@ -29,10 +29,10 @@ use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 use crate::watchers::expiry::decide::{ExpiryDecision, ExpiryReason, WatchState, decide, is_query_due};
 use crate::watchers::expiry::timers::Timers;
 
-/// Clusters that are evaluated together.
+/// The maximum of clusters that are evaluated together.
 const BATCH: usize = 100;
 
-/// Concurrent activity queries.
+/// The maximum of concurrent activity queries.
 const MAX_CONCURRENT: usize = 16;
 
 /// Timeout of an activity query; a cluster that does not answer counts as used.
@@ -79,7 +79,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// The activity of a cluster with the jobs on it: an open job uses it, whatever the framework reports.
+/// Combines the activity of a cluster with its jobs: an open job uses the cluster, whatever the framework reports.
 fn with_jobs(reported: Activity, jobs: Option<JobUse>) -> Activity {
     match (reported, jobs) {
         (_, Some(JobUse::Open)) => Activity::Busy,
@@ -93,7 +93,7 @@ struct ExpiryWatcher<'e> {
     provider: Arc<dyn Provider>,
     duty: String,
     timers: Timers,
-    /// All clusters with limits have to be read.
+    /// True if all clusters with limits have to be read.
     all: bool,
 }
 
@@ -105,7 +105,7 @@ impl ExpiryWatcher<'_> {
         }
     }
 
-    /// Evaluates every due cluster; false if another engine holds the duty.
+    /// Evaluates every due cluster; returns false if another engine holds the duty.
     async fn work(&mut self) -> Result<bool, StoreError> {
         if self.all {
             let limited = self.context.store.limited(self.provider.instance()).await?;
@@ -134,7 +134,7 @@ impl ExpiryWatcher<'_> {
         }
     }
 
-    /// Queries, decides and writes for some clusters; false if another engine holds the duty now.
+    /// Queries the activity of some clusters, decides and records; returns false if another engine holds the duty now.
     async fn evaluate(&mut self, clusters: Vec<(Cluster, Profile)>) -> Result<bool, StoreError> {
         let ids: Vec<ClusterId> = clusters.iter().map(|(cluster, _)| cluster.id).collect();
         let jobs = self.context.store.job_use(&ids).await?;
@@ -199,7 +199,7 @@ impl ExpiryWatcher<'_> {
         self.context.store.record_expiry_state(schedule).await
     }
 
-    /// Deletes an expired cluster; false if another engine holds the duty now.
+    /// Deletes an expired cluster; returns false if another engine holds the duty now.
     async fn end(
         &mut self,
         cluster: &Cluster,

@@ -10,13 +10,13 @@ use muster_testkit::{PostgresProxy, eventually};
 use crate::facts::{self, Expected};
 use crate::harness::{Harness, Kind, created, grow, new_cluster, succeeded};
 
-/// How long the others may take to go on.
+/// The longest time that the other engines may take to take over.
 const TAKE_OVER: Duration = Duration::from_secs(20);
 
-/// Frequent renewals of a lease that no engine loses by bad luck.
+/// Renews often a lease that is too long to be lost on a slow machine.
 const STEADY: Pace = Pace { lease: 15_000, heartbeat: 300, safety: 100 };
 
-/// The statement by which a claim shows that a cluster is being worked on: from then on it has locked its row.
+/// The statement by which a claim sets the status of a cluster: from then on the transaction has locked the row.
 const CLAIMS: &str = "UPDATE clusters SET status";
 
 /// Transactions of the engine that is cut off: they do nothing and keep their locks.
@@ -34,7 +34,7 @@ impl Harness {
         self.psql(GHOSTS).await.trim().to_owned()
     }
 
-    /// An engine that has locked the row of a new cluster, and whose database does not answer any more.
+    /// Starts an engine, and cuts it off from its database when it has locked the row of a new cluster.
     async fn cut_off_in_a_claim(&self, proxy: &PostgresProxy) -> (Replica, ClusterId, ActionId) {
         let engine = Replica::start(&address(proxy), &self.world, STEADY).await;
         proxy.cut_after(CLAIMS);
@@ -44,7 +44,7 @@ impl Harness {
         (engine, cluster, create)
     }
 
-    /// Another engine, which has ended the action in time.
+    /// Starts another engine, which has to end the action in time.
     async fn take_over(&self, action: ActionId) -> Replica {
         let survivor = self.engine_at(STEADY).await;
         let ended = tokio::time::timeout(TAKE_OVER, survivor.end(action)).await;
@@ -74,9 +74,9 @@ async fn an_engine_cut_off_while_it_registers_leaves_the_others_their_leases() {
     let survivor = harness.engine_at(STEADY).await;
     let cluster = created(&survivor, 1).await;
     let proxy = PostgresProxy::start(&harness.address()).await;
-    // It has written the row of the instance, which both engines serve.
+    // Cut off after it has written the row of the instance, which both engines serve.
     proxy.cut_after("INSERT INTO instances");
-    // The database would end that soon; here it may not.
+    // By default the server would end that transaction soon; here it does not.
     let address = format!("{}&options=-c%20idle_in_transaction_session_timeout%3D60s", address(&proxy));
     let cut_off = Replica::start_in_vain(&address, &harness.world, STEADY);
     proxy.is_dark().await;
@@ -97,7 +97,7 @@ async fn what_an_engine_locked_before_it_was_cut_off_is_taken_over() {
     assert_eq!(harness.ghosts().await, "1", "the cluster's row is locked");
     let survivor = harness.take_over(create).await;
     assert_eq!(harness.ghosts().await, "0");
-    // It observes, too: what is lost comes back.
+    // The survivor also has the duty to observe: a lost node is recovered.
     let running = harness.world.running(cluster).await;
     let (lost, physical_id) = running.iter().next().expect("it runs");
     harness.world.control(Control::Lose(*lost)).await;
@@ -119,7 +119,7 @@ async fn what_an_engine_locked_before_it_froze_is_taken_over_and_it_begins_again
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let proxy = PostgresProxy::start(&harness.address()).await;
     let (frozen, cluster, create) = harness.cut_off_in_a_claim(&proxy).await;
-    // Its answers arrive, and it does not read them.
+    // The connection works again, and the frozen process does not read the answers.
     frozen.pause();
     proxy.mend();
     let survivor = harness.take_over(create).await;

@@ -96,7 +96,7 @@ async fn nothing_is_lost_while_another_process_locks_the_file(#[case] pace: Pace
     let mut locker = Process::spawn("locker", &command);
     locker.wait_for_line("locked", Duration::from_secs(10)).await;
     harness.world.control(Control::Release).await;
-    // Requested while no write is possible: it waits.
+    // Requested while no write is possible: the request waits.
     let second = new_cluster();
     let create = engine.create(second, WORLD_CLUSTER, 2).await.id;
     succeeded(&engine.end(resize).await);

@@ -1,4 +1,4 @@
-//! A disk that is full, and is not any more.
+//! A disk that is full, and then has space again.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use muster_testkit::world::WORLD_NODE;
 use crate::facts::{self, Expected};
 use crate::harness::{Harness, UNHURRIED, new_cluster, succeeded};
 
-/// More clusters than fit into what a full disk still has of its log.
+/// More clusters than fit into the space that the database's log has already allocated on a full disk.
 const ENOUGH: usize = 200;
 
 #[tokio::test]

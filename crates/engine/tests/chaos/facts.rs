@@ -1,4 +1,4 @@
-//! What is true after any bad luck: rows, locks, actions and the world agree.
+//! The facts that hold after any fault: rows, locks, actions and the world agree.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use muster_testkit::world::{Entry, Outcome, World};
 
 use crate::harness::Harness;
 
-/// What a cluster should have come to.
+/// The expected result of an operation on a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
-    /// Workers; none once it is deleted.
+    /// The number of workers; none once the cluster is deleted.
     pub(crate) workers: Option<u32>,
     /// Nodes that were ever made, the head among them.
     pub(crate) made: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Expected {
 /// The status reason of working nodes that were checked.
 pub(crate) const CHECKED: &str = "Check: Node is ACTIVE.";
 
-/// Everything about a cluster agrees, and nothing is under way.
+/// Checks that rows and world agree about a cluster, and that no action is in progress.
 pub(crate) async fn agree(harness: &Harness, cluster: ClusterId, expected: Expected) {
     let store = harness.store().await;
     let facts = Facts { store: &store, world: &harness.world, cluster };
@@ -37,7 +37,7 @@ pub(crate) async fn agree(harness: &Harness, cluster: ClusterId, expected: Expec
     store.close().await;
 }
 
-/// The same for a node that was made in no cluster; to the world it is the only member of one.
+/// Checks the same for a node that was created in no cluster; for the world it is the only member of a cluster.
 pub(crate) async fn alone(harness: &Harness, node: NodeId, expected: Expected) {
     let store = harness.store().await;
     let cluster = ClusterId::from_uuid(*node.as_uuid());
@@ -49,7 +49,7 @@ pub(crate) async fn alone(harness: &Harness, node: NodeId, expected: Expected) {
     store.close().await;
 }
 
-/// No lock is held; called when no action is in progress.
+/// Checks that no lock is held; called when no action is in progress.
 pub(crate) async fn no_locks(harness: &Harness) {
     assert_eq!(harness.locks().await, 0, "locks were left");
 }
@@ -99,7 +99,8 @@ impl Facts<'_> {
         assert_eq!(running, world, "rows and world differ\n{}", self.world.tail());
     }
 
-    /// What was made and does not run at the end was stopped: so each making was, and once.
+    /// Checks the number of starts of each node. Together with the nodes that run at the end, this proves that no start
+    /// was repeated without need.
     fn nodes_were_made_as_often_as_needed(&self, expected: Expected) {
         let mut made: HashMap<NodeId, usize> = HashMap::new();
         for entry in self.log().iter().filter(|entry| entry.outcome == Outcome::Made) {

@@ -1,4 +1,4 @@
-//! An engine that is asked to end hands over what it has begun.
+//! An engine that is asked to stop releases its running actions for other engines.
 
 use muster_testkit::database_test;
 use muster_testkit::world::{Control, Outcome, Verb, WORLD_CLUSTER};

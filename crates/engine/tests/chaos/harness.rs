@@ -12,10 +12,11 @@ use muster_testkit::{Database, SmallDisk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// As in real life: longer than any trouble here.
+/// The default lease, which is longer than any fault here.
 pub(crate) const UNHURRIED: Pace = Pace { lease: 15_000, heartbeat: 1_000, safety: 100 };
 
-/// Short, so that the next engine does not wait long for a dead one; an engine that loses it by bad luck begins again.
+/// A short lease, so that the next engine does not wait long for a dead one. A live engine that loses it on a slow
+/// machine registers again.
 pub(crate) const PACE: Pace = Pace { lease: 600, heartbeat: 150, safety: 100 };
 
 pub(crate) struct Harness {
@@ -39,7 +40,7 @@ impl Harness {
         Some(Self { base, world: World::start().await })
     }
 
-    /// On a disk that is soon full.
+    /// Opens a harness on a disk that is soon full.
     pub(crate) async fn on(disk: SmallDisk) -> Self {
         Self { base: Base::Disk(disk), world: World::start().await }
     }
@@ -52,7 +53,7 @@ impl Harness {
         }
     }
 
-    /// The file of a database that is one.
+    /// The file of an SQLite database.
     pub(crate) fn file(&self) -> PathBuf {
         match &self.base {
             Base::File(folder) => folder.path().join("muster.db"),
@@ -69,7 +70,7 @@ impl Harness {
         }
     }
 
-    /// Asks a database on a server in plain SQL.
+    /// Runs SQL in a database on a server.
     pub(crate) async fn psql(&self, sql: &str) -> String {
         match &self.base {
             Base::File(_) | Base::Disk(_) => panic!("a file is on no server"),
@@ -82,12 +83,12 @@ impl Harness {
         self.engine_at(PACE).await
     }
 
-    /// An engine that keeps time otherwise.
+    /// An engine with other intervals, in a process of its own.
     pub(crate) async fn engine_at(&self, pace: Pace) -> Replica {
         Replica::start(&self.address(), &self.world, pace).await
     }
 
-    /// The rows, for reading, and for what no engine is asked for: recipes and policies.
+    /// Opens the store, to read rows, and to write recipes and policies, which the engines here have no request for.
     pub(crate) async fn store(&self) -> Store {
         match &self.base {
             Base::File(_) | Base::Disk(_) => Store::open_file(&self.file()).await,
@@ -96,7 +97,7 @@ impl Harness {
         .expect("the database opens")
     }
 
-    /// How many locks there are.
+    /// The number of locks.
     pub(crate) async fn locks(&self) -> u64 {
         const COUNT: &str = "SELECT count(*) FROM locks";
         let count = match &self.base {
@@ -122,7 +123,7 @@ pub(crate) fn new_cluster() -> ClusterId {
     ClusterId::from_uuid(muster_engine::new_id())
 }
 
-/// Creates a cluster with a head and waits for the end of that.
+/// Creates a cluster with a head and waits for the end of the action.
 pub(crate) async fn created(engine: &Replica, workers: u32) -> ClusterId {
     let cluster = new_cluster();
     let action = engine.create(cluster, WORLD_CLUSTER, workers).await;
@@ -130,7 +131,7 @@ pub(crate) async fn created(engine: &Replica, workers: u32) -> ClusterId {
     cluster
 }
 
-/// Requests a relative size: an action that is run twice shows.
+/// Requests a relative size, so that a change that is applied twice is visible.
 pub(crate) async fn grow(engine: &Replica, cluster: ClusterId, workers: i32) -> ActionId {
     engine.change(cluster, ActionKind::ClusterResize, by(workers)).await.id
 }

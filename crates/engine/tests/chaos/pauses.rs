@@ -1,4 +1,4 @@
-//! An engine that sleeps longer than its lease, and wakes up in a world that went on without it.
+//! An engine that is paused longer than its lease, while another engine takes its actions over.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     let world = &harness.world;
     let sleeper = harness.engine().await;
     let cluster = new_cluster();
-    // More than are started at once: some are under way when it falls asleep, some it has not got to.
+    // More nodes than are started at once: when the engine is paused, some starts are in progress and some have not
+    // begun.
     world.control(Control::Hold(Verb::Start, 0)).await;
     let create = sleeper.create(cluster, WORLD_NODE, 8).await.id;
     world.until(Verb::Start, Outcome::Held, 4).await;

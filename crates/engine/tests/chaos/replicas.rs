@@ -16,7 +16,7 @@ async fn two_engines_execute_each_of_many_actions_once() {
     let asked = clusters.iter().enumerate().map(async |(place, cluster)| {
         let engine = &engines[place % 2];
         let action = engine.create(*cluster, WORLD_NODE, 2).await;
-        // The other one is asked for the end: what one commits the other sees.
+        // Waits at the other engine, to test that it is notified of the commits of the first one.
         engines[(place + 1) % 2].end(action.id).await
     });
     let mut owners = HashMap::new();

@@ -1,4 +1,4 @@
-//! Ephemeral clusters: they end with their app, and not otherwise.
+//! Ephemeral clusters are deleted when their app is gone, and only then.
 
 use muster_core::action::{Action, ActionKind, ActionStatus};
 use muster_core::app::{App, AppIdentity, AppKind, AppState, AppTimes, GivenApp};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::harness::{self, Harness, Kind, PATIENCE, caller, setup};
 
-/// Long enough to be seen, short enough to wait for.
+/// Long enough to be observed, short enough to wait for.
 const SHORT: TimeSpan = TimeSpan::from_millis(300);
 
 /// Longer than a test.
@@ -126,7 +126,7 @@ impl Scenario {
         assert_eq!(deletions[0].status, ActionStatus::Succeeded);
     }
 
-    /// The app was observed often enough to be acted on, and the cluster is there.
+    /// Checks that the cluster still exists after enough observations of the app to act on.
     async fn stays(&self) {
         self.harness.operators.apps.observed_again(4).await;
         assert!(self.deletions().await.is_empty());
@@ -231,7 +231,7 @@ async fn two_replicas_delete_a_cluster_once() {
     other.stop().await;
 }
 
-/// A clock that can be set, over a grace longer than the test.
+/// A scenario with a clock that can be set, and a grace period that is longer than the test.
 async fn clocked(kind: Kind) -> Option<(Scenario, ManualClock)> {
     let clock = ManualClock::default();
     let harness = setup().clock(&clock).config(config(LONG, LONG)).open(kind).await?;
@@ -246,7 +246,7 @@ async fn a_clock_that_is_set_forward_shortens_no_grace((scenario, clock): (Scena
     apps.is_gone(&identity, false);
     scenario.until_event("AppGone").await;
     clock.advance(TimeSpan::from_secs(24 * 60 * 60));
-    // What is seen before the last time was acted on by then.
+    // When the last of these observations is made, the watcher has acted on the earlier ones.
     for _ in 0..3 {
         tokio::join!(apps.observed_again(1), async { apps.is_gone(&identity, false) });
     }
@@ -262,7 +262,7 @@ async fn leased(kind: Kind) -> Option<Scenario> {
 
 #[database_test(leased)]
 async fn a_command_that_renews_its_lease_keeps_its_cluster_and_a_silent_one_does_not(scenario: Scenario) {
-    // Its own lease has lapsed by the end of this, or will.
+    // The lease of the scenario's own command expires during the test.
     let other = AppIdentity { kind: AppKind::Command, ..identity("run-2") };
     let (renewed, kept) = Scenario::cluster_of(&scenario.harness, app(other), Some(LONG)).await;
     let store = scenario.harness.store();

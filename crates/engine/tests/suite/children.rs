@@ -1,4 +1,4 @@
-//! Parts of an action: left out on request, and otherwise as their parent is.
+//! Child actions: each can be cancelled by itself, and otherwise follows its parent.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::ids::{ActionId, ClusterId};

@@ -1,4 +1,4 @@
-//! Replicas whose machines do not agree about the time.
+//! Replicas on machines whose clocks differ.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ async fn an_action_that_is_taken_over_by_a_replica_ahead_has_not_timed_out() {
     let grow = harness.submit(ActionKind::ClusterResize, &cluster, exactly(2)).await;
     harness.applied(grow).await;
     harness.engine.stop().await;
-    // Further ahead than the action may take.
+    // Further ahead than the timeout of the action.
     harness.engine = setup().shared_clock(clock(7200)).start(harness.store().clone(), &harness).await;
     harness.provider.release();
     let grown = harness.ended(grow).await;

@@ -16,10 +16,10 @@ use serde_json::json;
 
 use crate::harness::{self, Harness, Kind, PATIENCE, setup};
 
-/// How long clusters of these tests may be unused, or there.
+/// The idle timeout and the lifetime of clusters of these tests.
 const LIMIT: TimeSpan = TimeSpan::from_secs(100);
 
-/// A quarter of that: so often a cluster is asked.
+/// The interval of activity queries, which is a quarter of the idle timeout.
 const TURN: TimeSpan = TimeSpan::from_secs(25);
 
 struct LimitScenario {
@@ -29,7 +29,7 @@ struct LimitScenario {
 }
 
 impl LimitScenario {
-    /// A cluster with limits, that says this of its use.
+    /// A cluster with limits that reports this activity.
     async fn with(kind: Kind, limits: Limits, said: Option<Activity>) -> Option<Self> {
         let clock = ManualClock::default();
         let harness = setup().clock(&clock).open(kind).await?;
@@ -57,7 +57,7 @@ impl LimitScenario {
         self.says(Activity::IdleSince(self.clock.now()));
     }
 
-    /// Lets the cluster be asked once more, and whatever follows from its answer be done.
+    /// Waits for one more activity query of the cluster, and for the decision that follows from its answer.
     async fn turn(&self) {
         self.clock.a_task_sleeps().await;
         let asked = self.harness.provider.count(Verb::Activity);

@@ -1,4 +1,4 @@
-//! An engine over a fresh database and a world in memory.
+//! An engine with a fresh database and a world in memory.
 
 mod setup;
 
@@ -29,10 +29,10 @@ pub(crate) const PATIENCE: TimeSpan = TimeSpan::from_secs(30);
 
 pub(crate) struct Harness {
     pub(crate) engine: Engine,
-    /// Where the provider without an operator has its nodes.
+    /// The world of the provider with individual membership.
     pub(crate) provider: Arc<World>,
     pub(crate) fresh: FreshStore,
-    /// Where an operator makes the members.
+    /// The world of the provider with delegated membership.
     pub(crate) operators: Arc<OperatorWorld>,
 }
 
@@ -45,14 +45,14 @@ impl Harness {
         &self.fresh.store
     }
 
-    /// Creates a cluster of plain nodes and waits for the end of that.
+    /// Creates a cluster of plain nodes and waits for the end of the action.
     pub(crate) async fn created(&self, workers: u32) -> (Cluster, Action) {
         let cluster = cluster(FAKE_NODE, workers);
         let action = self.create(&cluster).await;
         (cluster, self.ended(action).await)
     }
 
-    /// Creates a cluster with a head and waits for the end of that.
+    /// Creates a cluster with a head and waits for the end of the action.
     pub(crate) async fn created_with_head(&self, workers: u32) -> Cluster {
         let cluster = cluster(FAKE_CLUSTER, workers);
         let action = self.create(&cluster).await;
@@ -93,7 +93,7 @@ impl Harness {
         self.engine.submit(change, caller()).await.expect("accepted").action.id
     }
 
-    /// Why it is not accepted.
+    /// Submits a change that is refused, and returns the error.
     pub(crate) async fn refused(&self, kind: ActionKind, cluster: &Cluster, inputs: Value) -> SubmitError {
         let on_conflict = OnConflict::Queue;
         let change = ChangeRequest {
@@ -139,7 +139,7 @@ impl Harness {
         self.store().members(id).await.expect("the store answers")
     }
 
-    /// Rows and world agree: exactly the members run, and no lock or running action is left.
+    /// Checks that rows and world agree: exactly the members run.
     pub(crate) async fn assert_agreement(&self, id: ClusterId) {
         let mut members: Vec<_> = self.nodes(id).await.iter().map(|node| node.id).collect();
         members.sort_unstable();

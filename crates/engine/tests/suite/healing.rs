@@ -37,7 +37,7 @@ async fn a_lost_worker_is_an_event_and_is_recovered(harness: Harness) {
 async fn a_worker_that_is_lost_while_another_action_waits_is_healed_afterwards(harness: Harness) {
     let cluster = harness.created_with_head(1).await;
     let worker = worker(&harness, &cluster).await;
-    // An action that waits, suspended: meanwhile nothing is healed.
+    // A suspended action waits for the cluster: meanwhile nothing is healed.
     harness.provider.hold(Verb::Start);
     let grow = harness.submit(ActionKind::ClusterResize, &cluster, harness::exactly(2)).await;
     harness.applied(grow).await;
@@ -65,7 +65,7 @@ async fn a_check_does_not_keep_a_lost_worker_from_being_healed(harness: Harness)
     for _ in 0..START_BUDGET {
         let before = harness.store().node(worker.id).await.unwrap().unwrap().physical_id;
         harness.provider.kill(worker.id, "killed by signal 9");
-        // Whichever comes first: it finds the loss, or goes before the healing of it.
+        // The check either observes the loss first, or preempts the healing.
         let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
         harness.ended(check).await;
         eventually("the worker is back", PATIENCE, async || {
@@ -78,7 +78,7 @@ async fn a_check_does_not_keep_a_lost_worker_from_being_healed(harness: Harness)
     }
 }
 
-/// Looks for work soon.
+/// Polls for work often.
 fn quick() -> Config {
     Config { safety_period: TimeSpan::from_millis(100), ..Config::default() }
 }

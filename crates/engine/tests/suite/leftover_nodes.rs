@@ -1,4 +1,4 @@
-//! What runs without a row is removed, and nothing else.
+//! Nodes without a row are removed, and no others.
 
 use muster_core::ids::NodeId;
 use muster_core::time::TimeSpan;
@@ -35,7 +35,7 @@ async fn a_node_without_a_row_is_left_alone_for_a_while(kind: Kind) {
     let Some(harness) = setup().config(config).open(kind).await else { return };
     let leftover = NodeId::from_uuid(Uuid::now_v7());
     harness.provider.start_leftover(leftover);
-    // Many rounds go by.
+    // These actions take many rounds of the search for leftover nodes.
     let (cluster, _) = harness.created(2).await;
     harness.resized(&cluster, 5).await;
     assert!(harness.provider.running().contains(&leftover));

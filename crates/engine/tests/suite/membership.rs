@@ -1,4 +1,4 @@
-//! Nodes come into clusters and leave them.
+//! Nodes join clusters and leave them.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict};
 use muster_core::change::{Change, Check};

@@ -47,7 +47,7 @@ async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, count: u
     action
 }
 
-/// How many nodes are where, as `region/zone`; what was not decided is `-`. Rows and world are in sync.
+/// Counts nodes by `region/zone`, where `-` stands for undecided. Also checks that rows and world are in sync.
 async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
     for node in harness.nodes(cluster.id).await {

@@ -1,4 +1,4 @@
-//! Updates of what a cluster's nodes are made from reach the nodes that run.
+//! Updates of a cluster's recipe are applied to the nodes that run.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ async fn another_recipe_begins_a_new_count_of_starts(harness: Harness) {
     let cluster = harness.created_with_head(1).await;
     let worker = harness.nodes(cluster.id).await.into_iter().find(|node| node.role == NodeRole::Worker);
     let worker = worker.expect("a worker").id;
-    // Every start counts, until there are too many.
+    // Every healing counts as a start, until the budget of starts is used up.
     let row =
         async || harness.nodes(cluster.id).await.into_iter().find(|node| node.id == worker).expect("its row");
     for healings in 1..10 {
@@ -249,7 +249,7 @@ async fn another_profile_goes_before_what_updates_have_changed(harness: Harness)
 async fn updates_that_wait_for_each_other_do_not_undo_one_another(harness: Harness) {
     let cluster = harness.created_with_head(2).await;
     let group = &cluster.groups[0].name;
-    // The nodes of the growth come late, so the others are accepted while the cluster still has its old size.
+    // The starts of the resize are held, so the updates are accepted while the cluster still has its old size.
     harness.provider.hold(Verb::Start);
     let grow = json!({"adjustment_type": "EXACT_CAPACITY", "number": 4});
     let grow = harness.submit(ActionKind::ClusterResize, &cluster, grow).await;
@@ -303,7 +303,7 @@ async fn nodes_that_an_update_does_not_restart_are_named_until_they_are_replaced
     assert!(row.status_reason.contains(needed), "{}", row.status_reason);
     assert_eq!(recorded_events(&harness, cluster.id, "RestartNeeded").await.len(), 1);
 
-    // What is healed is started from the present recipe.
+    // A healed node is started from the present recipe.
     harness.provider.kill(workers[0].id, "killed by signal 9");
     harness.until_healed_times(cluster.id, 1).await;
     let row = harness.cluster(cluster.id).await;

@@ -24,7 +24,7 @@ async fn recover(harness: &Harness, node: &Node, inputs: Value) -> ActionId {
     harness.engine.submit_node(change, caller()).await.expect("accepted").action.id
 }
 
-/// The result of a recovery whose old node does not stop, after a number of seconds.
+/// Starts a recovery whose old node does not stop, and advances the clock beyond its `delete_timeout`.
 async fn late(harness: &Harness, clock: &ManualClock, node: &Node, force: bool) -> ActionId {
     harness.provider.hold(Verb::Stop);
     let recovery = recover(harness, node, json!({"delete_timeout": 20, "force_recreate": force})).await;

@@ -1,4 +1,4 @@
-//! A database that was restored from an older copy: what it describes has met higher fences than it has drawn.
+//! A database that was restored from an older copy: its nodes and objects have seen higher fences than it has drawn.
 
 use muster_core::action::{ActionKind, ActionStatus, Fence};
 use muster_core::ids::ClusterId;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::delegated;
 use crate::harness::{Harness, exactly};
 
-/// As if nothing had been drawn since the database was made.
+/// Resets the sequence of fences, as if none had been drawn.
 async fn restore(harness: &Harness) {
     let sql = match harness.store().dialect() {
         Dialect::Sqlite => "UPDATE counters SET value = 0 WHERE name = 'fence'",
@@ -21,7 +21,7 @@ async fn restore(harness: &Harness) {
     harness.fresh.execute(sql).await;
 }
 
-/// How often it was reported.
+/// The number of events that reported the restored database.
 async fn reported(harness: &Harness, cluster: ClusterId) -> usize {
     let query = EventQuery { cluster: Some(cluster), ..EventQuery::default() };
     let events = harness.store().events(&query).await.expect("the store answers").items;

@@ -1,4 +1,4 @@
-//! Members follow another recipe of their cluster.
+//! Members are updated to another recipe of their cluster.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(crate) async fn recipe(harness: &Harness, cluster: &Cluster) -> ProfileId {
     id
 }
 
-/// What nodes are in the world, and from which recipe.
+/// The nodes, each with the incarnation that runs.
 fn makings(nodes: &[Node]) -> HashSet<(NodeId, Option<String>)> {
     nodes.iter().map(|node| (node.id, node.physical_id.clone())).collect()
 }
@@ -42,7 +42,7 @@ async fn batches_of_one(harness: &Harness, cluster: &Cluster) {
     attach(harness, cluster, &batch).await;
 }
 
-/// The most nodes that did not run at the same time.
+/// The maximum of nodes that were stopped at the same time.
 fn most_down(harness: &Harness, since: usize) -> usize {
     let mut down = HashSet::new();
     let mut most = 0;

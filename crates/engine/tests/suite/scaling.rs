@@ -132,7 +132,7 @@ async fn members_are_left_alone_for_the_grace_period(kind: Kind) {
     clock.a_task_sleeps().await;
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2, "the intent is committed first");
     assert_eq!(harness.provider.count(Verb::Stop), 0);
-    // Another engine continues the wait, and does not restart it.
+    // Another engine continues the grace period, and does not restart it.
     harness.engine.stop().await;
     clock.advance(TimeSpan::from_secs(59));
     harness.engine = setup().clock(&clock).start(harness.store().clone(), &harness).await;

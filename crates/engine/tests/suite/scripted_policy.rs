@@ -1,4 +1,4 @@
-//! A policy that says what a test wants it to say.
+//! A policy whose decisions a test scripts.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,17 +14,17 @@ use crate::harness::{Harness, now};
 
 const TYPE: &str = "test.saying-1.0";
 
-/// Leaves these words for the engine before every action.
+/// Adds these values to the data of every action before it runs.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptedPolicy(Arc<Mutex<Map<String, Value>>>);
 
 impl ScriptedPolicy {
-    /// From now on it says this.
+    /// Sets the values that the policy adds from now on.
     pub(crate) fn say(&self, words: &Value) {
         *self.0.lock().expect("not poisoned") = words.as_object().cloned().expect("a map");
     }
 
-    /// Binds it to a cluster.
+    /// Binds the policy to a cluster.
     pub(crate) async fn bind(&self, harness: &Harness, cluster: ClusterId) {
         let policy = Policy {
             id: PolicyId::from_uuid(Uuid::now_v7()),

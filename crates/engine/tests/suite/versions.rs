@@ -1,4 +1,4 @@
-//! Actions that an older version stored: this one reads what they ask for and what their steps left.
+//! Actions that an older version stored: this version reads their inputs and their data.
 
 use muster_core::action::{Action, ActionKind};
 use muster_core::change::Change;
@@ -27,7 +27,7 @@ async fn inputs_of_version_1_are_read() {
             Err(_) => unreadable.push((action.kind, action.inputs)),
         }
     }
-    // A request that was wrong already, and a part, whose parent has its inputs.
+    // A request that was invalid in version 1 too, and a child action, whose parent has the inputs.
     let expected =
         [(ActionKind::ClusterRecover, json!({"check": "maybe"})), (ActionKind::NodeOperation, json!({}))];
     assert_eq!(unreadable, expected);
@@ -48,7 +48,7 @@ async fn data_of_version_1_is_read_and_written_back_whole() {
     }
 }
 
-/// Whether everything of the first is in the second. Null stands for nothing.
+/// Returns true if the second value has everything of the first. Null counts as absent.
 fn is_kept(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {

@@ -34,7 +34,7 @@ const CLUSTER_NAME: &str = "dask.org/cluster-name";
 /// The annotation of clusters that Muster created with an autoscaler.
 const AUTOSCALED: &str = "muster.dev/autoscaled";
 
-/// The part that a `DaskAutoscaler` is of such a cluster.
+/// The part of such a cluster that a `DaskAutoscaler` is, as messages name it.
 const AUTOSCALER_PART: &str = "its autoscaler";
 
 const WATCHED: &[WatchedKind] = &[
@@ -62,7 +62,7 @@ impl Flavor for DaskOperator {
             create: true,
             choose_victims: true,
             rolls: false,
-            // Its Deployment recreates it from the template that the operator wrote at first.
+            // The Deployment of a worker recreates the pod from the template that the operator wrote at first.
             replaces_workers: false,
             several_groups: false,
             // The task graph is lost with the scheduler, and the next one cannot use the data of the workers.
@@ -164,7 +164,7 @@ impl Flavor for DaskOperator {
     }
 }
 
-/// The name of a group by its object: without the prefix of the cluster's name, if it has that.
+/// Returns the name of a group by its object: without the prefix of the cluster's name, if it has that.
 fn group_name(cluster: &str, object: &str) -> String {
     let own = object.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
     own.filter(|own| !own.is_empty()).unwrap_or(object).to_owned()

@@ -1,8 +1,8 @@
 //! The flavor `domino`: Ray, Dask and Spark clusters as objects of Domino's operator, which have the same structure.
 //!
-//! Domino creates these objects; Muster discovers, scales and changes them. Their stateful sets are not watched: their status
-//! does not explain missing pods, and a server with only this flavor then needs no permissions beyond these objects and
-//! their pods.
+//! Domino creates these objects; Muster discovers, scales and changes them. Their stateful sets are not watched: their
+//! status does not explain missing pods, and a server with only this flavor then needs no permissions beyond these
+//! objects and their pods.
 
 mod image;
 mod project;

@@ -1,4 +1,4 @@
-//! The trait of flavors, and the types of its questions and answers.
+//! The trait of flavors, and the types of its arguments and results.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::endpoints::Endpoints;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Abilities {
-    /// Clusters can be created, not only discovered.
+    /// True if clusters can be created, not only discovered.
     pub create: bool,
-    /// The workers to remove can be chosen.
+    /// True if the workers to remove can be chosen.
     pub choose_victims: bool,
-    /// Running pods are replaced when their recipe changes.
+    /// True if running pods are replaced when their recipe changes.
     pub rolls: bool,
-    /// A worker that is removed is recreated from the present recipe.
+    /// True if a worker that is removed is recreated from the present recipe.
     pub replaces_workers: bool,
-    /// A cluster can have more than one group of workers.
+    /// True if a cluster can have more than one group of workers.
     pub several_groups: bool,
-    /// Workers rejoin a new head by themselves.
+    /// True if workers rejoin a new head by themselves.
     pub workers_outlive_head: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Abilities {
 pub struct DesiredCluster<'a> {
     /// The row with the desired sizes and names.
     pub cluster: &'a Cluster,
-    /// The recipe of its nodes.
+    /// The recipe of the cluster's nodes.
     pub recipe: &'a ClusterRecipe,
 }
 
@@ -50,7 +50,7 @@ pub struct PodMembership {
     pub role: NodeRole,
     /// The group of a worker.
     pub group: Option<String>,
-    /// A replacement of the pod has the same name.
+    /// True if a replacement of the pod has the same name.
     pub keeps_name: bool,
 }
 
@@ -94,8 +94,8 @@ pub enum WriteOperation {
     JsonPatch(Vec<Value>),
     /// Changes of pod templates by a new recipe. The patch is computed from the present object.
     PodChanges(Vec<PodChange>),
-    /// A merge patch that is written only if the object has not changed since it was observed. For fields that may be missing,
-    /// which JSON patches cannot add.
+    /// A merge patch that is written only if the object has not changed since it was observed. For fields that may be
+    /// missing, which JSON patches cannot add.
     GuardedMerge(Value),
     /// A merge patch of fields that only Muster writes.
     Merge(Value),
@@ -105,27 +105,27 @@ pub enum WriteOperation {
 
 /// One way to represent clusters of a framework as Kubernetes objects.
 ///
-/// Strings in errors are sentences for users. `objects` are always the projections of one cluster, the root first.
+/// Strings in errors are messages for users. `objects` are always the projections of one cluster, the root first.
 pub trait Flavor: Send + Sync {
-    /// The name of the flavor, as users write it.
+    /// Returns the name of the flavor, as users write it.
     fn name(&self) -> &'static str;
 
-    /// The framework of its clusters.
+    /// Returns the framework of its clusters.
     fn framework(&self) -> Framework;
 
-    /// The operator that must be installed, for messages; none if any Kubernetes will do.
+    /// Returns the operator that must be installed, for messages; `None` if the flavor needs no operator.
     fn operator(&self) -> Option<&'static str>;
 
-    /// The features that the flavor supports.
+    /// Returns the features that the flavor supports.
     fn abilities(&self) -> Abilities;
 
-    /// The longest name of a cluster for which the operator can create all objects.
+    /// Returns the longest name of a cluster for which the operator can create all objects.
     fn max_name_length(&self) -> usize;
 
-    /// The kinds of objects to watch, the root first.
+    /// Returns the kinds of objects to watch, the root first.
     fn watched_kinds(&self) -> &'static [WatchedKind];
 
-    /// The label selector of the pods of all its clusters.
+    /// Returns the label selector of the pods of all its clusters.
     fn pod_selector(&self) -> &'static str;
 
     /// Reads the cluster, role and group of a pod from its labels.
@@ -139,12 +139,12 @@ pub trait Flavor: Send + Sync {
         self.manifests(plan).map(drop)
     }
 
-    /// Whether the creation of a cluster was completed: all objects of [`Self::manifests`] exist.
+    /// Returns true if the creation of a cluster was completed: all objects of [`Self::manifests`] exist.
     fn is_complete(&self, _objects: &[&ObjectProjection]) -> bool {
         true
     }
 
-    /// Descriptions of deleted objects that no operator recreates.
+    /// Returns descriptions of deleted objects that no operator recreates.
     fn missing_objects(&self, _cluster: &str, _objects: &[&ObjectProjection]) -> Vec<String> {
         Vec::new()
     }
@@ -152,22 +152,23 @@ pub trait Flavor: Send + Sync {
     /// Projects an object of a watched kind; none if it belongs to no cluster.
     fn read_object(&self, kind: &ResourceKind, object: &Value) -> Option<ObjectProjection>;
 
-    /// Whether an API returns root objects of this flavor.
+    /// Returns true if an API returns root objects of this flavor.
     fn shows_root(&self) -> bool {
         false
     }
 
-    /// The root object for that API, without fields that change often and that its clients do not use.
+    /// Returns the root object as that API returns it, without fields that change often and that its clients do not
+    /// use.
     fn root_view(&self, root: &Value) -> Value {
         root.clone()
     }
 
-    /// The reasons of events by which the operator reports that it ignores a root in its present form.
+    /// Returns the reasons of events by which the operator reports that it ignores a root in its present form.
     fn rejection_reasons(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The writes that resize groups.
+    /// Returns the writes that resize groups.
     fn resize_groups(
         &self,
         cluster: &str,
@@ -175,7 +176,7 @@ pub trait Flavor: Send + Sync {
         changes: &[GroupResize<'_>],
     ) -> Result<Vec<ObjectWrite>, String>;
 
-    /// The writes that change the recipe of nodes; they contain only the differences.
+    /// Returns the writes that change the recipe of nodes; they contain only the differences.
     fn change_recipe(
         &self,
         before: DesiredCluster<'_>,
@@ -192,34 +193,34 @@ pub trait Flavor: Send + Sync {
         Ok(())
     }
 
-    /// The writes that remove leftovers of a resize, once the group has its size.
+    /// Returns the writes that remove leftovers of a resize, once the group has its size.
     fn clean_up_resize(&self, _cluster: &str, _objects: &[&ObjectProjection]) -> Vec<ObjectWrite> {
         Vec::new()
     }
 
-    /// The write that makes the operator recreate a missing head, where it does not by itself.
+    /// Returns the write that makes the operator recreate a missing head, where it does not by itself.
     fn recreate_head(&self, _cluster: &str) -> Option<ObjectWrite> {
         None
     }
 
-    /// The owner of a discovered cluster by its labels; the default owner if they have none.
+    /// Returns the owner of a discovered cluster by its labels; the default owner if they have none.
     fn owner(&self, _labels: &BTreeMap<String, String>) -> Owner {
         Owner::default()
     }
 
-    /// The user who created a cluster, by its labels.
+    /// Returns the user who created a cluster, by its labels.
     fn user(&self, labels: &BTreeMap<String, String>) -> String {
         labels.get(USER).cloned().unwrap_or_default()
     }
 
-    /// The addresses of the head within Kubernetes.
+    /// Returns the addresses of the head within Kubernetes.
     fn endpoints(&self, namespace: &str, cluster: &str) -> Endpoints;
 
-    /// The name and key of the Secret with the framework's own token, if it has one.
+    /// Returns the name and key of the Secret with the framework's own token, if it has one.
     fn token_secret(&self, _cluster: &str) -> Option<(String, &'static str)> {
         None
     }
 
-    /// The environment of programs that use a cluster.
+    /// Returns the environment of programs that use a cluster.
     fn client_environment(&self, endpoints: &Endpoints, token: Option<&str>) -> BTreeMap<String, String>;
 }

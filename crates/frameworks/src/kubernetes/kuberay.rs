@@ -227,7 +227,7 @@ fn group_operations(group: &GroupProjection, change: &GroupResize<'_>) -> Result
 /// The writes of a changed recipe.
 #[derive(Default)]
 struct RecipePatch {
-    /// Whether annotations of pods are changed, too.
+    /// True if the annotations of pods are changed, too.
     annotates: bool,
     tests: Vec<Value>,
     pods: Vec<PodChange>,

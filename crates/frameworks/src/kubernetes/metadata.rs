@@ -17,7 +17,8 @@ const ENVIRONMENT: &str = "muster.dev/environment";
 /// The label with the version of the framework.
 const VERSION: &str = "muster.dev/version";
 
-/// The metadata of an object: the users' labels and annotations, facts about the cluster, and the flavor's additions.
+/// Returns the metadata of an object: the users' labels and annotations, facts about the cluster, and the flavor's
+/// additions.
 pub(super) fn metadata(
     plan: DesiredCluster<'_>,
     name: &str,
@@ -49,7 +50,7 @@ fn with(given: &BTreeMap<String, String>, own: &[&(&str, &str)]) -> BTreeMap<Str
     given.clone().into_iter().chain(own).collect()
 }
 
-/// The only group of a cluster, for flavors whose operator supports one group of a fixed name.
+/// Returns the only group of a cluster, for flavors whose operator supports one group of a fixed name.
 pub(super) fn only_group<'c>(cluster: &'c Cluster, flavor: &str) -> Result<&'c WorkerGroup, String> {
     match cluster.groups.as_slice() {
         [group] if group.name == DEFAULT_GROUP => Ok(group),

@@ -16,7 +16,7 @@ pub struct ResourceKind {
 }
 
 impl ResourceKind {
-    /// The API version, such as `ray.io/v1`.
+    /// Returns the API version, such as `ray.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -25,7 +25,7 @@ impl ResourceKind {
         }
     }
 
-    /// The qualified plural, such as `rayclusters.ray.io`, for permissions and messages.
+    /// Returns the qualified plural, such as `rayclusters.ray.io`, for permissions and messages.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -44,9 +44,9 @@ pub const DEPLOYMENT: ResourceKind =
 /// The role of objects of a kind in their cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectRole {
-    /// The object that represents the cluster: both exist equally long.
+    /// The object that represents the cluster: the cluster exists as long as this object does.
     Root,
-    /// An object with more of the cluster's intent.
+    /// An object that specifies a further part of the cluster.
     Detail,
     /// A controller of pods, whose status may explain missing ones.
     PodController,
@@ -64,7 +64,7 @@ pub struct WatchedKind {
 }
 
 impl WatchedKind {
-    /// Whether an object is watched, by its kind and labels.
+    /// Returns true if this watch covers an object of a kind, by the object's labels.
     pub fn matches(&self, kind: &ResourceKind, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         let fits = |term: &str| match term.split_once('=') {
@@ -82,7 +82,7 @@ pub struct Manifest {
     pub kind: &'static ResourceKind,
     /// The whole object.
     pub body: Value,
-    /// The object is deleted with the root: its creator adds the root as its owner reference.
+    /// True if the object is deleted with the root: its creator adds an owner reference to the root.
     pub owned: bool,
 }
 

@@ -6,12 +6,12 @@ pub(super) fn test(path: &str, value: &Value) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-/// An `add` operation, which replaces an existing value.
+/// Returns an `add` operation, which replaces an existing value.
 pub(super) fn add(path: &str, value: &Value) -> Value {
     json!({"op": "add", "path": path, "value": value})
 }
 
-/// The operations for changed entries of a map; entries that others have added stay.
+/// Returns the operations for changed entries of a map; entries that others have added stay.
 pub(super) fn replaced_entries(map: &str, before: &Value, after: &Value) -> Vec<Value> {
     let entries = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let place = |key: &str| format!("{map}/{}", key.replace('~', "~0").replace('/', "~1"));

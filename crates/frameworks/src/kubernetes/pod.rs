@@ -62,7 +62,8 @@ impl Container<'_> {
     }
 }
 
-/// The requests and limits of a container. They are equal unless its shape has other limits: such a pod is evicted last.
+/// Returns the requests and limits of a container. They are equal unless the shape has other limits: Kubernetes evicts
+/// pods with equal amounts last.
 pub fn resources(shape: &Shape) -> Value {
     let cpu = shape.cpu.unwrap_or(CPU);
     let memory = memory(shape);
@@ -85,12 +86,12 @@ pub fn resources(shape: &Shape) -> Value {
     })
 }
 
-/// The memory of a node, with the default.
+/// Returns the memory of a node, with the default.
 pub(super) fn memory(shape: &Shape) -> Memory {
     shape.memory.unwrap_or(MEMORY)
 }
 
-/// The cores of a node, rounded up.
+/// Returns the cores of a node, rounded up.
 pub(super) fn cores(shape: &Shape) -> u64 {
     shape.cpu.unwrap_or(CPU).millis().div_ceil(1000).max(1)
 }
@@ -99,7 +100,7 @@ pub(super) fn variable(name: &str, value: &str) -> Value {
     json!({"name": name, "value": value})
 }
 
-/// A variable whose value is in another object.
+/// Returns a variable whose value is in another object.
 fn variable_from(name: &str, EnvSource { kind, name: object, key }: &EnvSource) -> Value {
     match kind {
         EnvSourceKind::ConfigMap => {
@@ -113,7 +114,7 @@ fn variable_from(name: &str, EnvSource { kind, name: object, key }: &EnvSource) 
     }
 }
 
-/// All keys of a ConfigMap or Secret as variables; none for other sources.
+/// Returns all keys of a ConfigMap or Secret as variables; `None` for other sources.
 pub(super) fn whole_source(EnvSource { kind, name, .. }: &EnvSource) -> Option<Value> {
     match kind {
         EnvSourceKind::ConfigMap => Some(json!({"configMapRef": {"name": name}})),
@@ -122,12 +123,12 @@ pub(super) fn whole_source(EnvSource { kind, name, .. }: &EnvSource) -> Option<V
     }
 }
 
-/// A variable with the value of a field of the pod.
+/// Returns a variable with the value of a field of the pod.
 pub(super) fn field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 }
 
-/// A variable with a resource amount of a container.
+/// Returns a variable with a resource amount of a container.
 pub(super) fn amount(name: &str, container: &str, resource: &str) -> Value {
     json!({"name": name, "valueFrom": {"resourceFieldRef": {"containerName": container, "resource": resource}}})
 }
@@ -158,13 +159,13 @@ pub(super) fn with_pod_settings(mut spec: Value, node: &NodeRecipe) -> Value {
     spec
 }
 
-/// The version that a list of pinned packages names.
+/// Returns the version of a package in a list of pinned packages; `latest` if the list does not have it.
 pub(super) fn pinned(pins: &'static str, package: &str) -> &'static str {
     let version = |line: &'static str| line.strip_prefix(package)?.strip_prefix("==");
     pins.lines().find_map(version).unwrap_or("latest")
 }
 
-/// A text as a label value: forbidden characters are replaced, and long texts are cut.
+/// Returns a text as a label value: forbidden characters are replaced, and long texts are cut.
 pub(super) fn label_safe(text: &str) -> String {
     let plain =
         |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };

@@ -1,4 +1,4 @@
-//! The patch of a changed recipe. Other programs write to the same object, so that only the differences are patched.
+//! The patch of a changed recipe. Only the differences are patched, since other programs write to the same object.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,8 @@ pub struct PodChange {
 }
 
 impl PodChange {
-    /// A change of image, command, arguments, resources, variables, selectors or tolerations; none if all are equal.
+    /// Returns a change of image, command, arguments, resources, variables, selectors or tolerations; `None` if all are
+    /// equal.
     pub(super) fn new(spec: impl Into<String>, before: Value, after: Value) -> Option<Self> {
         let differs = {
             let (one, other) = (container(&before), container(&after));
@@ -32,7 +33,7 @@ impl PodChange {
         differs.then(|| Self { spec: spec.into(), before, after })
     }
 
-    /// The JSON patch for the present object; fields and entries of other programs stay.
+    /// Returns the JSON patch for the present object; fields and entries of other programs stay.
     pub fn operations(&self, object: &Value) -> Vec<Value> {
         let Self { spec, before, after } = self;
         let present = object.pointer(spec).unwrap_or(&Value::Null);
@@ -69,12 +70,12 @@ impl PodChange {
     }
 }
 
-/// The main container.
+/// Returns the main container.
 fn container(spec: &Value) -> &Value {
     &spec["containers"][0]
 }
 
-/// The present map with the changed entries; none if no entry changes.
+/// Returns the present map with the changed entries; `None` if no entry changes.
 fn changed_entries(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -86,7 +87,7 @@ fn changed_entries(present: &Value, before: &Value, after: &Value) -> Option<Val
     Some(Value::Object(entries))
 }
 
-/// The present tolerations with the changed ones; none if none changes.
+/// Returns the present tolerations with the changed ones; `None` if no toleration changes.
 fn changed_tolerations(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -103,7 +104,7 @@ fn changed_tolerations(present: &Value, before: &Value, after: &Value) -> Option
     Some(json!(all))
 }
 
-/// The present requests and limits with the changed amounts; none if no amount changes.
+/// Returns the present requests and limits with the changed amounts; `None` if no amount changes.
 fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
@@ -124,7 +125,7 @@ fn changed_resources(present: &Value, before: &Value, after: &Value) -> Option<V
     Some(Value::Object(resources))
 }
 
-/// The present variables with the changed ones in their positions; none if none changes.
+/// Returns the present variables with the changed ones in their positions; `None` if no variable changes.
 fn changed_variables(present: &Value, before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;

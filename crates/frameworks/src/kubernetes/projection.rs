@@ -6,7 +6,7 @@ use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::{GPU_RESOURCE, Shape};
 use serde_json::Value;
 
-/// The facts that one object has about its cluster.
+/// The facts about a cluster that one of its objects has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectProjection {
     /// The name of the cluster's root, or the name that all of its objects share.
@@ -25,15 +25,15 @@ pub struct ObjectProjection {
     pub config: Option<String>,
     /// The version of the framework.
     pub version: Option<String>,
-    /// The head's state is stored outside of its pod, so that workers can rejoin the next head.
+    /// True if the head's state is stored outside of its pod, so that workers can rejoin the next head.
     pub durable_head: bool,
-    /// The cluster is suspended: no pods should run.
+    /// True if the cluster is suspended: no pods should run.
     pub suspended: bool,
     /// Reasons why the operator does not act on the object.
     pub rejections: Vec<String>,
     /// Reasons why pods are missing.
     pub pending: Vec<String>,
-    /// The operator has processed the object at least once.
+    /// True if the operator has processed the object at least once.
     pub acknowledged: bool,
     /// The head's pod, as the operator reports it.
     pub reported_head: Option<String>,
@@ -58,9 +58,9 @@ pub struct GroupProjection {
     pub bounds: Option<(u32, Option<u32>)>,
     /// The lowest size that an autoscaler chooses, if the object has one; a resize moves it.
     pub floor: Option<u32>,
-    /// The floor differs from the desired size, although a resize makes them equal.
+    /// True if the floor differs from the one that a resize to the desired size writes.
     pub floor_differs: bool,
-    /// The object has no desired size, only the floor.
+    /// True if the object has no desired size, only the floor.
     pub sized_by_floor: bool,
     /// The number of pods of one replica.
     pub hosts: u32,
@@ -70,7 +70,7 @@ pub struct GroupProjection {
     pub victims: Vec<String>,
 }
 
-/// The groups of a cluster from all of its objects. A later object overrides the root, which comes first.
+/// Returns the groups of a cluster from all of its objects. A later object overrides the root, which comes first.
 pub fn merge_groups<'o>(objects: &[&'o ObjectProjection]) -> Vec<&'o GroupProjection> {
     let mut groups: Vec<&GroupProjection> = Vec::new();
     for group in objects.iter().flat_map(|object| &object.groups) {
@@ -85,9 +85,9 @@ pub fn merge_groups<'o>(objects: &[&'o ObjectProjection]) -> Vec<&'o GroupProjec
 /// An autoscaler and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedAutoscaler {
-    /// The group that it scales; none for all groups.
+    /// The group that the autoscaler scales; none for all groups.
     pub group: Option<String>,
-    /// The bounds of its own, if it has any.
+    /// The autoscaler's own bounds, if it has any.
     pub bounds: Option<(u32, Option<u32>)>,
 }
 
@@ -98,24 +98,24 @@ pub struct PodTemplate {
     pub image: String,
     /// The resources of that container.
     pub shape: Shape,
-    /// The names of its accelerator resources.
+    /// The names of the container's accelerator resources.
     pub accelerators: BTreeSet<String>,
 }
 
 impl PodTemplate {
-    /// The template of a pod spec, whose first container is the main one.
+    /// Returns the template of a pod spec, whose first container is the main one.
     pub fn from_pod_spec(spec: &Value) -> Self {
         let container = &spec["containers"][0];
         Self::from_container(text(&container["image"]), &container["resources"])
     }
 
-    /// The template of a container with this image and these resources.
+    /// Returns the template of a container with this image and these resources.
     pub fn from_container(image: String, resources: &Value) -> Self {
         Self { image, shape: shape(resources), accelerators: accelerators(resources) }
     }
 }
 
-/// The names of accelerator resources of any vendor.
+/// Returns the names of accelerator resources of any vendor.
 fn accelerators(resources: &Value) -> BTreeSet<String> {
     let is_accelerator =
         |name: &&String| name.contains('/') && (name.contains("gpu") || name.starts_with("nvidia.com/"));
@@ -123,7 +123,7 @@ fn accelerators(resources: &Value) -> BTreeSet<String> {
     sides.flat_map(|side| side.keys().filter(is_accelerator).cloned()).collect()
 }
 
-/// The resources of a container: its limits, or else its requests.
+/// Returns the resources of a container: its limits, or else its requests.
 fn shape(resources: &Value) -> Shape {
     let amount = |name: &str| {
         let of = |side: &str| Some(resources[side].get(name)?.clone());
@@ -137,19 +137,19 @@ fn shape(resources: &Value) -> Shape {
     }
 }
 
-/// The text of a value; empty for other types.
+/// Returns the text of a value; empty for other types.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A whole number, also if it is quoted.
+/// Returns a whole number, also if it is quoted.
 pub(super) fn whole(value: &Value) -> Option<u32> {
     let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
     // Every operator reads negative numbers as zero.
     Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
 }
 
-/// The messages of conditions that explain missing pods, such as an exceeded quota.
+/// Returns the messages of conditions that explain missing pods, such as an exceeded quota.
 pub(super) fn replica_failures(status: &Value) -> Vec<String> {
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let failing = |condition: &&Value| condition["type"] == "ReplicaFailure" && condition["status"] == "True";
@@ -158,12 +158,12 @@ pub(super) fn replica_failures(status: &Value) -> Vec<String> {
     conditions.iter().filter(failing).map(one_line).collect()
 }
 
-/// Whether the object has a status: its controller has processed it.
+/// Returns true if the object has a status, which means that its controller has processed it.
 pub(super) fn has_status(object: &Value) -> bool {
     object["status"].as_object().is_some_and(|status| !status.is_empty())
 }
 
-/// The value of a label or annotation; `map` is `labels` or `annotations`.
+/// Returns the value of a label or annotation; `map` is `labels` or `annotations`.
 pub(super) fn metadata_entry(object: &Value, map: &str, key: &str) -> Option<String> {
     object["metadata"][map][key].as_str().map(str::to_owned)
 }

@@ -53,7 +53,7 @@ impl WatchSink<UntypedObject> for AppChangeSink {
     fn lost(&self, _: String) {}
 }
 
-/// The changes of a channel. Where some were missed, everything counts as changed.
+/// Returns the changes of a channel. If some were missed, everything counts as changed.
 pub(super) fn stream(changes: broadcast::Receiver<AppChange>) -> BoxStream<'static, AppChange> {
     stream::unfold(changes, |mut changes| async {
         match changes.recv().await {

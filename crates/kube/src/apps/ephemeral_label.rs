@@ -17,7 +17,7 @@ const APP: &str = "muster.dev/app";
 /// The length limit of a label's value.
 const MAX_LABEL_LENGTH: usize = 63;
 
-/// The label's value for the name of an app. A name that is too long is cut, and ends with a hash of it.
+/// Returns the label's value for the name of an app. A name that is too long is cut, and ends with a hash of it.
 fn label_value(name: &str) -> String {
     if name.len() <= MAX_LABEL_LENGTH {
         return name.to_owned();
@@ -56,7 +56,7 @@ pub(crate) fn mark_of(object: &Value) -> Option<EphemeralMark> {
     Some(whole.filter(|mark| label_value(&mark.app) == value).unwrap_or_else(alone))
 }
 
-/// The app in the annotation of an object, if the label no longer names it.
+/// Returns the app in the annotation of an object, if the label no longer names it.
 pub(crate) fn former_app(object: &Value) -> Option<EphemeralMark> {
     let metadata = &object["metadata"];
     let former: EphemeralMark = serde_json::from_str(metadata["annotations"][APP].as_str()?).ok()?;
@@ -64,8 +64,8 @@ pub(crate) fn former_app(object: &Value) -> Option<EphemeralMark> {
     (!is_named).then_some(former)
 }
 
-/// The merge patch that removes the ownership of a former app: otherwise Kubernetes would delete the cluster with
-/// that app. None if the root has no former app.
+/// Returns the merge patch that removes the ownership of a former app: otherwise Kubernetes would delete the cluster
+/// with that app; `None` if the root has no former app.
 pub(crate) fn release_patch(root: &Value) -> Option<Value> {
     let metadata = &root["metadata"];
     let former = former_app(root)?;

@@ -16,12 +16,12 @@ const ORPHAN: &str = "orphan";
 /// The label of replica sets and pods that a Deployment created.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// The state of an app, by its object alone.
+/// The state of an app as its own object shows it, without its Deployment or pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AppState {
     Gone(&'static str),
     Wanted(u32),
-    /// It wants no replicas now, for this reason.
+    /// The app exists, and wants no replicas now for this reason.
     Unwanted(&'static str),
     Job(JobProgress),
 }
@@ -53,7 +53,8 @@ impl Apps {
         Ok(AppObservation { standing, reason: reason.to_owned(), has_pods })
     }
 
-    /// The state of a replica set, which wants no more replicas than its Deployment: the Deployment changes first.
+    /// Returns the state of a replica set, which wants no more replicas than its Deployment: the Deployment changes
+    /// first.
     async fn limit_by_deployment(
         &self,
         namespace: &str,
@@ -72,7 +73,7 @@ impl Apps {
         })
     }
 
-    /// Returns whether a Deployment was deleted without its dependents, so that a replica set of it still runs.
+    /// Returns true if a Deployment was deleted without its dependents, so that a replica set of it still runs.
     async fn has_orphans(&self, deployment: &AppIdentity) -> Result<bool, ProviderError> {
         let mut found = false;
         let api = untyped_api(self.client.clone(), &REPLICA_SET, Some(&deployment.namespace));
@@ -86,7 +87,7 @@ impl Apps {
         Ok(found)
     }
 
-    /// Returns whether an app has pods that have not ended. `successor` is another object that has the app's name now.
+    /// Returns true if an app has pods that have not ended. `successor` is another object that has the app's name now.
     async fn has_pods(&self, app: &AppIdentity, successor: Option<&Value>) -> Result<bool, ProviderError> {
         let mut found = false;
         let api = untyped_api(self.client.clone(), &POD, Some(&app.namespace));
@@ -99,7 +100,7 @@ impl Apps {
     }
 }
 
-/// Returns whether a pod belongs to an app.
+/// Returns true if a pod belongs to an app.
 fn belongs(pod: &Value, app: &AppIdentity, successor: Option<&Value>) -> bool {
     match controller(pod) {
         None if app.kind == AppKind::Pod => pod["metadata"]["uid"] == *app.uid,
@@ -113,17 +114,17 @@ fn belongs(pod: &Value, app: &AppIdentity, successor: Option<&Value>) -> bool {
     }
 }
 
-/// Returns whether a pod is older than the object that has its app's name now, which then has adopted the pod: the
-/// app was deleted without its pods. Times have whole seconds, and an object has its first pods in the second of
-/// its own creation, so that a pod of the same second is the successor's. Without a known successor the pod is the
-/// app's: the successor came after the app was read.
+/// Returns true if a pod is older than the object that has its app's name now, which then has adopted the pod: the app
+/// was deleted without its pods. Times have whole seconds, and an object has its first pods in the second of its own
+/// creation, so that a pod of the same second is the successor's. Without a known successor the pod is the app's: the
+/// successor was created after the app was read.
 fn is_older(pod: &Value, successor: Option<&Value>) -> bool {
     let Some(successor) = successor else { return true };
     let created = |object: &Value| parse_timestamp(object["metadata"]["creationTimestamp"].as_str()?);
     matches!((created(pod), created(successor)), (Some(pod), Some(successor)) if pod < successor)
 }
 
-/// Returns whether a pod without an owner was created by an app: it keeps its generated name if the app is deleted
+/// Returns true if a pod without an owner was created by an app: it keeps its generated name if the app is deleted
 /// without its dependents.
 fn was_created_by(pod: &Value, app: &AppIdentity) -> bool {
     let creator = if app.kind == AppKind::Deployment { replica_set_name(app, pod) } else { app.name.clone() };
@@ -138,7 +139,7 @@ fn was_created_by(pod: &Value, app: &AppIdentity) -> bool {
     }
 }
 
-/// The name of the replica set of a Deployment that an object belongs to, or is.
+/// Returns the name of the replica set of a Deployment that an object belongs to, or is.
 fn replica_set_name(deployment: &AppIdentity, object: &Value) -> String {
     let hash = object["metadata"]["labels"][TEMPLATE_HASH].as_str().unwrap_or_default();
     format!("{}-{hash}", deployment.name)

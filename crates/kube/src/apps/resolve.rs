@@ -12,7 +12,7 @@ use crate::watches::{self, untyped_api};
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 impl Apps {
-    /// The apps that a name may refer to, at most one of each kind.
+    /// Finds the apps that a name may refer to, at most one of each kind.
     pub(super) async fn find_apps(
         &self,
         namespace: &str,
@@ -49,7 +49,7 @@ impl Apps {
         }
     }
 
-    /// The current replica set of a Deployment, which is the app.
+    /// Resolves a Deployment to its current replica set, which is the app.
     async fn resolve_deployment(
         &self,
         namespace: &str,
@@ -57,7 +57,7 @@ impl Apps {
     ) -> Result<ResolvedApp, ProviderError> {
         let deployment = identity(namespace, AppKind::Deployment, object);
         let mut sets = self.list_replica_sets(&deployment).await?;
-        // Not the revision of the Deployment itself, which is written later than that of a new replica set.
+        // The revision of the Deployment itself is not used: Kubernetes writes it later than that of a new replica set.
         let revision = |set: &Value| set["metadata"]["annotations"][REVISION].as_str()?.parse::<u64>().ok();
         let current = (0..sets.len()).max_by_key(|at| revision(&sets[*at]));
         let Some(current) = current.map(|at| sets.remove(at)) else {
@@ -85,7 +85,7 @@ impl Apps {
         Ok(sets)
     }
 
-    /// The controller of a pod, also if it is gone already; a pod without a controller is an app itself.
+    /// Resolves a pod to its controller, even if the controller is already deleted. A pod without one is an app itself.
     async fn resolve_pod(&self, namespace: &str, pod: &Value) -> Result<ResolvedApp, ProviderError> {
         let Some((kind, name, uid)) = controller(pod) else {
             return Ok(Self::resolve_object(namespace, AppKind::Pod, pod));
@@ -125,7 +125,7 @@ fn identity(namespace: &str, kind: AppKind, object: &Value) -> AppIdentity {
     }
 }
 
-/// The cluster that the object of an app names for its drivers, with its id if Muster wrote it.
+/// Returns the cluster that the object of an app names for its drivers, with its id if Muster wrote it.
 pub(super) fn recorded_cluster(object: &Value) -> Option<(String, Option<ClusterId>)> {
     let metadata = &object["metadata"];
     let name = metadata["labels"][USES].as_str().filter(|name| !name.is_empty())?;

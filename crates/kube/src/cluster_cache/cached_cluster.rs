@@ -17,9 +17,9 @@ use crate::projection::{CachedObject, ClusterPod};
 /// The objects and pods of one cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CachedCluster {
-    /// The cluster exists as long as this object does.
+    /// The root object; the cluster exists as long as this object does.
     pub(crate) root: Option<Versioned<CachedObject>>,
-    /// The other objects that specify it, by kind and name.
+    /// The other objects that specify the cluster, by kind and name.
     details: BTreeMap<(&'static str, String), Versioned<CachedObject>>,
     pods: BTreeMap<String, Versioned<ClusterPod>>,
     /// The id of the cluster, also while only its pods are left.
@@ -29,28 +29,28 @@ pub(crate) struct CachedCluster {
 }
 
 impl CachedCluster {
-    /// The id of the cluster, if it has a root.
+    /// Returns the id of the cluster, if it has a root.
     pub(super) fn root_cluster(&self) -> Option<ClusterId> {
         self.root.as_ref()?.value.cluster
     }
 
-    /// All objects that specify the cluster, the root first.
+    /// Returns all objects that specify the cluster, the root first.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &CachedObject> {
         self.root.iter().chain(self.details.values()).map(|cached| &cached.value)
     }
 
-    /// The projections of all objects, the root's first.
+    /// Returns the projections of all objects, the root's first.
     pub(crate) fn projections(&self) -> Vec<&ObjectProjection> {
         self.objects().map(|object| &object.projection).collect()
     }
 
-    /// The newest fence of this database on any of the objects.
+    /// Returns the newest fence of this database on any of the objects.
     pub(crate) fn fence(&self, fences: &Fences) -> Fence {
         let written = self.objects().filter_map(|object| fences.read(object.fence.as_ref()));
         written.max().unwrap_or(Fence(0))
     }
 
-    /// The sum of the objects' generations, which rises when anyone changes what one of them specifies.
+    /// Returns the sum of the objects' generations, which rises when anyone changes what one of them specifies.
     pub(crate) fn generation(&self) -> u64 {
         self.objects().map(|object| u64::try_from(object.generation).unwrap_or_default()).sum()
     }
@@ -59,24 +59,24 @@ impl CachedCluster {
         self.objects().find(|object| object.kind.kind == kind && object.name == name)
     }
 
-    /// The UIDs of all objects and pods.
+    /// Returns the UIDs of all objects and pods.
     pub(crate) fn uids(&self) -> impl Iterator<Item = &str> {
         self.objects().map(|object| object.uid.as_str()).chain(self.pods().map(|pod| pod.uid.as_str()))
     }
 
-    /// All pods, sorted by name.
+    /// Returns all pods, sorted by name.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &ClusterPod> {
         self.pods.values().map(|cached| &cached.value)
     }
 
-    /// The pods that count as members: not those that have ended and whose controller replaces them.
+    /// Returns the pods that count as members: not those that have ended and whose controller replaces them.
     pub(crate) fn members(&self) -> impl Iterator<Item = &ClusterPod> {
         self.pods().filter(|pod| !(pod.is_replaced && matches!(pod.observation, Observation::Exited { .. })))
     }
 
-    /// Returns whether the operator's status counts all running pods; true for operators that do not count them.
-    /// None of them may be deleted before: if a pod is gone before KubeRay has observed it, KubeRay reconciles only
-    /// after 300 s.
+    /// Returns true if the operator's status counts all running pods; true for operators that do not count them. None
+    /// of them may be deleted before: if a pod is gone before KubeRay has observed it, KubeRay reconciles only after
+    /// 300 s.
     pub(crate) fn is_known_to_operator(&self) -> bool {
         let Some(root) = self.root.as_ref().map(|root| &root.value.projection) else { return true };
         let running = |role: NodeRole| {
@@ -102,7 +102,7 @@ impl CachedCluster {
 
     pub(super) fn apply_root(&mut self, mut root: CachedObject, arrival: Arrival) -> bool {
         if let Some(known) = self.root.as_ref().filter(|known| known.value.uid == root.uid) {
-            // The same object stays the same cluster, also if a user changed the labels that say so.
+            // The same object stays the same cluster, even if a user changed the label with the cluster's id.
             root.cluster = known.value.cluster;
         }
         self.cluster = root.cluster;
@@ -119,14 +119,14 @@ impl CachedCluster {
         changed
     }
 
-    /// Records a change: either of the specification, at `respecified_at`, or one that the operator made.
+    /// Records a change of an object: a change of its specification at `respecified_at`, or a change by the operator.
     fn record_operator_activity(&mut self, changed: bool, respecified_at: Option<Timestamp>) {
         if changed {
             self.unanswered_since = respecified_at;
         }
     }
 
-    /// The time for which the operator has shown no sign of acting on the last change of the specification.
+    /// Returns the time for which the operator has shown no sign of acting on the last change of the specification.
     pub(crate) fn unanswered_for(&self, now: Timestamp) -> Option<TimeSpan> {
         self.unanswered_since.map(|since| now.since(since))
     }

@@ -38,13 +38,13 @@ fn run_instruction(command: &str) -> String {
     format!("RUN {}", json!(["sh", "-e", "-c", command]))
 }
 
-/// The words as arguments of a shell command.
+/// Returns the words as arguments of a shell command.
 fn shell_quoted(words: &[String]) -> String {
     let quote = |word: &String| format!("'{}'", word.trim().replace('\'', r"'\''"));
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// A value in double quotes, in which a Dockerfile replaces variables.
+/// Returns a value in double quotes, in which a Dockerfile replaces variables.
 fn env_value(value: &str) -> String {
     let mut text = String::from("\"");
     for letter in value.chars() {

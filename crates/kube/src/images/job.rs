@@ -21,7 +21,8 @@ const KEPT_SECONDS: u32 = 3600;
 /// The length limit of a termination message.
 const MAX_MESSAGE_LENGTH: u32 = 2000;
 
-/// The script of the builder. Its termination message is the digest of the image, or the line that failed.
+/// Returns the script of the builder. It writes the digest of the image, or else the line with the error, as the
+/// termination message of its container.
 fn script() -> String {
     format!(
         "mkdir /tmp/build && printf %s \"$DOCKERFILE\" > /tmp/build/Dockerfile\n\
@@ -37,12 +38,12 @@ fn script() -> String {
     )
 }
 
-/// The name of the Job of a task.
+/// Returns the name of the Job of a task.
 pub(super) fn job_name(task: TaskId) -> String {
     format!("muster-image-{task}")
 }
 
-/// The Job of a build. It has the name of the task, so that a repeated creation finds it.
+/// Returns the Job of a build. It has the name of the task, so that a repeated creation finds it.
 pub(super) fn manifest(task: TaskId, build: &ImageBuild, options: &ImageOptions) -> Value {
     let labels = json!({TASK: task.to_string(), "app.kubernetes.io/managed-by": "muster"});
     let mut container = json!({

@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::containers;
 
-/// An end, and the same as a phrase about the command, such as `exited with code 7`.
+/// The end of a command, and its description as a phrase, such as `exited with code 7`.
 pub(super) type DescribedEnd = (CommandEnd, String);
 
 /// A shell adds this to the number of the signal that ended a command.
 const SIGNAL_BASE: i32 = 128;
 
-/// The last signal that is no real-time signal; a higher number is an exit status.
+/// The highest number of a signal that is not a real-time signal; a higher number is part of an exit status.
 const LAST_SIGNAL: i32 = 31;
 
 /// Exit statuses of shells for a command that does not exist, and for one that cannot be run.
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
-/// Returns whether a container ended because its program could not be started.
+/// Returns true if a container ended because its program could not be started.
 pub(super) fn is_unrunnable(ended: &ContainerStateTerminated) -> bool {
     matches!(ended.reason.as_deref(), Some("StartError" | "ContainerCannotRun"))
 }
 
-/// The end of a command whose container has recorded it.
+/// Returns the end of a command whose container has recorded it.
 pub(super) fn container_end(ended: &ContainerStateTerminated, pod: Option<&PodStatus>) -> DescribedEnd {
     let reason = ended.reason.as_deref().unwrap_or_default();
     if is_unrunnable(ended) {
@@ -48,7 +48,7 @@ pub(super) fn container_end(ended: &ContainerStateTerminated, pod: Option<&PodSt
     (how, message)
 }
 
-/// The reason why Kubernetes ended a pod, if it did: an eviction, a lost node, a pod with a higher priority.
+/// Returns the reason why Kubernetes ended a pod, if it did: an eviction, a lost node, a pod with a higher priority.
 fn interruption(status: &PodStatus) -> Option<String> {
     let disruption = || {
         let mut conditions = status.conditions.iter().flatten();
@@ -57,7 +57,7 @@ fn interruption(status: &PodStatus) -> Option<String> {
     containers::end_reason(status).or_else(|| disruption()?.message.clone())
 }
 
-/// The end of a command whose pod is gone, or has failed, without a record of the exit status.
+/// Returns the end of a command whose pod is gone, or has failed, without a record of the exit status.
 pub(super) fn unknown_end(has_started: bool, why: &str) -> DescribedEnd {
     let message = if has_started {
         format!("has ended with unknown exit status: {why}")
@@ -67,7 +67,7 @@ pub(super) fn unknown_end(has_started: bool, why: &str) -> DescribedEnd {
     (CommandEnd::Unknown, message)
 }
 
-/// The end that a Job without a pod has recorded; none while it has not ended.
+/// Returns the end that a Job without a pod has recorded; `None` while it has not ended.
 pub(super) fn job_object_end(object: &Value, has_started: bool) -> Option<DescribedEnd> {
     let conditions = object["status"]["conditions"].as_array()?;
     let holds = |kind: &str| {

@@ -19,8 +19,8 @@ pub(super) const CONTAINER: &str = "job";
 /// The annotation with the job's name.
 const NAME: &str = "muster.dev/job-name";
 
-/// The time for which Kubernetes keeps a Job that has ended: its log can be read, and a server that was down can observe
-/// the end.
+/// The time for which Kubernetes keeps a Job that has ended: its log can be read, and a server that was down can
+/// observe the end.
 const TTL_SECONDS: u32 = 24 * 3600;
 
 /// The fields of the head's pod that the pod of a job gets: where it may run, and as which account and user.
@@ -35,18 +35,19 @@ const POD_FIELDS: [&str; 8] = [
     "runtimeClassName",
 ];
 
-/// The fields that its container gets.
+/// The fields of the head's main container that the container of a job gets.
 const CONTAINER_FIELDS: [&str; 3] = ["image", "imagePullPolicy", "securityContext"];
 
-/// The resources that it gets; accelerators and others belong to the cluster.
+/// The resources that the container of a job gets in the amounts of the head. Accelerators and other resources stay
+/// with the cluster.
 const AMOUNTS: [&str; 2] = ["cpu", "memory"];
 
-/// The name of the Job of a job. It has the id, so that a second Job of the same job is refused.
+/// Returns the name of the Job of a job. It has the id, so that a second Job of the same job is refused.
 pub(super) fn object_name(job: JobId) -> String {
     format!("muster-job-{job}")
 }
 
-/// The Job of a job: one pod, which is not retried, in the image of the head.
+/// Returns the Job of a job: one pod, which is not retried, in the image of the head.
 pub(super) fn job_manifest(
     job: &Job,
     source: &ClientSource,
@@ -92,12 +93,13 @@ fn copied_fields(from: &Value, keys: &[&str]) -> Map<String, Value> {
     keys.iter().filter_map(given).collect()
 }
 
-/// Escapes a text, in which Kubernetes would replace references to variables.
+/// Escapes a text, because Kubernetes replaces references to variables such as `$(HOME)`.
 fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// The variables of the cluster and those of the job, which take precedence. The token is a reference to its Secret.
+/// Returns the variables of the cluster and those of the job, which take precedence. The token is a reference to its
+/// Secret.
 fn environment(job: &Job, mut variables: BTreeMap<String, String>, token: Option<&TokenSource>) -> Value {
     variables.extend(job.spec.environment.clone());
     let variable = |(name, value): (String, String)| match token.filter(|token| token.value == value) {
@@ -109,7 +111,7 @@ fn environment(job: &Job, mut variables: BTreeMap<String, String>, token: Option
     variables.into_iter().map(variable).collect()
 }
 
-/// The CPU and memory of the head, or those of the default shape.
+/// Returns the CPU and memory of the head, or those of the default shape.
 fn amounts(head: &Value) -> Value {
     let amounts_of = |side: &str| copied_fields(&head[side], &AMOUNTS);
     let (requests, limits) = (amounts_of("requests"), amounts_of("limits"));

@@ -1,5 +1,5 @@
-//! An in-memory copy of the pods of jobs, as the watches report them. Only the last report of a deleted pod has its exit
-//! status, so the latest deleted pods stay in the cache.
+//! An in-memory copy of the pods of jobs, as the watches report them. Only the last report of a deleted pod has its
+//! exit status, so the latest deleted pods stay in the cache.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,19 +27,19 @@ pub(super) struct JobPod {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) uid: String,
-    /// The machine that it is scheduled to.
+    /// The machine that the pod is scheduled to.
     pub(super) machine: Option<String>,
     pub(super) state: ContainerProgress,
-    /// Its container was observed running.
+    /// True once the container was observed running, or ended after it had run.
     pub(super) has_started: bool,
     pub(super) status: Option<PodStatus>,
     pub(super) is_gone: bool,
-    /// The epoch of the last list or report that contained it.
+    /// The epoch of the last list or report that contained the pod.
     epoch: u64,
 }
 
 impl JobPod {
-    /// The progress of its command while it ran; none if it did not run.
+    /// Returns the progress of the command while it ran; `None` if it never ran.
     pub(super) fn running(&self) -> Option<CommandProgress> {
         let since = match &self.state {
             ContainerProgress::Running(since) => *since,
@@ -64,8 +64,8 @@ pub(super) struct JobPodCache {
     changes: watch::Sender<()>,
 }
 
-/// The job on the label of a pod, if the Job of that job controls the pod. Anyone who may create pods can write the
-/// label.
+/// Returns the job on the label of a pod, if the Job of that job controls the pod. Anyone who may create pods can write
+/// the label.
 fn job_of(pod: &Pod) -> Option<JobId> {
     let id: JobId = pod.metadata.labels.as_ref()?.get(ownership::JOB)?.parse().ok()?;
     let mut owners = pod.metadata.owner_references.iter().flatten();
@@ -143,7 +143,7 @@ impl JobPodCache {
         Self { state, changes: watch::Sender::new(()) }
     }
 
-    /// The last reported state of the pod of a job; none if it certainly has no pod.
+    /// Returns the last reported state of the pod of a job; `None` if the job certainly has no pod.
     pub(super) fn pod_of(&self, job: JobId, namespace: &str) -> Result<Option<JobPod>, ProviderError> {
         let state = self.state.lock();
         match state.pods.get(&job) {

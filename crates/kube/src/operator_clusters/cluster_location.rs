@@ -32,7 +32,7 @@ impl ClusterLocation {
         Err(ProviderError::permanent(INVALID, message))
     }
 
-    /// A copy of the cluster as it is cached; an error while the watches cannot report it.
+    /// Returns a copy of the cluster as it is cached; an error while the watches cannot report it.
     pub(super) fn snapshot(&self) -> Result<CachedCluster, ProviderError> {
         self.cache.snapshot(&self.key)
     }
@@ -58,7 +58,7 @@ impl ClusterLocation {
 /// The reason of errors because of an operator that is not installed.
 pub(super) const NO_OPERATOR: &str = "NoOperator";
 
-/// The error for a flavor whose operator is not installed.
+/// Returns the error for a flavor whose operator is not installed.
 pub(super) fn not_installed(flavor: &dyn Flavor) -> ProviderError {
     let requirement = flavor.operator().unwrap_or("an operator");
     let message = format!(

@@ -16,8 +16,8 @@ use crate::untyped_object::UntypedObject;
 use crate::watches::{self, typed_api, untyped_api};
 
 impl OperatorClusters {
-    /// The cached cluster. If its rows have a later state, which another replica wrote or observed, the watches lag,
-    /// and everything of the namespace is listed first.
+    /// Returns the cached cluster. If its rows have a later state, which another replica wrote or observed, the watches
+    /// lag: then all objects of the flavor in the namespace are listed first.
     pub(super) async fn current_cluster(
         &self,
         location: &ClusterLocation,
@@ -56,7 +56,7 @@ impl OperatorClusters {
         !is_gone && is_older()
     }
 
-    /// The content of a cluster's root, if it differs from that of the row.
+    /// Returns the content of a cluster's root, if it differs from that of the row.
     pub(super) async fn changed_content(
         &self,
         location: &ClusterLocation,
@@ -106,7 +106,7 @@ impl OperatorClusters {
     }
 }
 
-/// The UIDs of pods that rows name and the cache lacks, although no watch has reported their deletion.
+/// Returns the UIDs of pods that rows name and the cache lacks, although no watch has reported their deletion.
 fn unreported_losses(location: &ClusterLocation, cached: &CachedCluster, nodes: &[Node]) -> Vec<String> {
     let present: HashSet<&str> = cached.uids().collect();
     let known = nodes.iter().filter_map(MemberId::of).map(|member| member.uid);

@@ -69,7 +69,8 @@ impl OperatorClusters {
         call: FencedCall<'_>,
     ) -> Result<(), ProviderError> {
         let writes = join_writes(self.resolve_pod_changes(location, writes).await?);
-        // The fence says that everything is written: an action that is interrupted before writes all of it again.
+        // Only the last write carries the fence, as the record that all writes were done. An action that is interrupted
+        // before repeats all of them.
         let last = writes.iter().rposition(|write| is_fenced(&write.operation));
         for (index, ObjectWrite { kind, name, operation }) in writes.into_iter().enumerate() {
             let (namespace, last) = (&location.key.namespace, Some(index) == last);
@@ -85,7 +86,7 @@ impl OperatorClusters {
                     let patched = self.writer.patch(observed()?, operations, call.fence, last).await?;
                     location.cache_written(kind, &patched);
                 }
-                // They were replaced by patches above.
+                // `resolve_pod_changes` has replaced these by patches.
                 WriteOperation::PodChanges(_) => {}
                 WriteOperation::GuardedMerge(body) => {
                     let patched = self.writer.merge_patch(observed()?, body, call.fence, last).await?;
@@ -130,8 +131,8 @@ impl OperatorClusters {
     }
 }
 
-/// The writes that change the sizes and bounds of groups. `requested` are the groups whose size is written even if
-/// it is the same. A conflict if a size is not what it was `before`.
+/// Plans the writes that change the sizes and bounds of groups. The sizes of `requested` groups are written even if
+/// they do not change. Fails with a conflict if the observed size of a group is not that of `before`.
 pub(super) fn plan_resize(
     location: &ClusterLocation,
     cached: &CachedCluster,
@@ -182,7 +183,7 @@ pub(super) fn plan_resize(
     writes.map_err(|why| ProviderError::permanent("Invalid", why))
 }
 
-/// The write that changes the labels and annotations of users on the root; none if they do not change.
+/// Returns the write that changes the labels and annotations of users on the root; `None` if they do not change.
 pub(super) fn plan_relabelling(
     cached: &CachedCluster,
     before: &Cluster,
@@ -206,7 +207,7 @@ pub(super) fn plan_relabelling(
     Some(ObjectWrite { kind: root.kind, name: root.name.clone(), operation })
 }
 
-/// Returns whether a write is refused if the object or its fence has changed.
+/// Returns true if a write is refused if the object or its fence has changed.
 fn is_fenced(operation: &WriteOperation) -> bool {
     matches!(operation, WriteOperation::JsonPatch(_) | WriteOperation::GuardedMerge(_))
 }

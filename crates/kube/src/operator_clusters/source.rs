@@ -1,4 +1,4 @@
-//! The parts of a cluster that a program beside it is created from: the pod of the head, and the token.
+//! The parts of a cluster that the pod of a client, such as a job, is created from: the head's pod, and the token.
 
 use muster_core::cluster::Cluster;
 use muster_core::node::{NodeRole, Observation};
@@ -10,7 +10,7 @@ use super::OperatorClusters;
 use super::cluster_location::ClusterLocation;
 use crate::projection::ClusterPod;
 
-/// The parts of a cluster that the pod of a program that uses it is created from.
+/// The parts of a cluster that the pod of a client is created from.
 pub(crate) struct ClientSource {
     /// The pod of the head.
     pub(crate) head: Value,
@@ -54,7 +54,7 @@ impl OperatorClusters {
         Ok(value.map(|value| TokenSource { secret, key, value }))
     }
 
-    /// The framework's own token of a cluster, if it has one.
+    /// Returns the framework's own token of a cluster, if it has one.
     pub(super) async fn read_token(
         &self,
         location: &ClusterLocation,
@@ -62,7 +62,7 @@ impl OperatorClusters {
         Ok(self.token_source(location).await?.map(|source| source.value))
     }
 
-    /// The last warning of Kubernetes about the object with this UID.
+    /// Returns the last warning of Kubernetes about the object with this UID.
     pub(crate) fn last_warning(&self, uid: &str) -> Option<String> {
         let mut events = self.installed.events.events_about(uid).into_iter().rev();
         let warning = events.find(|event| event.is_warning)?;

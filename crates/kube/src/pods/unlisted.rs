@@ -16,7 +16,7 @@ use crate::ownership;
 use crate::projection::LeanPod;
 
 impl PodProvider {
-    /// The pod of a node, if it has one. Writes nothing.
+    /// Finds the pod of a node, if it has one. Writes nothing.
     pub(super) async fn find(
         &self,
         target: ClusterTarget<'_>,
@@ -25,7 +25,7 @@ impl PodProvider {
         Ok(self.find_all(target, std::slice::from_ref(node)).await?.pop().flatten())
     }
 
-    /// The pods of nodes, in their order. Writes nothing.
+    /// Finds the pods of nodes, in the order of the nodes. Writes nothing.
     pub(super) async fn find_all(
         &self,
         target: ClusterTarget<'_>,
@@ -51,7 +51,7 @@ impl PodProvider {
         found.buffered(MAX_CONCURRENT_NODES).try_collect().await
     }
 
-    /// The pod of a node, with its label: a lost one is written again first, so that the watch reports the pod.
+    /// Finds the pod of a node, and restores its label if it was lost, so that the watch reports the pod.
     pub(super) async fn find_listed(
         &self,
         call: FencedCall<'_>,
@@ -77,11 +77,11 @@ impl PodProvider {
         };
         let label = node.to_string();
         if body["metadata"]["labels"][ownership::NODE] == *label {
-            // The label is back: this read is newer than the last report of the watch.
+            // The label was restored: this read is newer than the last report of the watch.
             self.cache.apply_written(parse_pod(body)?, false);
             return Ok(self.cache.listed(&pod));
         }
-        // The identity of the pod stays what it was with the label.
+        // Parsed as if the label was not lost: only with it, the identity of the pod includes the UID.
         body["metadata"]["labels"][ownership::NODE] = label.into();
         Ok(Some(self.cache.confirm_unlisted(node, parse_pod(body)?)))
     }

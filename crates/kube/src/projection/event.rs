@@ -42,17 +42,17 @@ struct EventSeries {
 }
 
 impl LeanEvent {
-    /// The UID of the object that it is about.
+    /// Returns the UID of the object that the event is about.
     pub(crate) fn about(&self) -> &str {
         &self.involved_object.uid
     }
 
-    /// The UID of the event itself.
+    /// Returns the UID of the event itself.
     pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The event for the engine; none if it has no usable time or UID.
+    /// Returns the event for the engine; `None` if it has no usable time or UID.
     pub(crate) fn into_external_event(self) -> Option<ExternalEvent> {
         let created = self.metadata.creation_timestamp.as_ref().map(|created| created.0.to_string());
         let times = [self.series.last_observed_time, self.last_timestamp, self.event_time, created];

@@ -56,7 +56,7 @@ pub(crate) struct AwaitedSlot {
 }
 
 impl PodSpec {
-    /// The slot that the pod waits for, if that is its only scheduling gate.
+    /// Returns the slot that the pod waits for, if that is its only scheduling gate.
     fn awaited_slot(&self, labels: &BTreeMap<String, String>) -> Option<AwaitedSlot> {
         let [SchedulingGate { name }] = self.scheduling_gates.as_slice() else { return None };
         let (group, machine_type) = (labels.get(MACHINE_GROUP)?, labels.get(MACHINE_TYPE)?);
@@ -64,7 +64,7 @@ impl PodSpec {
         (name == SLOT_GATE).then(slot)
     }
 
-    /// The reason why the pod is not scheduled, if it has scheduling gates.
+    /// Returns the reason why the pod is not scheduled, if it has scheduling gates.
     fn gate_reason(&self) -> Option<String> {
         let names: Vec<&str> = self.scheduling_gates.iter().map(|gate| gate.name.as_str()).collect();
         let message = || format!("it is not scheduled until its gates are removed: {}", names.join(", "));
@@ -87,27 +87,27 @@ pub(crate) struct ClusterPod {
     pub(crate) uid: String,
     /// The resource version, which rises with every write.
     pub(crate) version: String,
-    /// Its cluster, role and group.
+    /// The pod's cluster, role and group.
     pub(crate) member: PodMembership,
-    /// The name of the object that created it.
+    /// The name of the object that created the pod.
     pub(crate) controller: Option<String>,
-    /// Its controller replaces it, when it ends, by a pod with another name, and does not delete it.
+    /// True if the controller replaces the pod, when it ends, by one with another name, and does not delete it.
     pub(crate) is_replaced: bool,
     /// The machine that it is scheduled to.
     pub(crate) machine: Option<String>,
     pub(crate) observation: Observation,
     /// The reason why it is not ready yet.
     pub(crate) reason: String,
-    /// The slot of a machine type that it waits for.
+    /// The slot of a machine type that the pod waits for.
     pub(crate) awaited_slot: Option<AwaitedSlot>,
     /// It is being deleted.
     pub(crate) leaving: bool,
     pub(crate) created_at: Option<Timestamp>,
-    /// The parts of its template that observations compare.
+    /// The parts of the pod that observations compare with the present template of its group.
     pub(crate) template: PodTemplate,
     /// The name of its main container.
     pub(crate) container: String,
-    /// The container that crashes again and again, if one does.
+    /// The container that is in a crash loop, if any.
     pub(crate) crash_loop: Option<CrashLoop>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct NodePod {
 }
 
 impl LeanPod {
-    /// The pod as a node.
+    /// Returns the pod as a node.
     pub(crate) fn into_node_pod(self) -> NodePod {
         let text = |map: &Option<BTreeMap<String, String>>, key: &str| map.as_ref()?.get(key).cloned();
         let node = text(&self.metadata.labels, ownership::NODE).and_then(|id| id.parse().ok());
@@ -145,7 +145,7 @@ impl LeanPod {
         let uid = self.metadata.uid.unwrap_or_default();
         let mut identity = format!("{}/{name}", self.metadata.namespace.unwrap_or_default());
         if node.is_some() {
-            // A recreated pod has the same name; with the UID, a late stop of its predecessor does not stop it.
+            // A recreated pod has the same name: with the UID, a late stop of the former pod does not stop the new one.
             identity = format!("{identity}/{uid}");
         }
         let (observation, reason) = self.status.observe(&identity);
@@ -169,7 +169,7 @@ impl LeanPod {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The pod as a member of a cluster; none if it is not a member of any cluster of this flavor.
+    /// Returns the pod as a member of a cluster; `None` if it is not a member of any cluster of this flavor.
     pub(crate) fn into_cluster_pod(self, flavor: &dyn Flavor) -> Option<ClusterPod> {
         let member = flavor.read_member(self.metadata.labels.as_ref()?)?;
         let name = self.metadata.name.unwrap_or_default();

@@ -11,7 +11,7 @@ use muster_core::time::Timestamp;
 use muster_core::unknown_fields::UnknownFields;
 use serde_json::{Value, json};
 
-/// The label that tells the `ConfigMap` of a template from others.
+/// The label that distinguishes the `ConfigMap` of a template from others.
 const TYPE_LABEL: (&str, &str) = ("ray.io/config-type", "compute-template");
 
 /// The label with a template's name.
@@ -20,13 +20,13 @@ const NAME_LABEL: &str = "ray.io/compute-template";
 /// The label selector of the `ConfigMap`s of templates.
 pub(super) const SELECTOR: &str = "ray.io/config-type=compute-template";
 
-/// Returns whether a `ConfigMap` has the label of templates.
+/// Returns true if a `ConfigMap` has the label of templates.
 pub(super) fn is_template(map: &ConfigMap) -> bool {
     let labels = map.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(TYPE_LABEL.0)).is_some_and(|kind| kind == TYPE_LABEL.1)
 }
 
-/// The `ConfigMap` of a template.
+/// Returns the `ConfigMap` of a template.
 pub(super) fn write_template(template: &ComputeTemplate) -> ConfigMap {
     let ComputeTemplate { namespace, name, spec, .. } = template;
     let text = |value: &Value| value.to_string();

@@ -1,4 +1,4 @@
-//! Flavors: their discovery, and what their operators, autoscalers and recipes do to objects.
+//! Flavors: their discovery, and the effects of their operators, autoscalers and recipes on objects.
 
 use std::collections::BTreeMap;
 

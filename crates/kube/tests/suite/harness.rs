@@ -67,7 +67,7 @@ impl Harness {
         Self::open(kubernetes, &gate.kubeconfig(), |_| HashMap::new(), |own| vec![own.to_owned()]).await
     }
 
-    /// A harness that serves these namespaces, which are given the one of the test.
+    /// A harness that serves the namespaces that `served` returns for the namespace of the test.
     pub(crate) async fn serving(
         kubernetes: muster_testkit::Kubernetes,
         served: impl FnOnce(&str) -> Vec<String>,

@@ -118,7 +118,7 @@ async fn resize(harness: &Harness, cluster: &Cluster, workers: u32) {
     assert_eq!(harness.workers(cluster.id).await.len(), usize::try_from(workers).unwrap());
 }
 
-/// Restarts the head of a cluster, and checks that it and, `with_workers`, all workers have new pods.
+/// Restarts the head of a cluster, and checks that the head and, if `with_workers`, all workers have new pods.
 async fn restart_head(harness: &Harness, cluster: &Cluster, with_workers: bool) {
     let pod_uid = |node: &muster_core::node::Node| node.data["member"]["uid"].clone();
     let worker_uids = async || harness.workers(cluster.id).await.iter().map(pod_uid).collect::<Vec<_>>();

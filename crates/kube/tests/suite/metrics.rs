@@ -1,4 +1,4 @@
-//! What nodes use, where Kubernetes serves no metrics.
+//! Measurements of nodes, on a Kubernetes that serves no metrics.
 
 use muster_core::cluster::Framework;
 use muster_testkit::Operator;

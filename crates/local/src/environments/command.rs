@@ -25,7 +25,7 @@ const PIP_TARGET_VARIABLES: [&str; 3] = ["PIP_PREFIX", "PIP_TARGET", "PIP_USER"]
 /// Interval of attempts to lock a file: the release of a lock is not notified.
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How a command failed.
+/// The failure of a command.
 pub(super) enum CommandFailure {
     /// The command could not be started.
     NotStarted(String),
@@ -52,7 +52,7 @@ impl<T> LineSender<T> {
     }
 
     pub(super) async fn send(&mut self, line: impl Into<String>) {
-        // Fails if the receiver was dropped, which ends the command elsewhere.
+        // Fails if the receiver was dropped; then the stream that runs the command is dropped too.
         drop(self.sender.send((self.message)(line.into())).await);
     }
 }
@@ -116,7 +116,7 @@ pub(super) async fn run_command<T>(
     }
     let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(not_started)?;
     let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-    // Closes our write ends of the pipe, so that it ends with the command's processes.
+    // Closes this process's write ends of the pipe, so that the pipe ends with the command's processes.
     drop(command);
     let reader = Receiver::from_owned_fd(reader.into()).map_err(not_started)?;
     let mut lines = BufReader::new(reader).split(b'\n');

@@ -44,7 +44,7 @@ const OWN_PACKAGES: &str =
     "import sysconfig, sys; print(sysconfig.get_path('purelib')[len(sys.prefix) + 1:])";
 
 impl Environments {
-    /// The folder of images.
+    /// Returns the folder of images.
     fn images(&self) -> PathBuf {
         self.inner.folder.join(IMAGES)
     }
@@ -131,7 +131,8 @@ impl ImageAssembly<'_> {
         self.run_command(MICROMAMBA, conda).await
     }
 
-    /// Writes a `.pth` file that sets the variables and makes packages of the lower layers importable, after its own.
+    /// Writes a `.pth` file that sets the variables and makes packages of the lower layers importable, after the
+    /// image's own packages.
     async fn add_layers(&mut self) -> Result<(), ProviderError> {
         let own = run_python(&self.folder.join(INTERPRETER), OWN_PACKAGES).await?;
         let mut layers = Vec::new();

@@ -55,7 +55,7 @@ pub(super) fn not_installed_by_muster(
 }
 
 impl Environments {
-    /// The file with the packages that were added to a framework, one per line.
+    /// Returns the file with the packages that were added to a framework, one per line.
     fn record_file(&self, framework: &dyn LocalFramework) -> PathBuf {
         self.inner.folder.join(format!("{}.packages", framework.framework()))
     }

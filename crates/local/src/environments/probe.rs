@@ -23,7 +23,7 @@ pub(super) struct ProbedPackage {
     pub(super) version: String,
     /// The folder of the package.
     pub(super) package: PathBuf,
-    /// The version of Python; empty if it does not say.
+    /// The version of Python; empty if the interpreter did not print it.
     pub(super) python_version: String,
 }
 

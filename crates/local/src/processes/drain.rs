@@ -31,7 +31,7 @@ const PROGRAM_MARGIN: Duration = Duration::from_secs(15);
 /// Interval of requests to a draining worker.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why workers could not be drained.
+/// A reason why workers could not be drained.
 #[derive(Debug, thiserror::Error)]
 enum DrainError {
     #[error(transparent)]

@@ -23,7 +23,7 @@ pub(super) struct DrainProgress {
 /// The state of one drain.
 #[derive(Debug, Clone, Copy)]
 struct DrainState {
-    /// When the worker is stopped even if tasks remain.
+    /// The time at which the worker is stopped even if tasks remain.
     until: Instant,
     /// Remaining tasks, in the unit of the framework; 0 also means unknown.
     tasks: u64,
@@ -56,7 +56,7 @@ impl DrainProgress {
     }
 }
 
-/// Stops tracking its nodes when it is dropped, which includes an interrupted drain.
+/// Stops tracking its nodes when this value is dropped, also when a drain is interrupted.
 struct DrainGuard<'d> {
     tracker: &'d DrainProgress,
     ids: Vec<NodeId>,

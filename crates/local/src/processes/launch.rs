@@ -40,7 +40,7 @@ pub(super) fn inherited() -> BTreeMap<String, String> {
     let wanted = |(name, _): &(String, String)| {
         INHERITED.contains(&name.as_str()) || name.starts_with(INHERITED_PREFIX)
     };
-    // Skips variables that are not UTF-8, which would fail every start.
+    // Variables that are not UTF-8 are skipped, since they would make every start fail.
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     texts.filter(wanted).collect()
@@ -87,7 +87,7 @@ pub(super) fn is_outdated(
     Ok(node_recipe(FencedCall { profile: before, ..call }, node)? != node_recipe(call, node)?)
 }
 
-/// Caches the framework environments of one batch of starts: an unsuccessful search starts a process each time.
+/// Caches the framework environments of one batch of starts, so that a batch probes the interpreters only once.
 #[derive(Default)]
 pub(super) struct FrameworkCache {
     found: Mutex<HashMap<Option<String>, InstalledFramework>>,
@@ -209,7 +209,7 @@ impl ProcessHost {
         Ok(InstalledFramework { python, package, versions, variables })
     }
 
-    /// Records the versions of what the head is about to run.
+    /// Records the versions of Python and of the framework that the head is about to run.
     pub(super) async fn record_versions(
         &self,
         framework: &'static dyn LocalFramework,
@@ -278,7 +278,7 @@ impl ProcessHost {
             NodeRole::Unknown(_) => return Err(unknown_role(node)),
         };
         launch.command.extend(recipe.args);
-        // The short path, since programs create sockets in their temporary folder.
+        // The short path is used, since programs create sockets in their temporary folder.
         let temporary = paths::temporary(&short, node);
         let environment = in_venv(&python)
             .chain([("TMPDIR".to_owned(), text(&temporary))])

@@ -1,4 +1,4 @@
-//! What nodes use: all processes below the shim of each.
+//! Measurement of the CPU and memory that nodes use: the sums over all processes below the shim of each node.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use super::{LocalProvider, ProcessHost, on_disk};
 use crate::shim::NodeProcessState;
 use crate::sys::ProcessTable;
 
-/// The time between two readings of cpu times: long enough for their unit, which is 10 ms, and short enough for a caller.
+/// The time between two readings of CPU times. It is much longer than the unit of those times, 10 ms, and short enough
+/// for a waiting caller.
 const BETWEEN: Duration = Duration::from_millis(500);
 
 #[async_trait]
@@ -61,7 +62,7 @@ async fn read_table() -> Result<ProcessTable, ProviderError> {
         .map_err(|error| on_disk("the processes of this machine cannot be read", &error))
 }
 
-/// Cpu time in milliseconds within a time, as thousandths of a core; and memory.
+/// Converts CPU milliseconds that were used in `elapsed` to thousandths of a core, and memory from bytes.
 fn usage((cpu_ms, memory): (u64, u64), elapsed: Duration) -> NodeUsage {
     let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     NodeUsage {

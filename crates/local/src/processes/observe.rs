@@ -46,7 +46,7 @@ impl ProcessHost {
     }
 }
 
-/// A stopped plain process that has files left; they are removed when the node is deleted.
+/// Returns the observation of a stopped plain process whose files remain; they are removed when the node is deleted.
 fn stopped() -> Observation {
     Observation::Exited { reason: "it was stopped".to_owned() }
 }

@@ -52,32 +52,32 @@ impl LocalPaths {
         NodeFolder::new(&self.cluster(cluster), node)
     }
 
-    /// The folder of a plain process, which depends on no cluster.
+    /// Returns the folder of a plain process, which depends on no cluster.
     pub(super) fn standalone_node(&self, node: NodeId) -> PathBuf {
         self.root.join(node.to_string())
     }
 
-    /// The folder for files of the framework that survive restarts of nodes.
+    /// Returns the folder for files of the framework that survive restarts of nodes.
     pub(super) fn preserved(&self, cluster: ClusterId) -> PathBuf {
         self.cluster(cluster).join("kept")
     }
 
-    /// The file with the versions of what the head runs.
+    /// Returns the file with the versions of what the head runs.
     pub(super) fn versions_file(&self, cluster: ClusterId) -> PathBuf {
         self.cluster(cluster).join("versions.json")
     }
 
-    /// The file with the short path of the folder for sockets.
+    /// Returns the file with the short path of the folder for sockets.
     pub(super) fn short_file(&self, cluster: ClusterId) -> PathBuf {
         self.cluster(cluster).join("short.json")
     }
 
-    /// The folder for sockets, to which the short path links.
+    /// Returns the folder for sockets, to which the short path links.
     pub(super) fn short_target(&self, cluster: ClusterId) -> PathBuf {
         self.cluster(cluster).join("short")
     }
 
-    /// The folder for temporary files of a node.
+    /// Returns the folder for temporary files of a node.
     pub(super) fn temporary(&self, cluster: ClusterId, node: &Node) -> PathBuf {
         temporary(&self.short_target(cluster), node)
     }
@@ -120,12 +120,13 @@ impl LocalPaths {
 /// Name of the folder for temporary files inside the folder for sockets.
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// The folder for temporary files of a node. Named by the node's index, which is shorter than its id and never reused.
+/// Returns the folder for temporary files of a node. It is named by the node's index, which is shorter than the id, and
+/// is never reused within a cluster.
 pub(super) fn temporary(short: &Path, node: &Node) -> PathBuf {
     short.join(TEMPORARY).join(node.index.to_string())
 }
 
-/// The default working directory of a node.
+/// Returns the default working directory of a node.
 pub(super) fn working_folder(folder: &NodeFolder) -> PathBuf {
     folder.path().join("work")
 }
@@ -135,7 +136,8 @@ pub(super) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
-/// Bytes of a cluster's name in the name of its log folder: file systems limit the length of names.
+/// The highest number of bytes of a cluster's name in the name of its log folder: file systems limit the length of
+/// names.
 const MAX_NAME_BYTES: usize = 100;
 
 /// Returns the name of the folder for a cluster's retained logs: the possibly shortened name of the cluster, and its

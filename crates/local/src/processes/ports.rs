@@ -1,4 +1,4 @@
-//! Ports of heads: a restarted head reuses its ports, a new one gets reserved ports.
+//! Ports of heads: a restarted head reuses its ports, and a first head gets reserved ports.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,8 +19,8 @@ use super::paths;
 use super::{ProcessHost, on_disk};
 use crate::files;
 
-/// Ports that may be reserved: below the system's ephemeral ports, which a connection could take between the check and
-/// the use of a port, and above 10002 to 19999, where Ray's workers listen.
+/// The ports that may be reserved. They are below the system's ephemeral ports, which a connection could take between
+/// the check and the use of a port, and above 10002 to 19999, where Ray's workers listen.
 const PORT_RANGE: Range<u16> = 20_000..32_768;
 
 /// Time after which a reservation expires; by then the head listens on the port.

@@ -70,7 +70,7 @@ impl ProcessHost {
         folder: &NodeFolder,
     ) -> Result<(), ProviderError> {
         loop {
-            // Retries while the endpoints are unknown or partly written, and while the head does not answer.
+            // The loop continues while the endpoints are unknown or partly written, and while the head does not answer.
             if let Some(endpoints) = self.head_endpoints(call, framework, folder).await
                 && let access = self.head_access(call.cluster.id, endpoints)?
                 && self.framework_client.fetch_workers(framework, &access).await.is_ok()

@@ -1,4 +1,4 @@
-//! Limits concurrent starts, for frameworks whose nodes must be started one after the other.
+//! Limits of concurrent starts, for frameworks whose nodes must be started one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ const MAX_HOLD: Duration = Duration::from_secs(20);
 pub(super) struct StartLimiter {
     /// Allows one start at a time in each cluster.
     clusters: KeyedLock<ClusterId>,
-    /// Allows as many starts as there are cores: each keeps one busy, and fails if it gets too little of it.
+    /// Allows as many starts as there are cores: a starting node keeps one core busy, and fails if it gets too little
+    /// cpu time.
     machine: Arc<Semaphore>,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct StartPermit {
 
 impl StartLimiter {
     pub(super) fn new(cores: usize) -> Self {
-        // At least two, so that a start that hangs does not delay other clusters.
+        // There are at least two permits, so that one start that hangs does not delay other clusters.
         Self { clusters: KeyedLock::default(), machine: Arc::new(Semaphore::new(cores.max(2))) }
     }
 

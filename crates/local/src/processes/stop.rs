@@ -21,7 +21,7 @@ use crate::shim::{NodeFolder, NodeProcessState, RemoveError, StopError, StopSpec
 /// Grace period of nodes that still run when their cluster is deleted.
 const CLEAR_GRACE: Duration = Duration::from_secs(5);
 
-/// Name under which logs are retained if the row of the cluster is gone.
+/// The name of the cluster in the folder of retained logs if its row is gone.
 const UNKNOWN: &str = "unknown";
 
 impl ProcessHost {
@@ -123,8 +123,8 @@ impl ProcessHost {
         self.clear_folder(call.cluster.id, &call.cluster.name, Some(call.fence)).await
     }
 
-    /// Stops and removes what has no row. Uses the highest fence that it has seen, since no action with a higher one
-    /// can exist without a row.
+    /// Stops and removes a cluster or node that has no row. Uses the highest fence that its folder has recorded:
+    /// without a row no action with a higher fence can exist.
     pub(super) async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
         match leftover {
             ProviderResource::Cluster(id) => self.clear_folder(id, UNKNOWN, None).await,
@@ -172,7 +172,8 @@ impl ProcessHost {
         let fence = fence.map_or_else(highest, Ok)?;
         let stopped = self.shims.stop(&folder, fence, StopSpec::with_grace(CLEAR_GRACE)).await;
         stopped.map_err(|error| stop_error(&error))?;
-        // Before the cluster's folder: only the node's folder records the socket that a killed shim left.
+        // The node's folder is removed before the cluster's: only the node's folder records the socket that a killed
+        // shim left.
         self.remove_node_folder(&folder, fence).await?;
         self.retain_logs(name, cluster, &folder)
     }

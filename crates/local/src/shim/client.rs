@@ -62,7 +62,7 @@ impl Shims {
         Self { program: program.into(), runtime, starts: Arc::default() }
     }
 
-    /// The folder of the shims' sockets.
+    /// Returns the folder of the shims' sockets.
     pub(crate) const fn runtime(&self) -> &RuntimeFolder {
         &self.runtime
     }

@@ -21,7 +21,7 @@ pub struct NodeFolder {
 }
 
 impl NodeFolder {
-    /// The folder of a node inside `parent`.
+    /// Returns the folder of a node inside `parent`.
     pub fn new(parent: &Path, node: NodeId) -> Self {
         Self { node, path: parent.join(node.to_string()) }
     }
@@ -47,12 +47,12 @@ impl NodeFolder {
         Self { node, path }
     }
 
-    /// The id of the node.
+    /// Returns the id of the node.
     pub const fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -62,7 +62,7 @@ impl NodeFolder {
         files::make_folder(&self.path)
     }
 
-    /// The current log file; rotated files are beside it.
+    /// Returns the current log file; rotated files are beside it.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
@@ -87,12 +87,12 @@ impl NodeFolder {
         Ok(logs.into_iter().map(|(_, file)| file).collect())
     }
 
-    /// The file with the times at which lines were written.
+    /// Returns the file with the times at which lines were written.
     pub fn times(&self) -> PathBuf {
         self.path.join("times")
     }
 
-    /// The file with the node's name, which labels the logs once the node's row is deleted.
+    /// Returns the file with the node's name, which labels the logs once the node's row is deleted.
     pub fn name_file(&self) -> PathBuf {
         self.path.join("name.json")
     }

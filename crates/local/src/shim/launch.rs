@@ -22,8 +22,7 @@ pub struct LaunchSpec {
     pub working_folder: PathBuf,
     /// Limits of the retained output.
     pub log: LogLimits,
-    /// The file with the line `oom_kill N` that counts kills for lack of memory. Default: that of the shim's control
-    /// group.
+    /// The file whose line `oom_kill N` counts kills for lack of memory; by default that of the shim's control group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_counter: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use muster_core::action::Fence;
 
 use super::folder::NodeFolder;
 
-/// Why the lock of a node was not acquired.
+/// A reason why the lock of a node was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LockError {
     #[error("the folder of the node is gone")]
@@ -20,7 +20,7 @@ pub(super) enum LockError {
     Io(#[from] io::Error),
 }
 
-/// A request was refused because its generation is lower than one that the node has seen.
+/// The refusal of a request whose generation is lower than the highest that the node has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("generation {} is stale: the node has already seen generation {}", given.0, highest.0)]
 pub struct StaleGeneration {
@@ -67,7 +67,8 @@ impl NodeLock {
         self.highest
     }
 
-    /// Refuses lower generations than this one from now on. Writes in place, which succeeds even if the disk is full.
+    /// Records this generation, so that lower ones are refused from now on. The file is written in place, which
+    /// succeeds even on a full disk.
     pub(super) fn raise(&mut self, generation: Fence) -> Result<io::Result<()>, StaleGeneration> {
         if generation < self.highest {
             return Err(StaleGeneration { given: generation, highest: self.highest });

@@ -1,4 +1,4 @@
-//! The times at which lines of a log were written, to one second: the lines themselves need not contain times.
+//! The times at which the lines of a log were written, with a precision of one second: lines need not contain times.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use super::folder::NodeFolder;
 /// Least time between two marks, so that a busy log does not get a mark for each line.
 const PERIOD: TimeSpan = TimeSpan::from_secs(1);
 
-/// Output after this position in a file was written at this time or later.
+/// A position in a log file: output after it was written at this time or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TimeMark {
     at: Timestamp,

@@ -1,4 +1,4 @@
-//! Detects kills for lack of memory, by a counter of the kernel.
+//! Detection of kills for lack of memory, by a counter of the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ const STAGE: &str = "shim-stage";
 
 /// Runs the shim or the stage if this process was started as one; returns `None` otherwise.
 ///
-/// Call this first in `main`: every node pays for what is done before.
+/// Call this first in `main`: work before the call would delay the start of every node.
 pub fn run_if_invoked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {

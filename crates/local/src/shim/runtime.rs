@@ -68,7 +68,7 @@ impl RuntimeFolder {
         Ok(Self(path))
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -30,11 +30,11 @@ pub struct ShimState {
     pub socket: PathBuf,
     /// The time of the start.
     pub started_at: Timestamp,
-    /// How the node ended; none while it runs.
+    /// The end of the node; none while it runs.
     pub end: Option<NodeExit>,
 }
 
-/// How and when a node ended.
+/// The end of a node, as its shim recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeExit {
     /// The cause of the end.
@@ -77,7 +77,7 @@ pub struct StopRecord {
     pub by: StopOrigin,
     /// The signal that was sent.
     pub signal: StopSignal,
-    /// The node did not end within the grace period and was killed.
+    /// True if the node did not end within the grace period, and was killed.
     pub killed: bool,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::folder::NodeFolder;
 
-/// Bytes that are read from the end of one file, which bounds the memory for very long lines.
+/// The number of bytes that are read from the end of one file. The limit bounds the memory for very long lines.
 const MAX_BYTES: u64 = 256 * 1024;
 
 impl NodeFolder {

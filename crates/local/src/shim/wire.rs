@@ -42,7 +42,7 @@ pub(super) enum StartReport {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
 pub(super) enum ShimRequest {
-    /// Reads the state; read requests carry no generation.
+    /// Reads the state. A read carries no generation, since it changes nothing.
     Status,
     /// Raises the generation: lower ones are refused from now on.
     Adopt { generation: Fence },
@@ -66,11 +66,11 @@ pub struct ShimStatus {
     pub state: ShimState,
     /// The highest generation that the node has seen.
     pub highest: Fence,
-    /// A stop was requested, or the node has ended and is being cleaned up.
+    /// True if a stop was requested, or the node has ended and its remaining processes are being killed.
     pub stopping: bool,
 }
 
-/// How to stop a node.
+/// The signal and grace period of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSpec {
     /// The signal to its process group.

@@ -33,7 +33,7 @@ pub(super) struct SimulatedProperties {
     pub(super) activity: Option<SimulatedUse>,
 }
 
-/// Longest wait, in seconds: a day.
+/// The longest wait: a day, in seconds.
 const MAX_WAIT: f64 = 86_400.0;
 
 impl SimulatedProperties {

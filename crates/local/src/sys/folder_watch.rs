@@ -1,4 +1,4 @@
-//! Waiting for changes in a folder, by inotify.
+//! Watches of folders, by inotify.
 
 use std::io;
 use std::path::Path;

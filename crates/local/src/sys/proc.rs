@@ -32,12 +32,12 @@ impl ProcessId {
     }
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/<pid>/stat` that are used.
 pub(super) struct Stat {
     pub(super) ended: bool,
     pub(super) parent: i32,
     session: i32,
-    /// The time that its threads have run, in the kernel's ticks.
+    /// The CPU time of all threads of the process, in the kernel's ticks.
     pub(super) cpu_ticks: u64,
     pub(super) start_time: u64,
 }
@@ -75,7 +75,7 @@ pub(crate) fn boot_id() -> io::Result<&'static str> {
 /// Lists the children of this process, including zombies. May miss children that start or end during the call.
 pub(crate) fn children() -> Vec<i32> {
     let me = super::own_pid();
-    // Children belong to the thread that started or adopted them, and the shim has only one.
+    // The kernel lists children by the thread that started or adopted them; the shim has only one thread.
     match fs::read_to_string(format!("/proc/{me}/task/{me}/children")) {
         Ok(list) => list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
         // Not every kernel is built with that file.
@@ -90,7 +90,7 @@ pub(crate) fn own_processes() -> impl Iterator<Item = i32> {
     numbers().filter(move |pid| *pid != me).filter(ours)
 }
 
-/// The numbers of all processes.
+/// Lists the numbers of all processes.
 pub(super) fn numbers() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

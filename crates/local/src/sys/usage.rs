@@ -1,14 +1,14 @@
-//! What processes use, by `/proc`.
+//! Measurement of the CPU time and memory of processes, by `/proc`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use super::proc::{Stat, numbers};
 
-/// The unit of cpu times in `/proc`, on every machine that Muster is built for.
+/// The number of ticks per second of CPU times in `/proc` (`USER_HZ`): 100 on every architecture that Muster supports.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What a process has used.
+/// The CPU time and memory of a process, and its place in the process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Used {
     parent: i32,
@@ -17,14 +17,14 @@ struct Used {
     memory: u64,
 }
 
-/// All processes at one moment.
+/// A snapshot of all processes of this machine.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessTable {
     processes: HashMap<i32, Used>,
 }
 
 impl ProcessTable {
-    /// Reads the table. A process that ends meanwhile is left out.
+    /// Reads the table. Processes that end during the read are left out.
     pub(crate) fn read() -> Self {
         let used = |pid: i32| {
             let Stat { parent, start_time, cpu_ticks, ended, .. } = Stat::read(pid)?;
@@ -33,7 +33,7 @@ impl ProcessTable {
         Self { processes: numbers().filter_map(used).collect() }
     }
 
-    /// The processes below one, without it.
+    /// Returns all descendants of a process, without the process itself.
     fn below(&self, root: i32) -> HashSet<i32> {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for (pid, used) in &self.processes {
@@ -49,13 +49,13 @@ impl ProcessTable {
         found
     }
 
-    /// The cpu time since an earlier table, in milliseconds, and the resident memory now, in bytes, of all processes
-    /// below one. Memory that processes share counts for each of them.
+    /// Returns the CPU time since an earlier table, in milliseconds, and the present resident memory, in bytes, of all
+    /// descendants of a process. Memory that processes share counts for each of them.
     pub(crate) fn used_below(&self, root: i32, earlier: &Self) -> (u64, u64) {
         let (mut ticks, mut memory) = (0_u64, 0_u64);
         for pid in self.below(root) {
             let Some(now) = self.processes.get(&pid) else { continue };
-            // The number of a process that has ended may be another's by now.
+            // The number of a process that has ended may have been reused since.
             let before = earlier.processes.get(&pid).filter(|before| before.start_time == now.start_time);
             ticks += now.cpu_ticks.saturating_sub(before.map_or(0, |before| before.cpu_ticks));
             memory += now.memory;
@@ -64,7 +64,7 @@ impl ProcessTable {
     }
 }
 
-/// The resident memory of a process in bytes; one that has ended has none.
+/// Returns the resident memory of a process in bytes; 0 if the process has ended.
 fn resident(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     resident_in(&status)

@@ -1,11 +1,11 @@
-//! Whether an object on the API server already is what we want.
+//! The comparison of an object on the API server with the wanted one, which avoids writes that change nothing.
 
 use serde_json::{Map, Value};
 
 use crate::amounts::parse;
 
-/// Whether everything that is wanted stands in the object. What the API server or others added does not matter; amounts of
-/// resources are compared as quantities.
+/// Returns true if the object contains everything that is wanted. Fields that the API server or other clients added are
+/// ignored; amounts of resources are compared as quantities.
 pub(crate) fn covers(observed: &Value, wanted: &Value) -> bool {
     match (observed, wanted) {
         (Value::Object(observed), Value::Object(wanted)) => {

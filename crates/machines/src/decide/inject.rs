@@ -1,7 +1,8 @@
-//! The injection into a guest at its creation: resources, affinity, tolerations, a scheduling gate and its place in the
-//! queue.
+//! The mutation of a guest at its creation: resources, affinity, tolerations, a scheduling gate and the stamp that
+//! orders the queue.
 //!
-//! Works on JSON, so that fields of a newer API server survive. Applied twice it changes nothing the second time.
+//! The injector works on JSON, so that fields of a newer API server survive. It is idempotent, because the API server
+//! may call it again for one request.
 
 mod pod;
 
@@ -18,8 +19,9 @@ use crate::types::{Machine, MachineType, Overflow};
 
 use self::pod::{list, object, text};
 
-/// How old a stamp may be that a pod brings: the injector is called again for one request when others change the pod,
-/// but a stamp of another request would pass others in the queue.
+/// The largest accepted age of a stamp that the pod already carries. The injector is called again for one request when
+/// other webhooks change the pod, so that a recent stamp is kept; an older stamp was copied from another pod and would
+/// jump the queue.
 const OLDEST_STAMP: TimeSpan = TimeSpan::from_secs(10);
 
 /// The group and the type that a pod asks for.
@@ -36,11 +38,11 @@ pub struct GuestRequest {
 pub struct TypeLoad {
     /// Guests that have a slot.
     pub holders: usize,
-    /// Guests that wait for one.
+    /// Guests that wait for a slot.
     pub waiting: usize,
 }
 
-/// A pod as it is admitted.
+/// The mutation of an admitted pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Injected {
     /// The changes of the pod.
@@ -68,7 +70,7 @@ pub enum InjectRefusal {
     NoneLeft {
         /// The name of the pod.
         name: String,
-        /// Its namespace.
+        /// The namespace of the pod.
         namespace: String,
         /// The type.
         machine_type: String,
@@ -76,7 +78,7 @@ pub enum InjectRefusal {
     /// The pod chooses its node.
     #[error("spec.nodeName is '{0}': the scheduler places guests; remove the field")]
     NodeName(String),
-    /// The label names a container that the pod has not.
+    /// The label names a container that does not exist in the pod.
     #[error(
         "label '{label}' names container '{container}', which is not in spec.containers; the pod has {known}"
     )]
@@ -85,15 +87,15 @@ pub enum InjectRefusal {
         label: &'static str,
         /// The name.
         container: String,
-        /// The containers that there are.
+        /// The names of the pod's containers.
         known: String,
     },
-    /// The pod is not what an API server sends.
+    /// The pod is malformed, which no API server sends.
     #[error("the pod cannot be read: {0}")]
     Malformed(String),
 }
 
-/// The group and the type that a pod asks for; none if it is no guest.
+/// The group and the type that a pod requests; `None` if the pod is no guest.
 pub fn guest_request(pod: &Value) -> Option<GuestRequest> {
     let label = |key| pod.get("metadata")?.get("labels")?.get(key)?.as_str();
     if label(keys::POD_ROLE) != Some(keys::GUEST) {
@@ -105,7 +107,8 @@ pub fn guest_request(pod: &Value) -> Option<GuestRequest> {
     })
 }
 
-/// Changes a guest at its creation, or refuses it. `machine` is the one of the group; the load is that of the type.
+/// Mutates a guest at its creation, or refuses the guest. `machine` is the Machine of the group; `load` is that of the
+/// type.
 pub fn inject(
     pod: &Value,
     namespace: &str,
@@ -152,7 +155,7 @@ fn malformed(why: impl Into<String>) -> InjectRefusal {
     InjectRefusal::Malformed(why.into())
 }
 
-/// The name, or what the API server will make one of.
+/// The name of a pod, or the prefix that the API server will generate a name from.
 fn name_of(pod: &Value) -> String {
     let metadata = pod.get("metadata").and_then(Value::as_object);
     let name =
@@ -160,7 +163,7 @@ fn name_of(pod: &Value) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-/// The label that names the container that is given the resources, and the name.
+/// The label that selects the container that gets the resources, and the container's name.
 fn named_container(root: &Map<String, Value>) -> Option<(&'static str, String)> {
     let labels = root.get("metadata")?.get("labels")?.as_object()?;
     let mut named = [keys::INJECTING_CONTAINER, keys::INJECT_RESOURCE]
@@ -169,7 +172,7 @@ fn named_container(root: &Map<String, Value>) -> Option<(&'static str, String)> 
     named.next()
 }
 
-/// Gives the type's amounts to the container that the label names, else to the first. Other resources stay.
+/// Sets the type's amounts on the container that the label names, or on the first one. Other resources stay.
 fn set_resources(
     spec: &mut Map<String, Value>,
     named: Option<(&'static str, String)>,
@@ -196,8 +199,8 @@ fn set_resources(
     Ok(())
 }
 
-/// Adds what a node must have to every alternative that the user brought: the alternatives are OR-ed, so that one
-/// without it would let the pod out.
+/// Adds the type's node requirements to every node selector term of the user: terms are OR-ed, so that a term without
+/// the requirements would let the pod run on nodes of others.
 fn require_nodes(
     spec: &mut Map<String, Value>,
     group: &str,
@@ -213,7 +216,7 @@ fn require_nodes(
     let requirements = placement::requirements(&wanted.name, group, &wanted.spec);
     for term in terms {
         let term = term.as_object_mut().ok_or_else(|| malformed("a nodeSelectorTerm is not an object"))?;
-        // To Kubernetes a term without conditions fits no node: with ours it would fit some.
+        // In Kubernetes a term without conditions matches no node; with our conditions it would match some.
         let is_empty =
             |field: &str| term.get(field).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
         if !is_ours && is_empty("matchExpressions") && is_empty("matchFields") {
@@ -246,8 +249,8 @@ fn push_missing(list: &mut Vec<Value>, wanted: Value) {
     }
 }
 
-/// A guest without a priority class gets ours. The API server has filled in the default priority before it calls the
-/// injector, and refuses a priority that is not that of the class: the three fields change together.
+/// Sets the guests' priority class on a guest without a class. The API server has filled in the default priority before
+/// it calls the injector, and rejects a priority that differs from that of the class: the three fields change together.
 fn set_priority(spec: &mut Map<String, Value>) {
     if text(spec, "priorityClassName").is_none() {
         spec.insert("priorityClassName".to_owned(), keys::GUEST_PRIORITY_CLASS.into());
@@ -256,8 +259,8 @@ fn set_priority(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Stamps the pod with its place in the queue. A booking of another pod does not count: pods are copied with their
-/// annotations.
+/// Stamps the pod with the time that orders the queue, and removes a booking annotation: pods are copied with their
+/// annotations, so that the booking is that of another pod.
 fn enqueue(annotations: &mut Map<String, Value>, now: Timestamp) {
     annotations.remove(keys::BOOKED_AT);
     let stamp = text(annotations, keys::QUEUED_AT).and_then(|stamp| stamp.parse().ok());
@@ -267,7 +270,7 @@ fn enqueue(annotations: &mut Map<String, Value>, now: Timestamp) {
     }
 }
 
-/// A warning if the pod needs more than its slot holds.
+/// Returns a warning if the pod requests more than a slot has.
 fn excess(pod: &Value, wanted: &MachineType) -> Option<String> {
     let spec: PodSpec = serde_json::from_value(pod.get("spec")?.clone()).ok()?;
     let above = pod_requests(&spec).above(&placement::slot_amounts(&wanted.spec));

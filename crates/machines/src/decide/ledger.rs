@@ -1,8 +1,8 @@
-//! The ledger: which guests have a slot, and which is next.
+//! The ledger: the bookings of slots by guests, and the queue for free slots.
 //!
-//! Two writes give a guest its slot: first the ledger, under the resourceVersion of the Machine that was read, then the
-//! removal of the gate. A leader that was replaced fails at the first. One that dies between the two leaves a booking
-//! whose guest is still gated, and the next leader removes the gate.
+//! Two writes assign a slot to a guest: first the ledger, under the resourceVersion of the Machine that was read, then
+//! the removal of the gate. A leader that was replaced fails at the first write. A leader that dies between the two
+//! writes leaves a booking whose guest is still gated, and the next leader removes the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Booking, Machine};
 
-/// The ledger as it should be now; none if it is. `guests` are those of the group that count.
+/// Returns the new ledger, or `None` if the present ledger is up to date. `guests` are the counted guests of the group.
 ///
-/// Bookings without a live pod end. Guests that take a slot without a booking are entered, also beyond the slots: those
-/// of the published operator, and those that were created while the injector was not registered. Free slots go to the
-/// gated guests in the order of the queue.
+/// Bookings without a live pod end. Guests that occupy a slot without a booking are booked, even if there are more of
+/// them than slots: guests of the published operator, and guests that were created while the injector was not
+/// registered. Free slots are booked for the gated guests in the order of the queue.
 pub fn next_ledger(machine: &Machine, guests: &[&SlotPod], now: Timestamp) -> Option<Vec<Booking>> {
     let alive: BTreeMap<&str, &SlotPod> = guests
         .iter()
@@ -54,7 +54,8 @@ pub fn next_ledger(machine: &Machine, guests: &[&SlotPod], now: Timestamp) -> Op
     (after != before).then_some(after)
 }
 
-/// Whether a slot can be given to a guest. One that another controller holds back would keep it from the others.
+/// Returns true if a slot can be booked for a guest. A guest with a gate of another controller could not use the slot,
+/// and would keep it from other guests.
 fn is_eligible(guest: &SlotPod) -> bool {
     guest.is_waiting() && guest.is_gated() && !guest.has_other_gates()
 }
@@ -76,13 +77,13 @@ fn book(guest: &SlotPod, at: Timestamp) -> Booking {
     }
 }
 
-/// The time when a guest without an entry was booked, from its annotation.
+/// The booking time of a guest without a booking, from the guest's annotation.
 fn adopted_at(guest: &SlotPod) -> Option<Timestamp> {
     guest.booked_at.as_ref()?.parse::<jiff::Timestamp>().ok().map(core_time)
 }
 
-/// How many guests hold or claim a slot of a type, and how many wait for one. Guests claim a slot by a booking, or because
-/// no gate keeps them from it.
+/// Counts the guests that hold or claim a slot of a type, and the guests that wait for one. A guest claims a slot by a
+/// booking, or because no gate keeps the scheduler from placing it.
 pub fn type_load(ledger: &[Booking], guests: &[&SlotPod], machine_type: &str) -> TypeLoad {
     let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
     let mut load = TypeLoad::default();
@@ -101,16 +102,16 @@ pub fn type_load(ledger: &[Booking], guests: &[&SlotPod], machine_type: &str) ->
 pub struct GateRemoval {
     /// The UID of the guest.
     pub uid: String,
-    /// Its namespace.
+    /// The namespace of the guest.
     pub namespace: String,
-    /// Its name.
+    /// The name of the guest.
     pub name: String,
-    /// The patch; it fails if the pod is another one, or its gates have changed.
+    /// The patch, which fails if the pod was replaced or its gates have changed.
     pub patch: Patch,
 }
 
-/// The gates that are removed by a ledger that was written. Give it the ledger that the API server acknowledged, never
-/// one that is yet to be written.
+/// The gate removals for a ledger. `ledger` must be the one that the API server acknowledged: a gate that is removed
+/// before its booking is durable would let a deposed leader assign a slot twice.
 pub fn gate_removals(ledger: &[Booking], guests: &[&SlotPod]) -> Vec<GateRemoval> {
     let booked: BTreeMap<&str, &Booking> =
         ledger.iter().map(|booking| (booking.uid.as_str(), booking)).collect();
@@ -148,20 +149,20 @@ fn removal_patch(guest: &SlotPod, place: usize, booking: &Booking) -> Patch {
 pub struct WaitingGuest {
     /// The UID of the guest.
     pub uid: String,
-    /// Its namespace.
+    /// The namespace of the guest.
     pub namespace: String,
-    /// Its name.
+    /// The name of the guest.
     pub name: String,
-    /// The type that it waits for.
+    /// The requested type.
     pub machine_type: String,
-    /// The position in the queue, from 1; none if its type has no slots.
+    /// The position in the queue, from 1; `None` if the type has no slots.
     pub position: Option<usize>,
-    /// The time since which it waits.
+    /// The time since which the guest waits.
     pub queued_at: Timestamp,
 }
 
 impl WaitingGuest {
-    /// For people.
+    /// The message of the guest's event.
     pub fn message(&self) -> String {
         match self.position {
             Some(position) => format!("waiting for slot {position} of {}", self.machine_type),
@@ -170,7 +171,7 @@ impl WaitingGuest {
     }
 }
 
-/// The guests that wait behind our gate, in the order of the queue.
+/// The guests that wait behind Muster's gate, in the order of the queue.
 pub fn waiting(machine: &Machine, ledger: &[Booking], guests: &[&SlotPod]) -> Vec<WaitingGuest> {
     let booked: BTreeSet<&str> = ledger.iter().map(|booking| booking.uid.as_str()).collect();
     let mut before: BTreeMap<&str, usize> = BTreeMap::new();
@@ -194,8 +195,8 @@ pub fn waiting(machine: &Machine, ledger: &[Booking], guests: &[&SlotPod]) -> Ve
         .collect()
 }
 
-/// The guests that were released so long ago and have no node. They keep their slot, because a gate cannot be put
-/// back, and get an event.
+/// The guests that were released at least `time_out` ago and have no node. They keep their slot, because a gate cannot
+/// be restored, and get an event.
 pub fn unplaced<'a>(
     ledger: &[Booking],
     guests: &[&'a SlotPod],

@@ -1,4 +1,5 @@
-//! A pass over a Machine: the ledger, the slots of its types, and what is written once the ledger is acknowledged.
+//! A pass over a Machine: the ledger, the slots of its types, and the writes that follow once the ledger is
+//! acknowledged.
 
 use kube::ResourceExt as _;
 use muster_core::time::Timestamp;
@@ -17,11 +18,11 @@ pub struct MachinePlan {
     pub ledger: Vec<Booking>,
     /// The slots of each type of the spec.
     pub capacities: Vec<TypeCapacity>,
-    /// The writes, once the ledger is acknowledged.
+    /// The writes that follow once the ledger is acknowledged.
     pub writes: Vec<ReservationWrite>,
 }
 
-/// Plans a pass.
+/// Plans a pass. Pure: the same observation gives the same plan.
 pub fn plan_machine(
     observed: &ObservedMachine,
     settings: ReservationSettings,

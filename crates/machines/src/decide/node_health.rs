@@ -1,4 +1,4 @@
-//! Whether a node can be used.
+//! The health of nodes, from their taints, their conditions and the mode in the spec.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
@@ -23,19 +23,19 @@ const UNUSABLE_TAINTS: [&str; 4] = [
 /// The rules for the health of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HealthRules {
-    /// Whether the taint not-ready means nothing: an API server without a controller-manager puts it on each new node and
+    /// True if the taint not-ready is ignored: an API server without a controller-manager puts it on each new node and
     /// never removes it.
     pub ignore_not_ready_taint: bool,
 }
 
-/// Whether a node can be used.
+/// The health of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeHealth {
-    /// It can.
+    /// The node can be used.
     Ready,
-    /// It cannot.
+    /// The node cannot be used.
     NotReady,
-    /// The spec says that it is not to be used.
+    /// The spec takes the node out of use.
     Maintenance,
 }
 
@@ -59,7 +59,7 @@ impl NodeHealth {
     }
 }
 
-/// Judges a node; none is one that does not exist.
+/// Returns the health of a node; `None` is a node that does not exist.
 pub fn node_health(mode: Mode, node: Option<&Node>, rules: HealthRules) -> NodeHealth {
     if mode == Mode::Maintenance {
         return NodeHealth::Maintenance;
@@ -76,7 +76,7 @@ pub fn node_health(mode: Mode, node: Option<&Node>, rules: HealthRules) -> NodeH
     }
 }
 
-/// Whether a node does not report: its kubelet confirms no deletion.
+/// Returns true if a node does not report, so that its kubelet confirms no deletion of a pod.
 pub fn is_lost(node: Option<&Node>) -> bool {
     node.is_none_or(|node| {
         taints(node).iter().any(|taint| taint.key == UNREACHABLE_TAINT)
@@ -84,7 +84,7 @@ pub fn is_lost(node: Option<&Node>) -> bool {
     })
 }
 
-/// Whether a taint that is not one of our keys keeps reservations off a node.
+/// Returns true if a taint that reservations of the type do not tolerate keeps them off a node.
 pub fn keeps_pods_off(node: &Node, machine_type: &str) -> bool {
     let own = keys::type_key(machine_type);
     taints(node).iter().any(|taint| {

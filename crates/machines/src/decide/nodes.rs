@@ -1,9 +1,9 @@
 //! The labels and taints of a pool's nodes, and their removal.
 //!
 //! Labels and the annotation are applied under our own field manager. Taints are one list, which an apply would replace
-//! with the taints of others: they are patched, and the patch tests the list first. What a node must not carry any more is
-//! found on the node itself, not in the spec, so that nodes that left, types that changed and leftovers of the published
-//! operator are cleaned alike.
+//! together with the taints of others: they are patched, and the patch tests the list first. Stale keys are found on
+//! the node itself, not in the spec, so that nodes that left the pool, types that changed and leftovers of the
+//! published operator are cleaned in the same way.
 
 mod pool;
 mod taints;
@@ -22,10 +22,10 @@ use crate::types::NodePoolEntry;
 
 pub use pool::{FinalizerStep, NodePlan, ObservedPool, plan_nodes, wanted_pool};
 
-/// A write to a node. Those of one node are in order: when one fails, the rest waits for the next pass.
+/// A write to a node. The writes of one node are in order: when one fails, the rest waits for the next pass.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeWrite {
-    /// A patch of taints, and of keys that go. It fails if what it removes has changed.
+    /// A patch of taints and of stale keys. The patch fails if the taints or a removed value have changed.
     Patch {
         /// The name of the node.
         node: String,
@@ -50,12 +50,12 @@ impl NodeWrite {
     }
 }
 
-/// The present labels and taints of a node.
+/// The desired labels, annotations and taints of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WantedNode {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
-    /// Key and value; the effect is always the same.
+    /// Key and value; the effect is always `NoSchedule`.
     taints: Vec<(String, String)>,
 }
 
@@ -81,13 +81,13 @@ fn wanted_node(group: &str, entry: &NodePoolEntry, machine_type: &str, health: N
 /// The keys on a node that Muster may remove.
 #[derive(Debug, Clone, Copy)]
 struct OwnedKeys<'a> {
-    /// The groups whose keys they are.
+    /// The groups whose keys may be removed.
     groups: &'a BTreeSet<&'a str>,
-    /// Whether also those that name no group, because the node belongs to no other one.
+    /// True if the keys that name no group may be removed, too, because the node belongs to no other group.
     shared: bool,
 }
 
-/// The writes that make a node carry what is wanted; none if it does.
+/// The writes that give a node the desired labels, annotations and taints; empty if nothing differs.
 fn member_writes(node: &Node, groups: &BTreeSet<&str>, wanted: &WantedNode) -> Vec<NodeWrite> {
     let owned = OwnedKeys { groups, shared: true };
     let mut operations = stale_labels(node, owned, wanted);
@@ -102,7 +102,7 @@ fn member_writes(node: &Node, groups: &BTreeSet<&str>, wanted: &WantedNode) -> V
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": wanted.labels, "annotations": wanted.annotations},
         });
-        // A node that another group claims at the same moment is lost to the first: the second apply is a conflict.
+        // If two groups claim a node at the same moment, the resource version makes the second apply a conflict.
         if !has(node.annotations(), &wanted.annotations) {
             configuration["metadata"]["resourceVersion"] = json!(node.metadata.resource_version);
         }
@@ -112,7 +112,7 @@ fn member_writes(node: &Node, groups: &BTreeSet<&str>, wanted: &WantedNode) -> V
     writes
 }
 
-/// The write that takes everything of a group off a node; none if it carries nothing.
+/// The write that removes all keys of a group from a node; `None` if the node has none.
 fn clean_up(node: &Node, group: &str) -> Option<NodeWrite> {
     if !carries(node, group) {
         return None;
@@ -129,20 +129,20 @@ fn clean_up(node: &Node, group: &str) -> Option<NodeWrite> {
     patch(node, operations)
 }
 
-/// Whether a node carries anything of a group.
+/// Returns true if a node has an annotation, a label or a taint of a group.
 fn carries(node: &Node, group: &str) -> bool {
     node.annotations().get(keys::MACHINE_GROUP).is_some_and(|value| value == group)
         || node.labels().iter().any(|(key, value)| is_type_key(key) && value == group)
         || taints::carries(node, group)
 }
 
-/// Whether a key may be that of a type. Keys of ours are not, and neither are keys of other domains.
+/// Returns true if a key may be that of a type: a key of our domain that is not one of the fixed keys.
 fn is_type_key(key: &str) -> bool {
     let own = [keys::NODE_POOL, keys::MACHINE_TYPE, keys::MACHINE_GROUP, keys::POD_ROLE];
     key.strip_prefix(keys::DOMAIN).is_some_and(|rest| rest.starts_with('/')) && !own.contains(&key)
 }
 
-/// The labels of these groups that a node must not carry any more.
+/// The operations that remove the stale labels of these groups from a node.
 fn stale_labels(node: &Node, owned: OwnedKeys, wanted: &WantedNode) -> Vec<Value> {
     let stale = |(key, value): &(&String, &String)| {
         let ours = (owned.shared && [keys::NODE_POOL, keys::MACHINE_TYPE].contains(&key.as_str()))

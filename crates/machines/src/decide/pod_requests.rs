@@ -1,4 +1,4 @@
-//! The requests of a pod.
+//! The resource requests of a pod, summed as the scheduler sums them.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
@@ -9,9 +9,9 @@ use crate::amounts::Amounts;
 pub struct PodDemand {
     /// The UID of the pod.
     pub uid: String,
-    /// The node that it is on; none if it has ended.
+    /// The node of the pod; `None` if the pod is not bound or has ended.
     pub node: Option<String>,
-    /// The requests.
+    /// The sum of the pod's requests.
     pub requests: Amounts,
 }
 

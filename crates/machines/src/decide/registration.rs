@@ -1,6 +1,6 @@
-//! The objects by which an API server calls the webhook, and the few that stand beside them.
+//! The webhook configurations, and the cluster-wide objects that belong to them.
 //!
-//! The webhook is called for guests only: no other pod depends on Muster.
+//! Of pods, only guests are sent to the webhook: no other pod depends on Muster.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -16,13 +16,13 @@ use crate::keys;
 /// The name of the webhook configurations and of the policy.
 pub const REGISTRATION: &str = "muster-machines";
 
-/// The path of the injector, as the published operator has it.
+/// The path of the injector; the same as in the published operator.
 pub const INJECT_PATH: &str = "/mutate-core-v1-pod";
 
 /// The path of the check of updated pods.
 pub const UPDATE_PATH: &str = "/validate-core-v1-pod";
 
-/// The path of the check of Machines, as the published operator has it.
+/// The path of the check of Machines; the same as in the published operator.
 pub const MACHINE_PATH: &str = "/validate-imperator-tenzen-y-io-v1alpha1-machine";
 
 /// The time-out of the webhook, in seconds.
@@ -72,9 +72,10 @@ pub fn mutating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> MutatingWeb
     read(json!({"metadata": {"name": REGISTRATION}, "webhooks": entries}))
 }
 
-/// The configuration of the checks: of guests that are updated, and of Machines. No user is exempt: the server may run as
-/// the user who changes a guest, and the ledger says which gates may be removed. No namespace is exempt either: one that
-/// loses its label would otherwise change its guests, and hold more slots than it has booked once the label is back.
+/// The configuration of the checks of updated guests, and of Machines. No user is exempt: the server may run as the
+/// user who changes a guest, and the ledger decides which gates may be removed. No namespace is exempt either: in a
+/// namespace that lost its label, users could otherwise change guests, which would hold more slots than are booked once
+/// the label is back.
 pub fn validating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> ValidatingWebhookConfiguration {
     let mut guests = guest_entry("update", keys::DOMAIN, "UPDATE", &target.client(UPDATE_PATH, ca_bundle));
     guests["matchConditions"] =
@@ -104,7 +105,8 @@ fn guest_entry(verb: &str, domain: &str, operation: &str, client: &Value) -> Val
     })
 }
 
-/// Other updates of guests do not wait for us: a Job completes while Muster is down.
+/// The condition under which an update is sent to the webhook. Other updates of guests do not depend on Muster, so that
+/// a Job completes while Muster is down.
 fn labels_or_gate_changed() -> String {
     let label = |object: &str| {
         format!(
@@ -125,13 +127,13 @@ fn labels_or_gate_changed() -> String {
     )
 }
 
-/// A text as CEL writes it.
+/// A text as a string literal of CEL.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Refuses reservations outside our namespace, where they would be counted as slots. Those that are there already may be
-/// changed, so that they can end. An annotation names our namespace, for a server with another one.
+/// A policy that denies new reservations outside Muster's namespace. Existing ones may be changed, so that they can
+/// end. An annotation names the namespace, so that a server with another namespace detects this Muster.
 pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding) {
     let role = quoted(keys::POD_ROLE);
     let was = format!(
@@ -165,7 +167,7 @@ pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, Valida
     (policy, binding)
 }
 
-/// The class of guests that bring none.
+/// The priority class of guests that are created without one.
 pub fn priority_class() -> PriorityClass {
     read(json!({
         "metadata": {"name": keys::GUEST_PRIORITY_CLASS},

@@ -1,7 +1,7 @@
-//! The reservations of a Machine: how many pods hold slots, and where.
+//! The reservations of a Machine: pods that hold the free slots of its types.
 //!
 //! `replicas = max(0, maximum − guests that hold or claim a slot)`. Reservations that cannot be placed never lower the
-//! number: it would rise again as soon as they are gone.
+//! number, because it would rise again as soon as they are gone: the number would oscillate.
 
 mod capacity;
 mod objects;

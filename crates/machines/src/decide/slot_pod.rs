@@ -1,4 +1,4 @@
-//! Pods that hold or want a slot, reduced to what decisions read.
+//! Pods that hold or request a slot, reduced to the fields that decisions read.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::amounts::{Amounts, core_time};
 use crate::decide::pod_requests::pod_requests;
 use crate::keys;
 
-/// By how much a stamp may be older than its pod: the clocks of the injector and of the API server differ. A stamp from
-/// before that was written by a user.
+/// The largest accepted difference by which a stamp is older than its pod: the clocks of the injector and of the API
+/// server differ. An older stamp was written by a user.
 const CLOCK_SKEW: TimeSpan = TimeSpan::from_secs(60);
 
 /// The role of a pod: reservation or guest.
@@ -49,28 +49,28 @@ pub struct SlotPod {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The node that it was bound to.
+    /// The node that the pod is bound to.
     pub node: Option<String>,
     /// The progress of the pod.
     pub phase: SlotPhase,
-    /// Whether it is being deleted.
+    /// True if the pod is being deleted.
     pub terminating: bool,
-    /// The names of its scheduling gates.
+    /// The names of the scheduling gates.
     pub gates: Vec<String>,
     /// The time of creation, in whole seconds.
     pub created_at: Timestamp,
-    /// Its stamp, which orders guests of the same second: users can change it.
+    /// The stamp, which orders only guests of the same second, because users can change it.
     pub queued_at: Timestamp,
-    /// The booking in its annotation.
+    /// The booking time in the annotation.
     pub booked_at: Option<String>,
-    /// Whether it has annotations.
+    /// True if the pod has annotations.
     pub has_annotations: bool,
-    /// Its requests.
+    /// The resource requests.
     pub requests: Amounts,
 }
 
 impl SlotPod {
-    /// Reads a pod; none if it is neither a reservation nor a guest.
+    /// Reads a pod; `None` if it is neither a reservation nor a guest.
     pub fn read(pod: &Pod) -> Option<Self> {
         let label = |key| pod.labels().get(key).cloned().filter(|value| !value.is_empty());
         let role = match label(keys::POD_ROLE)?.as_str() {
@@ -105,32 +105,34 @@ impl SlotPod {
         })
     }
 
-    /// Whether it has ended, well or not.
+    /// Returns true if the pod has ended, with success or not.
     pub fn is_finished(&self) -> bool {
         self.phase == SlotPhase::Finished
     }
 
-    /// Whether it occupies its slot: it was placed, and has not ended. Terminating pods do until they are gone.
+    /// Returns true if the pod occupies a slot: it was placed and has not ended. A terminating pod occupies its slot
+    /// until it is gone.
     pub fn is_placed(&self) -> bool {
         !self.is_finished() && (self.node.is_some() || self.phase == SlotPhase::Running)
     }
 
-    /// Whether it still waits to be placed.
+    /// Returns true if the pod still waits to be placed.
     pub fn is_waiting(&self) -> bool {
         !self.is_finished() && !self.is_placed() && !self.terminating
     }
 
-    /// Whether our gate keeps it from being placed.
+    /// Returns true if Muster's gate keeps the pod from being placed.
     pub fn is_gated(&self) -> bool {
         self.gates.iter().any(|gate| gate == keys::GATE)
     }
 
-    /// Whether a gate of another controller keeps it from being placed.
+    /// Returns true if a gate of another controller keeps the pod from being placed.
     pub fn has_other_gates(&self) -> bool {
         self.gates.iter().any(|gate| gate != keys::GATE)
     }
 
-    /// Whether it takes a slot without being asked: placed, or no longer kept from it.
+    /// Returns true if the pod occupies a slot or the scheduler may place it at any time, because Muster's gate is
+    /// removed.
     pub fn is_released(&self) -> bool {
         self.is_placed() || (self.is_waiting() && !self.is_gated())
     }
@@ -140,15 +142,16 @@ fn created_at(pod: &Pod) -> Timestamp {
     pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::default(), |time| core_time(time.0))
 }
 
-/// The stamp of the injector; without a credible one, the time of creation.
+/// The stamp of the injector, at the earliest [`CLOCK_SKEW`] before the creation; without a stamp, the time of
+/// creation.
 fn queued_at(pod: &Pod) -> Timestamp {
     let created = created_at(pod);
     let stamp = pod.annotations().get(keys::QUEUED_AT).and_then(|stamp| stamp.parse().ok());
     stamp.map_or(created, |stamp| Timestamp::from_micros(stamp).max(created.before(CLOCK_SKEW)))
 }
 
-/// The guests of a group that count: in namespaces with the label, or in the ledger. An annotation is no proof of a
-/// booking: where no webhook is called, users can write it.
+/// The counted guests of a group: those in namespaces with the label, and those in the ledger. An annotation is no
+/// proof of a booking: where no webhook is called, users can write it.
 pub fn counted_guests<'a>(
     pods: impl IntoIterator<Item = &'a SlotPod>,
     group: &str,

@@ -1,4 +1,4 @@
-//! The take-over from the published operator: its guests go on, and its objects are replaced.
+//! The take-over from the published operator: its guests keep running, and its objects are replaced.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::decide::registration::REGISTRATION;
 use crate::keys;
 use crate::types::MachineNodePool;
 
-/// The duration of a Lease without one: the default of the published operator's library.
+/// The duration of a Lease that names none: the default of the published operator's library.
 const DEFAULT_LEASE_SECONDS: i32 = 15;
 
 /// The reason why Muster does not start its machines part.
@@ -39,9 +39,9 @@ pub struct PublishedOperatorRuns {
     keys::LEASE
 )]
 pub struct OtherMusterRuns {
-    /// Its namespace.
+    /// The namespace of the other Muster.
     pub namespace: String,
-    /// The holder of its Lease.
+    /// The holder of the Lease.
     pub holder: String,
     /// The time since the last renewal.
     pub ago: TimeSpan,
@@ -67,7 +67,7 @@ pub fn check_other_lease(
     }
 }
 
-/// The holder of a Lease that has not lapsed, and the whole seconds since its renewal.
+/// The holder of a Lease that has not expired, and the whole seconds since the last renewal.
 fn fresh_holder(lease: Option<&Lease>, now: Timestamp) -> Option<(String, TimeSpan)> {
     let spec = lease?.spec.as_ref()?;
     let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
@@ -77,8 +77,8 @@ fn fresh_holder(lease: Option<&Lease>, now: Timestamp) -> Option<(String, TimeSp
     (ago < duration).then(|| (holder, TimeSpan::from_secs(whole_seconds(ago))))
 }
 
-/// Whether a webhook configuration is another operator's, for guests or for Machines: by the API group of Machines or the
-/// label of the namespaces of guests.
+/// Returns true if a webhook configuration of another operator is for guests or Machines: it names the API group of
+/// Machines, or selects namespaces by the label of guests.
 pub fn calls_another_operator(configuration: &Value) -> bool {
     let is_for_machines = |webhook: &Value| {
         let mut rules = list(&webhook["rules"]);
@@ -103,7 +103,7 @@ fn whole_seconds(span: TimeSpan) -> u32 {
     u32::try_from(span.secs()).unwrap_or(u32::MAX)
 }
 
-/// The patch that removes the published operator's finalizer from a pool; none if it is not there.
+/// The patch that removes the published operator's finalizer from a pool; `None` if the pool does not have it.
 pub fn finalizer_removal(pool: &MachineNodePool) -> Option<Patch> {
     let place = pool.finalizers().iter().position(|finalizer| finalizer == keys::PUBLISHED_FINALIZER)?;
     let path = format!("/metadata/finalizers/{place}");
@@ -113,8 +113,8 @@ pub fn finalizer_removal(pool: &MachineNodePool) -> Option<Patch> {
     ])))
 }
 
-/// Whether a pool was made by the published operator under a name that is not ours, so that it goes once the pool of
-/// `machine` is there.
+/// Returns true if the published operator created the pool under another name than Muster's, so that the pool is
+/// deleted once Muster's pool of `machine` exists.
 pub fn is_published_pool(pool: &MachineNodePool, machine: &str) -> bool {
     let owned = pool.owner_references().iter().any(|owner| owner.kind == "Machine" && owner.name == machine);
     owned && pool.name_any() != keys::pool_name(machine)
@@ -123,9 +123,9 @@ pub fn is_published_pool(pool: &MachineNodePool, machine: &str) -> bool {
 /// A set of reservations of the published operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedSet {
-    /// Its name; its Service has the same.
+    /// The name of the set, and of its Service.
     pub name: String,
-    /// Its UID.
+    /// The UID of the set.
     pub uid: String,
 }
 
@@ -134,13 +134,13 @@ pub struct PublishedSet {
 pub struct SetReplacement<'a> {
     /// The set that is deleted now, with its pods and its Service.
     pub delete: Option<PublishedSet>,
-    /// The types whose own set is not created yet.
+    /// The types whose new set is not created yet.
     pub held_back: Vec<&'a str>,
 }
 
-/// Replaces the published operator's sets one type at a time: the next one goes when the reservations of the one before
-/// are in place again, so that at most one type is without reservations. Types whose nodes have too few slots (`is_short`)
-/// are not waited for. Sets of types that the Machine has no more go as well.
+/// Replaces the published operator's sets one type at a time: the next set is deleted when the reservations of the
+/// previous type are ready again, so that at most one type is without reservations. Types whose nodes have too few
+/// slots (`is_short`) do not block the next one. Sets of types that were removed from the Machine are deleted, too.
 pub fn replace_sets<'a>(
     group: &str,
     types: &[&'a str],
@@ -170,8 +170,8 @@ pub fn replace_sets<'a>(
     replacement
 }
 
-/// The set of a type that has the name that the published operator gives. If both names are the same, the name does not
-/// distinguish it, and it is replaced for its other fields.
+/// The set of a type under the published operator's name. If that name equals Muster's name, there is none to delete
+/// here: the set is replaced because its other fields differ.
 fn published_set<'a>(
     group: &str,
     machine_type: &str,
@@ -181,7 +181,7 @@ fn published_set<'a>(
     by_name.get(&theirs).copied().filter(|_| ours != theirs)
 }
 
-/// Whether a set has all the pods that it should have.
+/// Returns true if all pods of a set are ready.
 fn is_in_place(set: &StatefulSet) -> bool {
     let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0) >= wanted
@@ -266,7 +266,7 @@ mod tests {
         assert!(!is_published_pool(&pool("g-node-pool", &[]), "other"));
     }
 
-    /// `g-a` is a set of theirs, `a-g` one of ours; `+` has its pods, `-` is going.
+    /// `g-a` is a set of the published operator, `a-g` one of Muster; `+` has all its pods, `-` is being deleted.
     fn set(words: &str) -> StatefulSet {
         let name = words.trim_end_matches(['+', '-']);
         let going = words.ends_with('-').then_some("2023-11-14T22:13:20Z");

@@ -1,4 +1,5 @@
-//! Whether a change of a guest is accepted: labels and finalizers of others may change, so that its Job can complete.
+//! The check of an update of a guest: only the three labels of guests and Muster's gate are protected, so that a Job
+//! can complete.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -11,7 +12,7 @@ pub enum UpdateRefusal {
     /// One of the three labels of a guest was changed.
     #[error("it is forbidden to update the Pod: label {0} of a guest cannot be changed; create another pod")]
     Label(&'static str),
-    /// Our gate was removed.
+    /// Muster's gate was removed.
     #[error("it is forbidden to update the Pod: gate {} is removed when the pod has a slot", keys::GATE)]
     Gate,
 }
@@ -19,13 +20,13 @@ pub enum UpdateRefusal {
 /// The effect of an accepted change on Muster's scheduling gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateChange {
-    /// The gate stays, or was not there.
+    /// The gate stays, or did not exist.
     Unchanged,
-    /// The gate goes: accepted only for a guest that is in the ledger.
+    /// The gate is removed: accepted only for a guest that is in the ledger.
     Removed,
 }
 
-/// Refuses changes of a guest's labels, and says whether its gate is removed. Both hold for every user.
+/// Refuses changes of a guest's labels by any user, and reports a removal of the gate.
 pub fn check_update(before: &Pod, after: &Pod) -> Result<GateChange, UpdateRefusal> {
     let role = |pod: &Pod| pod.labels().get(keys::POD_ROLE).is_some_and(|role| role == keys::GUEST);
     if !role(before) && !role(after) {

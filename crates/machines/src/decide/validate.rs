@@ -1,6 +1,7 @@
-//! Whether a Machine is accepted. The messages of the published operator's webhook are kept to the letter.
+//! The validation of Machines. The messages of the published operator's webhook are kept to the letter.
 //!
-//! Rules that it did not have apply to what a request adds: a Machine that was accepted once can still be changed.
+//! Rules that the published operator did not have apply only to additions of a request, so that a Machine that it
+//! accepted can still be changed.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +12,10 @@ use crate::amounts::{CPU, MEMORY, parse};
 use crate::keys::{self, InvalidName};
 use crate::types::{Gpu, Machine, MachineType, NodePoolEntry};
 
-/// The objects with which a Machine is compared.
+/// The objects that a Machine is validated against.
 #[derive(Debug, Clone)]
 pub struct ValidationWorld<'a> {
-    /// All Machines; the one in question may be among them.
+    /// All Machines; the validated one may be among them.
     pub machines: Vec<&'a Machine>,
     /// The names of all nodes.
     pub nodes: BTreeSet<&'a str>,
@@ -35,7 +36,7 @@ pub enum MachineRefusal {
         keys::MACHINE_GROUP
     )]
     GroupChanged {
-        /// The group so far.
+        /// The present group.
         before: String,
         /// The group of the request.
         after: String,
@@ -60,7 +61,7 @@ pub enum MachineRefusal {
     /// A node with no type, or with several.
     #[error("{0}; can not set multiple machineType in nodePool.machineType")]
     NotOneType(String),
-    /// A node with a type that the Machine has not.
+    /// A node with a type that the Machine does not have.
     #[error("{0} was not found in spec.machineTypes")]
     UnknownType(String),
     /// No resource name for accelerators.
@@ -69,10 +70,10 @@ pub enum MachineRefusal {
     /// Accelerators of another maker.
     #[error("gpu.type is {0}: it must begin with nvidia.com/")]
     ForeignGpu(String),
-    /// Less than no accelerators.
+    /// A negative number of accelerators.
     #[error("gpu.num must be set 0 or more value")]
     NegativeGpu,
-    /// A part of an accelerator.
+    /// A fraction of an accelerator.
     #[error("gpu.num is {0}: it must be a whole number")]
     PartOfGpu(String),
     /// A resource that Kubernetes cannot name, or a label that no node can have.
@@ -85,13 +86,13 @@ pub enum MachineRefusal {
         /// The given value.
         value: String,
     },
-    /// No way to select the accelerators.
+    /// No selector of the accelerators' nodes.
     #[error("you must set a value for either gpu.family, gpu.product or gpu.machine")]
     NoGpuSelector,
-    /// Several ways to select the accelerators.
+    /// Several selectors of the accelerators' nodes.
     #[error("only one GPU family, product or machine cane be set")]
     SeveralGpuSelectors,
-    /// An amount below zero, or none at all.
+    /// An amount that is negative or not a quantity.
     #[error("{resource} of machineType {machine_type} is {given}: it must be a quantity of 0 or more")]
     Amount {
         /// The resource.
@@ -121,7 +122,8 @@ pub enum MachineRefusal {
 /// The prefix of the resources that accelerators are requested by.
 const GPU_MAKER: &str = "nvidia.com/";
 
-/// Accepts or refuses a Machine. One that is being deleted is always accepted: its finalizers have to go.
+/// Accepts or refuses a Machine. A Machine that is being deleted is always accepted, so that its finalizers can be
+/// removed.
 pub fn validate_machine(
     machine: &Machine,
     before: Option<&Machine>,
@@ -194,7 +196,7 @@ fn check_gpu(gpu: &Gpu) -> Result<(), MachineRefusal> {
     }
 }
 
-/// Rules that the published operator did not have, for what the request adds.
+/// Checks the rules that the published operator did not have, for additions of the request only.
 fn check_additions(
     machine: &Machine,
     before: Option<&Machine>,
@@ -250,7 +252,7 @@ fn check_type(machine_type: &MachineType, group: &str, others: &[&Machine]) -> R
     Ok(())
 }
 
-/// Accelerators that a reservation could not request or select.
+/// Refuses accelerators that a reservation could not request or select.
 fn check_new_gpu(gpu: &Gpu) -> Result<(), MachineRefusal> {
     let resource = gpu.resource.as_deref().unwrap_or_default();
     let Some(name) = resource.strip_prefix(GPU_MAKER) else {
@@ -272,12 +274,12 @@ fn check_new_gpu(gpu: &Gpu) -> Result<(), MachineRefusal> {
     Ok(())
 }
 
-/// Whether a quantity is a number of whole things. One that is none at all is refused elsewhere.
+/// Returns true if a quantity is a whole number. A text that is no quantity is refused by [`check_gpu`].
 fn is_whole(number: &str) -> bool {
     parse(CPU, number).is_none_or(|thousandths| thousandths % 1000 == 0)
 }
 
-/// Whether a label can have this value, which is not empty.
+/// Returns true if the text is a valid, non-empty label value.
 fn is_label_value(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let outer = |c: char| c.is_ascii_alphanumeric();

@@ -1,4 +1,4 @@
-//! Names of types and of the objects that are made for them.
+//! Names of types and of the objects that are created for them.
 
 use super::{DOMAIN, INJECT_RESOURCE, INJECTING_CONTAINER, MACHINE_GROUP, MACHINE_TYPE, NODE_POOL, POD_ROLE};
 
@@ -9,14 +9,14 @@ const LONGEST_JOINED: usize = 52;
 /// The longest name of a Machine: its pool has ten characters more, and no object has more than 253.
 const LONGEST_MACHINE: usize = 243;
 
-/// Our own keys; a type of such a name would overwrite them on nodes.
+/// The reserved keys; a type of such a name would overwrite them on nodes.
 const OWN_KEYS: [&str; 6] =
     [MACHINE_GROUP, MACHINE_TYPE, POD_ROLE, NODE_POOL, INJECTING_CONTAINER, INJECT_RESOURCE];
 
 /// The reason why a name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// A type that is named like one of our keys.
+    /// A type that is named like a reserved key.
     #[error("machineType name '{0}' is reserved: '{DOMAIN}/{0}' is a key of its own; choose another name")]
     Reserved(String),
     /// A name that no Service can have.
@@ -30,7 +30,7 @@ pub enum InvalidName {
         /// The name.
         name: String,
     },
-    /// A Machine whose pool could not be named.
+    /// A Machine whose pool would have too long a name.
     #[error(
         "the name of the Machine has {length} characters: at most {LONGEST_MACHINE} are possible; shorten it"
     )]
@@ -38,7 +38,7 @@ pub enum InvalidName {
         /// The length of the name.
         length: usize,
     },
-    /// A name that no StatefulSet can have.
+    /// A name that is too long for a StatefulSet.
     #[error("'{name}', the name of the reservation, has {} characters: at most {LONGEST_JOINED} are possible; shorten the type or the group", name.len())]
     TooLong {
         /// The name.
@@ -65,20 +65,20 @@ pub fn check_type_name(name: &str) -> Result<(), InvalidName> {
     well_formed("machineType name", name)
 }
 
-/// Refuses a Machine whose pool could not be named.
+/// Refuses a Machine whose pool would have too long a name.
 pub fn check_machine_name(name: &str) -> Result<(), InvalidName> {
     let length = name.len();
     if length > LONGEST_MACHINE { Err(InvalidName::LongMachine { length }) } else { Ok(()) }
 }
 
-/// Refuses a type and a group whose reservation could not be named.
+/// Refuses a type and a group whose joined name is not valid for a reservation.
 pub fn check_joined_name(machine_type: &str, group: &str) -> Result<(), InvalidName> {
     let name = reservation_name(machine_type, group);
     well_formed("the name of the reservation", &name)?;
     if name.len() > LONGEST_JOINED { Err(InvalidName::TooLong { name }) } else { Ok(()) }
 }
 
-/// A label of RFC 1035, which is what a Service can be named.
+/// Checks that a name is a label of RFC 1035, as the name of a Service has to be.
 fn well_formed(what: &'static str, name: &str) -> Result<(), InvalidName> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = name.starts_with(|c: char| c.is_ascii_lowercase())

@@ -1,4 +1,4 @@
-//! The definitions of the custom resources: nothing begins before those of this version are served.
+//! The check of the custom resource definitions: the machines part starts only once those of this version are served.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ const WAIT: Duration = Duration::from_secs(2);
 const MISSING: &str =
     "the custom resources of machines are missing: run `muster machines crds | kubectl apply -f -`";
 
-/// Why nothing can be decided with definitions that lack fields: the API server would drop the ledger without an error.
+/// The message while the definitions lack fields: the API server would drop the ledger without an error.
 pub(crate) const OF_ANOTHER_VERSION: &str =
     "the custom resources are those of another version: run `muster machines crds | kubectl apply -f -`";
 
-/// Returns once both custom resources are served with all fields; meanwhile `obstacle` has what keeps them from it.
+/// Returns once both custom resources are served with all fields; until then `obstacle` has the reason.
 pub(crate) async fn served(client: &Client, obstacle: &watch::Sender<Option<&'static str>>) {
     loop {
         let found = match find_obstacle(client).await {
@@ -46,7 +46,7 @@ pub(crate) async fn served(client: &Client, obstacle: &watch::Sender<Option<&'st
 async fn find_obstacle(client: &Client) -> kube::Result<Option<&'static str>> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     for wanted in crds() {
-        // Servers may list definitions, and need no other right for this.
+        // A list, because servers have the permission to list definitions but not to get them.
         let named = ListParams::default().fields(&format!("metadata.name={}", wanted.name_any()));
         match definitions.list(&named).await?.items.first() {
             None => return Ok(Some(MISSING)),
@@ -54,7 +54,7 @@ async fn find_obstacle(client: &Client) -> kube::Result<Option<&'static str>> {
             Some(_) => {}
         }
     }
-    // A definition is served a moment after it was created.
+    // A definition is served only a moment after it was created.
     let one = ListParams::default().limit(1);
     let machines = Api::<Machine>::all(client.clone()).list_metadata(&one).await.map(drop);
     let pools = Api::<MachineNodePool>::all(client.clone()).list_metadata(&one).await.map(drop);

@@ -19,7 +19,7 @@ use crate::decide::registration::REGISTRATION;
 use crate::decide::takeover::{calls_another_operator, check_other_lease, check_published_lease};
 use crate::keys;
 
-/// Refuses while the published operator runs, in its usual namespace or in ours.
+/// Refuses to start while the published operator runs, in its usual namespace or in Muster's.
 pub(crate) async fn check_published(client: &Client, namespace: &str, now: Timestamp) -> Result<()> {
     for namespace in BTreeSet::from([keys::PUBLISHED_NAMESPACE, namespace]) {
         let lease = lease(client, namespace, keys::PUBLISHED_LEASE).await?;
@@ -28,7 +28,7 @@ pub(crate) async fn check_published(client: &Client, namespace: &str, now: Times
     Ok(())
 }
 
-/// Refuses while a Muster with another namespace runs: the policy names the namespace of its Muster, whose Lease is there.
+/// Refuses to start while a Muster with another namespace runs: the policy names that namespace, which has the Lease.
 pub(crate) async fn check_other_muster(client: &Client, namespace: &str, now: Timestamp) -> Result<()> {
     let policies = Api::<ValidatingAdmissionPolicy>::all(client.clone());
     let policy = policies.get_opt(REGISTRATION).await.context("the policy of machines cannot be read")?;
@@ -44,14 +44,14 @@ async fn lease(client: &Client, namespace: &str, name: &str) -> Result<Option<Le
     lease.with_context(|| format!("Lease {name} of namespace {namespace} cannot be read"))
 }
 
-/// The webhook configuration of an operator that does not run any more, and what to do about it.
+/// The webhook configuration of an operator that does not run any more, and a message with the remedy.
 pub(crate) struct LeftoverRegistration {
     pub(crate) about: ObjectReference,
     pub(crate) message: String,
 }
 
-/// Webhook configurations of other operators for guests or Machines. The API server refuses guests while such an operator
-/// does not answer.
+/// The webhook configurations of other operators for guests or Machines. The API server refuses guests while such an
+/// operator does not respond.
 pub(crate) async fn leftover_registrations(client: &Client) -> kube::Result<Vec<LeftoverRegistration>> {
     let mut leftovers = leftovers::<MutatingWebhookConfiguration>(client).await?;
     leftovers.extend(self::leftovers::<ValidatingWebhookConfiguration>(client).await?);

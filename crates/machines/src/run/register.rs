@@ -1,4 +1,4 @@
-//! Registration: the leader keeps the webhook's certificate, its registration and the objects beside it as they should be.
+//! The reconciliation by the leader of the webhook's certificate, its registration and the cluster-wide objects.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::decide::registration::{
     REGISTRATION, WebhookTarget, mutating_webhook, priority_class, reservation_policy, validating_webhook,
 };
 
-/// The longest interval between comparisons; certificates with short lives are compared more often.
+/// The longest interval between reconciliations; certificates with short lives are reconciled more often.
 const PERIOD: Duration = Duration::from_mins(1);
 
 /// The longest time until the API server uses an accepted bundle.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(2);
 
-/// The pause after a failed comparison.
+/// The pause after a failed reconciliation.
 const RETRY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Registrar {
@@ -40,7 +40,7 @@ pub(crate) struct Registrar {
 }
 
 impl Registrar {
-    /// Runs for as long as there is an election; does nothing while another replica leads.
+    /// Runs until the election ends; idle while another replica leads.
     pub(crate) async fn run(mut self) {
         let period = PERIOD.min(self.settings.lives.certificate / 10);
         while self.leads.wait_for(|leads| *leads).await.is_ok() {
@@ -58,10 +58,10 @@ impl Registrar {
         }
     }
 
-    /// Brings certificate and registration to what they should be.
+    /// Reconciles certificate and registration, step by step.
     async fn compare(&self) -> Result<()> {
         let Settings { namespace, lives, clock, .. } = &self.settings;
-        // One that has started at the same time is noticed here.
+        // Detects another Muster that started at the same time, which the check at the start misses.
         check_other_muster(&self.client, namespace, clock.now()).await?;
         loop {
             let mut certificates = Certificates::load(&self.client, namespace).await?;
@@ -85,7 +85,7 @@ impl Registrar {
         }
     }
 
-    /// The bundle that the API server has; empty if a part of the registration is missing.
+    /// The bundle in the registration; empty if a part is missing or the parts differ.
     async fn published(&self) -> Result<String> {
         let mutating = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
         let validating = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
@@ -112,7 +112,7 @@ impl Registrar {
         self.apply(&validating_webhook(target, bundle.as_bytes())).await
     }
 
-    /// Applies an object, unless it is as it should be.
+    /// Applies an object, unless the existing one covers it.
     async fn apply<K>(&self, wanted: &K) -> Result<()>
     where
         K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,

@@ -27,24 +27,24 @@ pub struct Settings {
     pub lease: LeaseTimes,
     /// The lifetimes of certificates.
     pub lives: CertificateLives,
-    /// After this time a guest that has a slot and no node gets an event.
+    /// The time after which a guest that has a slot and no node gets an event.
     pub unplaced_after: TimeSpan,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
 }
 
-/// The time of day.
+/// A clock of the time of day, which tests can set.
 pub trait WallClock: Send + Sync {
-    /// The present value.
+    /// The present time.
     fn now(&self) -> Timestamp;
 }
 
 /// The lifetimes of certificates.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateLives {
-    /// That of the authority.
+    /// The lifetime of the authority.
     pub authority: Duration,
-    /// That of the certificate.
+    /// The lifetime of the certificate.
     pub certificate: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Default for CertificateLives {
 }
 
 impl Settings {
-    /// The usual settings.
+    /// The default settings.
     pub fn new(
         namespace: String,
         identity: String,

@@ -11,8 +11,8 @@ pub fn crds() -> [CustomResourceDefinition; 2] {
     [Machine::crd(), MachineNodePool::crd()]
 }
 
-/// Whether objects of a definition on the API server have every field of ours. The API server drops other fields without an
-/// error.
+/// Returns true if a definition on the API server has every field of Muster's. The API server drops unknown fields
+/// without an error.
 pub fn stores_all_fields(found: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> bool {
     ours.spec.versions.iter().all(|wanted| {
         let mut served = found.spec.versions.iter().filter(|version| version.served);
@@ -23,7 +23,7 @@ pub fn stores_all_fields(found: &CustomResourceDefinition, ours: &CustomResource
     })
 }
 
-/// Whether a schema has all fields of another, at any depth.
+/// Returns true if a schema has all fields of another one, at any depth.
 fn has_fields(found: &Value, wanted: &Value) -> bool {
     if found["x-kubernetes-preserve-unknown-fields"] == true {
         return true;

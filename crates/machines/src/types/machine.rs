@@ -207,7 +207,7 @@ pub struct Booking {
 }
 
 impl Machine {
-    /// The group, which a label names.
+    /// The group, from the label.
     pub fn group(&self) -> Option<&str> {
         self.labels().get(keys::MACHINE_GROUP).map(String::as_str).filter(|group| !group.is_empty())
     }
@@ -217,12 +217,12 @@ impl Machine {
         self.spec.machine_types.iter().find(|candidate| candidate.name == name)
     }
 
-    /// Whether the Machine is being deleted.
+    /// Returns true if the Machine is being deleted.
     pub fn is_leaving(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// The slots of a type by the spec: none once the type or the Machine goes.
+    /// The number of slots of a type in the spec; 0 if the type was removed or the Machine is being deleted.
     pub fn maximum(&self, machine_type: &str) -> i32 {
         match self.machine_type(machine_type) {
             Some(found) if !self.is_leaving() => found.available.max(0),

@@ -1,4 +1,4 @@
-//! The custom resource `MachineNodePool`: the nodes of a Machine, as the node pool controller is given them.
+//! The custom resource `MachineNodePool`: the nodes of a Machine, from which nodes are labelled and tainted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, ResourceExt};
@@ -73,7 +73,7 @@ pub enum NodeCondition {
 }
 
 impl NodeCondition {
-    /// The value as we spell it.
+    /// The value in Muster's spelling.
     #[must_use]
     pub const fn normalized(self) -> Self {
         match self {
@@ -85,7 +85,7 @@ impl NodeCondition {
 }
 
 impl MachineNodePool {
-    /// The group, in either spelling of the field, else by the label.
+    /// The group, from either spelling of the field, or from the label.
     pub fn group(&self) -> Option<&str> {
         let fields = [self.spec.machine_group.as_deref(), self.spec.machine_group_name.as_deref()];
         let label = self.labels().get(keys::MACHINE_GROUP).map(String::as_str);

@@ -1,8 +1,9 @@
-//! Rules that the API server checks by itself, as CEL. The messages are those of the published operator's webhook.
+//! Validation rules in CEL, which the API server checks without the webhook. The messages are those of the published
+//! operator's webhook.
 //!
-//! The API server estimates what a rule costs for the longest possible lists, and refuses definitions that cost too much.
-//! Rules that compare each node with each type are among those: the webhook checks them. The longest lengths of texts
-//! keep the others cheap.
+//! The API server estimates the cost of a rule for the longest possible lists, and rejects definitions that cost too
+//! much. Rules that compare each node with each type are too expensive, so that the webhook checks them. Limits on the
+//! lengths of texts keep the other rules cheap.
 
 use serde_json::{Value, json};
 

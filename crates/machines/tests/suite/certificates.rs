@@ -1,4 +1,4 @@
-//! The webhook's certificate: made, shared and renewed without a review that fails.
+//! The webhook's certificate: issued, shared and renewed without a failed review.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

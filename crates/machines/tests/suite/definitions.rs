@@ -41,7 +41,7 @@ async fn definitions_without_a_ledger_are_waited_out_and_give_no_slot() {
     site.create_machine("general", &spec("medium", &["node-0"], 1)).await.unwrap();
     site.counts("general", "medium", [1, 1, 0, 0]).await;
 
-    // Replaced while the server runs: the ledger is dropped from what is written.
+    // The definition is replaced while the server runs: the API server drops the ledger from each write.
     define(&site.client, false).await;
     let probe = json!({"status": {"bookings": [{"uid": "u", "namespace": "n", "name": "p", "machineType": "t",
         "bookedAt": "2026-11-18T13:06:49.194524Z"}]}});

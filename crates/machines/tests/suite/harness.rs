@@ -37,9 +37,9 @@ impl WallClock for SystemClock {
 
 /// A Kubernetes with the custom resources, and a namespace for guests.
 pub(crate) struct Site {
-    // Ends with this value.
+    // Stopped when this value is dropped.
     pub(crate) kubernetes: OwnKubernetes,
-    /// The client of users, and of servers: they are the same user, which exempts neither from anything.
+    /// The client of users and of servers: both are the same user, so that no check may exempt the server's user.
     pub(crate) client: Client,
 }
 
@@ -75,7 +75,7 @@ impl Site {
         ready(self.start(name, listener, target, change).await).await
     }
 
-    /// A server that the API server finds elsewhere than where it listens.
+    /// A server that the API server calls at another address than the one that the server listens on.
     pub(crate) async fn replica_behind(
         &self,
         name: &str,
@@ -85,7 +85,7 @@ impl Site {
         ready(self.start(name, listener, target, |_| {}).await).await
     }
 
-    /// A server that has started and may not be ready; else why it has not started.
+    /// Starts a server and does not wait until it is ready; returns the error if it does not start.
     pub(crate) async fn try_start(
         &self,
         name: &str,
@@ -136,7 +136,7 @@ impl Site {
         Api::all(self.client.clone()).create(&PostParams::default(), &machine).await
     }
 
-    /// Creates a Machine that no webhook checks; the registration comes back by itself.
+    /// Creates a Machine that no webhook checks; the leader restores the registration.
     pub(crate) async fn create_unchecked(&self, name: &str, group: &str, spec: &Value) {
         let registered = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
         eventually("it is created unchecked", PATIENCE, async || {
@@ -176,7 +176,7 @@ impl Site {
         .await
     }
 
-    /// Returns once a type is counted so: maximum, reserved, used, waiting.
+    /// Returns once a type has these counts: maximum, reserved, used, waiting.
     pub(crate) async fn counts(&self, machine: &str, machine_type: &str, expected: [i32; 4]) {
         let machines = Api::<Machine>::all(self.client.clone());
         eventually(&format!("{machine_type} is counted {expected:?}"), PATIENCE, async || {

@@ -1,4 +1,4 @@
-//! The life of slots: reserved, handed over, waited for, held again.
+//! The life cycle of slots: reserved, assigned to a guest, waited for, and reserved again.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;

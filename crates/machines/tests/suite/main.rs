@@ -1,4 +1,4 @@
-//! Machines on a real API server, scheduler and controller-manager, with nodes that kwok plays.
+//! Machines on a real API server, scheduler and controller-manager, with nodes that kwok simulates.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may stop at what they did not expect")]
 

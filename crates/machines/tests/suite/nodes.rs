@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{OURS, PATIENCE, Site, spec};
 
-/// Everything of ours that a node carries: labels, annotations and taints.
+/// Muster's labels and annotations on a node, and all its taints.
 async fn carried(site: &Site, node: &str) -> Vec<String> {
     let node = Api::<Node>::all(site.client.clone()).get(node).await.unwrap();
     let ours = |key: &&String| key.starts_with(keys::DOMAIN);

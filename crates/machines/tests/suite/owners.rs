@@ -1,4 +1,5 @@
-//! Other operators of the same Machines: a Muster elsewhere, and what the published operator leaves registered.
+//! Other operators of the same Machines: a Muster with another namespace, and leftover registrations of the published
+//! operator.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,7 +24,7 @@ fn elsewhere(settings: &mut Settings) {
 #[tokio::test]
 async fn one_muster_serves_the_machines_of_a_kubernetes() {
     let Some(site) = Site::open().await else { return };
-    // The published operator is looked for in its own namespace too.
+    // The published operator is searched in its own namespace, too.
     site.namespace(OURS, &json!({})).await;
     let now = Timestamp::now().to_string();
     let lease: Lease = serde_json::from_value(json!({"metadata": {"name": keys::PUBLISHED_LEASE},

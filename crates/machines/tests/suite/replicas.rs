@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::harness::{PATIENCE, Site, listener, spec};
 
-/// One address for several servers: every connection goes to one that accepts it.
+/// One address for several servers: every connection is forwarded to the first server that accepts it.
 struct Balancer {
     address: SocketAddr,
     servers: Arc<Mutex<Vec<SocketAddr>>>,
@@ -55,7 +55,7 @@ impl Balancer {
     }
 }
 
-/// The guests that were let through and have not ended.
+/// The guests whose gate was removed and that have not ended.
 async fn released(site: &Site) -> BTreeSet<String> {
     let pods: Vec<Pod> = site.pods().list(&ListParams::default()).await.unwrap().items;
     pods.iter().filter_map(SlotPod::read).filter(SlotPod::is_released).map(|pod| pod.name).collect()
@@ -64,7 +64,7 @@ async fn released(site: &Site) -> BTreeSet<String> {
 #[tokio::test]
 async fn a_leader_that_is_stopped_makes_room_at_once() {
     let Some(site) = Site::open().await else { return };
-    // It lapses after more than is waited here.
+    // The Lease expires only after the test has given up.
     let long = |settings: &mut Settings| settings.lease = LeaseTimes::within(PATIENCE + PATIENCE / 2);
     let first = site.replica_with("first", long).await;
     let leads = async |replica: &Machines| {
@@ -101,7 +101,7 @@ async fn however_often_leaders_are_killed_no_slot_is_given_twice() {
     let deadline = Instant::now() + PATIENCE * 4;
     while gone.len() < GUESTS {
         assert!(Instant::now() < deadline, "{} of {GUESTS} guests had a slot", gone.len());
-        // A guest that came earlier is let in without any slot becoming free.
+        // Asked repeatedly: the gates of one pass are not removed at the same moment.
         let holding = eventually("they enter in order", PATIENCE, async || {
             let holding = released(&site).await;
             assert!(holding.len() <= SLOTS, "{holding:?}");
@@ -115,7 +115,7 @@ async fn however_often_leaders_are_killed_no_slot_is_given_twice() {
         .await;
         let leader = replicas.iter().position(Machines::is_leader);
         if let Some(leader) = leader.filter(|_| kill_at <= Instant::now()) {
-            // Without a word: its tasks end where they are.
+            // The leader is killed: its tasks end without releasing the Lease.
             drop(replicas.remove(leader));
             replicas.push(balancer.replica(&site, &next.to_string()).await);
             (next, kill_at) = (next + 1, Instant::now() + Duration::from_secs(2));

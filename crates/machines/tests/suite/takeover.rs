@@ -66,7 +66,7 @@ async fn leave_behind(site: &Site) {
 async fn objects_of_the_published_operator_are_replaced_and_its_guests_go_on() {
     let Some(site) = Site::open().await else { return };
     leave_behind(&site).await;
-    // Its guest, from before there was a webhook.
+    // A guest of the published operator, created before the webhook was registered.
     site.guest("ann", "g", "medium").await.unwrap();
     let node = site.placed("ann").await;
     let uid = site.pods().get("ann").await.unwrap().uid();

@@ -1,10 +1,10 @@
-//! A message of any type, and one without fields.
+//! `Any`, a message of any type, and `Empty`, a message without fields.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// `google.protobuf.Any`. In JSON the value is base64: types are not looked up.
+/// `google.protobuf.Any`. In JSON the value is base64, since the type is not resolved.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Any {
     /// The URL of the type.

@@ -1,4 +1,4 @@
-//! Lengths of time.
+//! `google.protobuf.Duration`, with its text form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,31 +9,31 @@ const NANOS: i64 = 1_000_000_000;
 const MICROS: i64 = 1_000_000;
 const NANOS_IN_MICRO: i64 = 1_000;
 
-/// `google.protobuf.Duration`; in JSON seconds such as `1.5s`. Read, `200ms`, `10m`, `2h` and `1d` are understood too.
+/// `google.protobuf.Duration`; in JSON seconds such as `1.5s`. Input may also be `200ms`, `10m`, `2h` or `1d`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Duration {
     /// Whole seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// The rest, with the same sign.
+    /// The fraction in nanoseconds, with the same sign as the seconds.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
 
 impl Duration {
-    /// This many microseconds.
+    /// Converts from microseconds.
     pub fn from_micros(micros: i64) -> Self {
         let nanos = i32::try_from(micros % MICROS * NANOS_IN_MICRO).unwrap_or_default();
         Self { seconds: micros / MICROS, nanos }
     }
 
-    /// Microseconds.
+    /// Converts to microseconds.
     pub fn micros(self) -> i64 {
         self.seconds.saturating_mul(MICROS).saturating_add(i64::from(self.nanos) / NANOS_IN_MICRO)
     }
 }
 
-/// Text that is no length of time.
+/// The error for text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no duration: write it as 200ms, 30s, 1.5s, 10m, 2h or 1d")]
 pub struct NoDuration(String);
@@ -79,7 +79,7 @@ fn parse(text: &str) -> Option<Duration> {
     if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > 9 {
         return None;
     }
-    // Fractions of a minute are more often mistakes than meant.
+    // A fraction is accepted for seconds only: `1.5m` is more often a mistake than intended.
     if number.contains('.') && (fraction.is_empty() || unit != 1) {
         return None;
     }
@@ -94,7 +94,7 @@ fn parse(text: &str) -> Option<Duration> {
 impl TryFrom<Duration> for std::time::Duration {
     type Error = NoDuration;
 
-    /// Negative ones are refused.
+    /// Refuses negative durations, which the standard library cannot express.
     fn try_from(given: Duration) -> Result<Self, NoDuration> {
         let (seconds, nanos) = (u64::try_from(given.seconds), u32::try_from(given.nanos));
         match (seconds, nanos) {

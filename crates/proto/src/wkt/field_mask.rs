@@ -1,17 +1,18 @@
-//! Sets of fields.
+//! `google.protobuf.FieldMask`, a set of fields.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// `google.protobuf.FieldMask`; in JSON one text of paths with commas. Paths are held as they came: fields in
-/// `snake_case` or `camelCase`, and keys of maps, which only the masked message can distinguish.
+/// `google.protobuf.FieldMask`; in JSON one text of paths with commas. Paths are not converted, because only the masked
+/// message can distinguish fields, in `snake_case` or `camelCase`, from keys of maps.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct FieldMask {
-    /// Names of fields, with dots into messages.
+    /// The paths of fields, with dots between nested names.
     #[prost(string, repeated, tag = "1")]
     pub paths: Vec<String>,
 }
 
-/// A name as the `.proto` files write it. One that begins with a capital is no name in JSON, and stays as it is.
+/// Converts a JSON name to the spelling of the `.proto` files. A name that begins with a capital is not a JSON
+/// name of a field, and is returned unchanged.
 pub fn snake_case(name: &str) -> String {
     if name.starts_with(|first: char| first.is_ascii_uppercase()) {
         return name.to_owned();

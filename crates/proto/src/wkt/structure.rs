@@ -1,17 +1,17 @@
-//! JSON within messages.
+//! `google.protobuf.Struct` and its values: JSON within messages.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Number, Value as Json};
 
-/// The whole numbers that a double holds exactly end here.
+/// 2^53: a double represents all smaller whole numbers exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// `google.protobuf.Struct`: a JSON object.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Struct {
-    /// Its members.
+    /// The members of the object.
     #[prost(btree_map = "string, message", tag = "1")]
     pub fields: BTreeMap<String, Value>,
 }
@@ -27,7 +27,7 @@ pub struct Value {
 /// The kinds of JSON values.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Kind {
-    /// Nothing.
+    /// Null.
     #[prost(int32, tag = "1")]
     Null(i32),
     /// A number.
@@ -50,7 +50,7 @@ pub enum Kind {
 /// `google.protobuf.ListValue`: a JSON array.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ListValue {
-    /// Its members.
+    /// The elements of the array.
     #[prost(message, repeated, tag = "1")]
     pub values: Vec<Value>,
 }
@@ -72,7 +72,7 @@ impl From<Json> for Value {
         let kind = match json {
             Json::Null => Kind::Null(0),
             Json::Bool(value) => Kind::Bool(value),
-            // Beyond what a double holds exactly the last digits are lost, as the type says.
+            // The message type holds a double, so the last digits of large integers are lost.
             Json::Number(number) => Kind::Number(number.as_f64().unwrap_or_default()),
             Json::String(text) => Kind::Text(text),
             Json::Array(values) => {
@@ -97,7 +97,7 @@ impl From<Value> for Json {
     }
 }
 
-/// A whole number is written without `.0`; what is no number has no JSON.
+/// Converts to a JSON number: a whole number without `.0`; none for NaN and infinity, which JSON does not have.
 fn whole_or_not(number: f64) -> Option<Number> {
     if number.fract() == 0.0 && number.abs() < EXACT {
         #[expect(clippy::cast_possible_truncation, reason = "whole, and far from the ends of i64")]

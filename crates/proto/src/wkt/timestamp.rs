@@ -1,4 +1,4 @@
-//! Moments.
+//! `google.protobuf.Timestamp`, with its text form.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -8,7 +8,7 @@ const NANOS_IN_MICRO: i64 = 1_000;
 /// `google.protobuf.Timestamp`; in JSON RFC 3339 with `Z`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Message)]
 pub struct Timestamp {
-    /// Seconds since 1970.
+    /// Seconds since 1970-01-01 UTC.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
     /// Nanoseconds of that second, never negative.
@@ -17,13 +17,13 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// This many microseconds after the beginning of 1970.
+    /// Converts from microseconds since 1970-01-01 UTC.
     pub fn from_micros(micros: i64) -> Self {
         let nanos = i32::try_from(micros.rem_euclid(MICROS) * NANOS_IN_MICRO).unwrap_or_default();
         Self { seconds: micros.div_euclid(MICROS), nanos }
     }
 
-    /// Microseconds since the beginning of 1970.
+    /// Converts to microseconds since 1970-01-01 UTC.
     pub fn micros(self) -> i64 {
         self.seconds.saturating_mul(MICROS).saturating_add(i64::from(self.nanos) / NANOS_IN_MICRO)
     }
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Timestamp {
             serde::de::Error::custom(format!("'{text}' is no moment: write it as 2026-01-31T12:00:00Z"))
         })?;
         let second = i128::from(MICROS * NANOS_IN_MICRO);
-        // Both fit: jiff's years end at 9999.
+        // Both conversions succeed: jiff's timestamps end with the year 9999.
         let seconds = i64::try_from(nanos.div_euclid(second)).unwrap_or_default();
         Ok(Self { seconds, nanos: i32::try_from(nanos.rem_euclid(second)).unwrap_or_default() })
     }

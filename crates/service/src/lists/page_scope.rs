@@ -1,7 +1,7 @@
-//! The scope of a page token: the explicit text of the list that the token belongs to.
+//! The scope of a page token: a text that identifies the list that the token belongs to.
 //!
-//! Fields are written out one by one, so that tokens survive changes of Muster's types, and a query with another field
-//! does not compile until it is decided here whether that makes another list.
+//! Fields are written out one by one, so that tokens survive changes of Muster's types, and a new field of a query
+//! does not compile before this module decides if it makes another list.
 
 use std::fmt::Display;
 
@@ -10,10 +10,10 @@ use super::{
     JobQuery, NodeQuery,
 };
 
-/// Changes when the same text would mean another list.
+/// The version of the format; it has to change when the same text would mean another list.
 const VERSION: &str = "1";
 
-/// The text of a list.
+/// The text that identifies a list.
 pub(crate) struct PageScope(String);
 
 impl PageScope {
@@ -21,7 +21,8 @@ impl PageScope {
         Self(format!("{VERSION} {list}")).with("sort_by", [sort_by])
     }
 
-    /// Each value is prefixed with its length, so that no value can be mistaken for another field.
+    /// Appends values of a field. Each value is prefixed with its length, so that no value can be mistaken for
+    /// another field.
     fn with(mut self, name: &str, values: impl IntoIterator<Item = impl Display>) -> Self {
         for value in values {
             let value = value.to_string();
@@ -216,7 +217,7 @@ impl PageScope {
             top_level,
             kinds,
             statuses,
-            // Of the clustering API, which has no page tokens.
+            // Only the clustering API sets this field, and it has no page tokens.
             parents_wait: _,
             sort: _,
             after: _,

@@ -1,5 +1,5 @@
-//! Pages by opaque tokens. A token is good for its own list only, on every replica and after a restart, for as long as
-//! history is kept.
+//! Pages by opaque tokens. A token is valid only for its own list, on every replica and after a restart, for as long
+//! as history is retained.
 
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::Cursor;
@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
 use crate::token_signer::TokenSigner;
 
-/// A query for a list whose pages are found by tokens.
+/// A query for a list with page tokens.
 pub trait PagedQuery: ListQuery + Clone {
     /// The text that distinguishes this list from others.
     fn scope(&self, sort_by: &str) -> String;
@@ -52,9 +52,9 @@ paged_queries! {
 /// The requested page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'r> {
-    /// The most objects on a page, as the request asks; none is as many as a page may have.
+    /// The requested number of objects on the page; none stands for the largest page.
     pub limit: Option<u32>,
-    /// The token that came with the page before; empty for the first page.
+    /// The token that the previous page returned; empty for the first page.
     pub token: &'r str,
     /// The order as the request gives it. A token of another order is refused.
     pub sort_by: &'r str,
@@ -93,8 +93,8 @@ impl Service {
 }
 
 impl Service {
-    /// As many of the objects that a query selects as asked for, however many pages that takes: for lists whose clients
-    /// expect all of them in one answer.
+    /// Reads up to `limit` objects over as many pages as necessary, for lists whose clients expect all of them in one
+    /// response.
     pub async fn list_run<Q: PagedQuery>(
         &self,
         query: &Authorized<Q>,
@@ -120,7 +120,7 @@ impl Service {
 /// The content of a page token.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
-    /// The last row of the page before.
+    /// The last row of the previous page.
     cursor: Cursor,
     /// The time when the token was issued, in microseconds since 1970.
     at: i64,

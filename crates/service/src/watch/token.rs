@@ -1,14 +1,15 @@
-//! The tokens by which a later watch continues.
+//! Reads and writes the tokens by which a later watch continues.
 
 use muster_store::reads::Position;
 
 use crate::lists::{ClusterQuery, PageScope};
 use crate::token_signer::TokenSigner;
 
-/// The text of an absent cluster.
+/// The text for an absent cluster.
 const NONE: &str = "-";
 
-/// The tokens of one watch. With other filters they would skip clusters that were never sent.
+/// The tokens of one watch. They are bound to its filters, because a watch with other filters would skip clusters
+/// that were never sent.
 pub(super) struct Tokens {
     purpose: String,
 }

@@ -1,4 +1,4 @@
-//! What local processes run is changed only by callers who may run code as the server's user.
+//! Only callers who may run code as the server's user may change the code that local processes run.
 
 use muster_core::change::{Change, ClusterUpdate, NodeChange, NodeUpdate};
 use muster_core::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! What clusters request is recorded as they change, and summed for those who may see them.
+//! The amounts that clusters request are recorded with each change, and summed for callers who may see the clusters.
 
 use muster_core::change::{Change, Delete, ResizeGroup};
 use muster_core::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! Ends the row of a cluster whose provider instance has no engine any more.
+//! The command that ends the row of a cluster whose provider instance has no engine any more.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionStatus};
@@ -10,12 +10,12 @@ use crate::rows::{actions, clusters, events};
 use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::args;
 
-/// Ends a cluster's row, and every action on it, without touching the world.
+/// Ends the row of a cluster and every action on the cluster, without a call to the provider.
 #[derive(Debug, Clone)]
 pub struct Abandon {
-    /// The cluster, as history shows it from now on.
+    /// The deleted cluster, as it is written to history.
     pub cluster: Cluster,
-    /// The deletion, ended already.
+    /// The deletion, which has already ended.
     pub action: Action,
     /// The events to record.
     pub events: Vec<Event>,

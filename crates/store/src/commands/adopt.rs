@@ -1,4 +1,4 @@
-//! Taking in a node that others made.
+//! The command that adopts an existing process or pod as a node.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -11,19 +11,19 @@ use crate::rows::{events, nodes, profiles};
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
-/// Stores a node that is there already, with the recipe that was read from it.
+/// Stores an existing node, with the profile that was read from it.
 #[derive(Debug, Clone)]
 pub struct Adopt {
-    /// The profile for it.
+    /// The profile of the node.
     pub profile: Profile,
-    /// The node, working.
+    /// The node, with status ACTIVE.
     pub node: Node,
     /// The event that is recorded with it.
     pub event: Event,
 }
 
 impl Command for Adopt {
-    /// The node that it is already, if it is one.
+    /// The existing node of the same process or pod, if it was adopted before.
     type Output = Option<NodeId>;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Self::Output, StoreError>> {

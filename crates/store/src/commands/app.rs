@@ -1,4 +1,4 @@
-//! Registering apps, and what is known of them.
+//! The commands that register apps, and record their states and marks.
 
 use futures::future::BoxFuture;
 use muster_core::app::{App, AppState, Process};
@@ -12,19 +12,19 @@ use crate::rows::{apps, events};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 
-/// Registers an app, or finds the row that its object has.
+/// Registers an app, or updates the row of the same object.
 #[derive(Debug, Clone)]
 pub struct RegisterApp {
     /// The app.
     pub app: App,
     /// The length of its lease, if it has one.
     pub lease: Option<TimeSpan>,
-    /// The name of a cluster to record, and the cluster if it is there, unless one is recorded.
+    /// The name of a cluster to record unless one is recorded, with the cluster's id if it exists.
     pub cluster: Option<(String, Option<ClusterId>)>,
 }
 
 impl Command for RegisterApp {
-    /// The app as it is now.
+    /// The stored app.
     type Output = App;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<App, StoreError>> {
@@ -49,7 +49,7 @@ impl Command for RegisterApp {
                 app.cluster_id = *id;
             }
             if app.id == self.app.id && !apps::insert(tx, &app).await? {
-                // Two drivers came at once: run again, and find the other's row.
+                // Another driver registered the app at the same time: retry, and find that row.
                 return Err(StoreError::Contended("an app was registered at the same time".to_owned()));
             }
             apps::update(tx, &app).await?;
@@ -59,7 +59,7 @@ impl Command for RegisterApp {
     }
 }
 
-/// Whether the cluster that an app recorded was created, and is gone.
+/// Returns true if the cluster in the row of an app was created, and is gone.
 async fn is_gone(tx: &mut Transaction<'_>, app: &App) -> Result<bool, StoreError> {
     const PRESENT: &str = "SELECT 1 FROM clusters WHERE id = $1 AND deleted_at IS NULL";
     match app.cluster_id {
@@ -78,14 +78,14 @@ async fn lease_until(
     }
 }
 
-/// Renews the lease of an app, or says which process it is now.
+/// Renews the lease of an app, and updates its process if that changed.
 #[derive(Debug, Clone)]
 pub struct RenewApp {
     /// The app.
     pub id: AppId,
     /// The length of its lease, if it has one.
     pub lease: Option<TimeSpan>,
-    /// Its process, if that is another one now.
+    /// The new process of the app, if it changed.
     pub process: Option<Process>,
 }
 
@@ -96,7 +96,7 @@ impl Command for RenewApp {
         Box::pin(async move {
             let lease_until = lease_until(tx, self.lease).await?;
             let found = apps::lock(tx, self.id).await?;
-            // A renewal alone changes nothing that is waited for.
+            // A renewal alone changes nothing that the app watcher waits for.
             if self.process.is_some() || found.state != AppState::Running {
                 tx.touch(Touched::Apps);
             }
@@ -113,12 +113,12 @@ impl Command for RenewApp {
     }
 }
 
-/// Ends an app: it says itself that it has ended.
+/// Ends an app at its own request.
 #[derive(Debug, Clone)]
 pub struct EndApp {
     /// The app.
     pub id: AppId,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -137,10 +137,10 @@ impl Command for EndApp {
     }
 }
 
-/// Writes what the app watcher observed.
+/// Records the observations of the app watcher.
 #[derive(Debug, Clone)]
 pub struct RecordAppStates {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
@@ -151,7 +151,7 @@ pub struct RecordAppStates {
 }
 
 impl Command for RecordAppStates {
-    /// Whether it was written: false if the duty is another engine's by now.
+    /// True if the states were written; false if another engine holds the duty now.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -169,12 +169,12 @@ impl Command for RecordAppStates {
     }
 }
 
-/// Notes that the object of an app says what it should.
+/// Records that the marks of an app's object were written.
 #[derive(Debug, Clone)]
 pub struct RecordAppMarks {
     /// The app.
     pub id: AppId,
-    /// The version of its marks that was written.
+    /// The written version of the marks.
     pub version: i64,
 }
 

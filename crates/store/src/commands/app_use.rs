@@ -1,4 +1,4 @@
-//! The use of clusters by apps, decided under the lock of the cluster's row.
+//! The commands for the use of clusters by apps, decided under the lock of the cluster's row.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind};
@@ -14,29 +14,29 @@ use crate::rows::{apps, events};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 
-/// Lets an app use a cluster, or stops that.
+/// Adds or removes the use of a cluster by an app.
 #[derive(Debug, Clone)]
 pub struct ChangeAppUse {
     /// The app.
     pub app: AppId,
     /// The cluster.
     pub cluster: ClusterId,
-    /// Whether it uses the cluster from now on.
+    /// True to add the use, false to remove it.
     pub uses: bool,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
-    /// Its events, if anything changes.
+    /// The events to record, if anything changes.
     pub events: Vec<Event>,
 }
 
-/// The outcome.
+/// The outcome of [`ChangeAppUse`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppUseChanged {
-    /// It is so now.
+    /// The use was added or removed.
     Changed,
-    /// It was so before.
+    /// The use was as requested already.
     Unchanged,
-    /// It is refused.
+    /// The change is refused.
     Refused(AppUseRefusal),
 }
 
@@ -60,7 +60,7 @@ impl Command for ChangeAppUse {
         const ADD: &str = "INSERT INTO app_uses (app_id, cluster_id, ephemeral, since) VALUES ($1, $2, $3, $4) \
                            ON CONFLICT (app_id, cluster_id) DO NOTHING";
         const REMOVE: &str = "DELETE FROM app_uses WHERE app_id = $1 AND cluster_id = $2";
-        // A cluster that the app has left is not the one that its next driver uses.
+        // The next driver of the app must not reuse a cluster that the app no longer uses.
         const UNNAME: &str =
             "UPDATE apps SET cluster_name = '', cluster_id = NULL WHERE id = $1 AND cluster_id = $2";
         Box::pin(async move {
@@ -71,7 +71,7 @@ impl Command for ChangeAppUse {
             }
             let (app, cluster) = (self.app.to_string(), self.cluster.to_string());
             let changed = if self.uses {
-                // Of a cluster with a mark only its own app becomes a user: others are refused.
+                // An ephemeral cluster can be used by its own app only: other apps are refused above.
                 tx.execute(ADD, args![&app, &cluster, held.mark.is_some(), self.now]).await?
             } else {
                 tx.execute(UNNAME, args![&app, &cluster]).await?;
@@ -120,7 +120,7 @@ async fn hold_cluster(tx: &mut Transaction<'_>, id: ClusterId) -> Result<HeldClu
     Ok(HeldCluster { leaving: status == ClusterStatus::Deleting || deletion.is_some(), mark })
 }
 
-/// An app that has a new cluster made uses it.
+/// Records that an app uses the new cluster that was created for it.
 pub(super) async fn use_new_cluster(
     tx: &mut Transaction<'_>,
     app: AppId,
@@ -138,26 +138,27 @@ pub(super) async fn use_new_cluster(
 /// Deletes the cluster of an app, if it still belongs to that app.
 #[derive(Debug, Clone)]
 pub struct EndForApp {
-    /// The duty that the writer has to have still; none if a driver asks for it.
+    /// The duty that the writer must still hold; `None` if a driver requests the deletion.
     pub duty: Option<(String, EngineId)>,
     /// The cluster.
     pub cluster: ClusterId,
-    /// The mark that was decided by.
+    /// The mark that the decision was based on.
     pub mark: EphemeralMark,
-    /// The app, if it has a row: it must not have come back meanwhile. None if a driver asks for it.
+    /// The app, if it has a row: the cluster is spared if the app has renewed its lease. `None` if a driver requests
+    /// the deletion.
     pub app: Option<AppId>,
     /// The deletion.
     pub accept: Accept,
 }
 
-/// The outcome.
+/// The outcome of [`EndForApp`].
 #[derive(Debug, Clone)]
 pub enum EndedForApp {
-    /// It is being deleted, by this action.
+    /// The cluster is being deleted by this action.
     Deleting(Box<Action>),
-    /// It belongs to no app, or to another one, or its app has come back.
+    /// The cluster belongs to no app, or to another one, or its app has renewed its lease.
     Spared,
-    /// The duty is another engine's by now.
+    /// Another engine holds the duty now.
     NotOurs,
 }
 
@@ -181,7 +182,7 @@ impl Command for EndForApp {
 }
 
 impl EndForApp {
-    /// Whether the app has renewed its lease since it was observed.
+    /// Returns true if the app has renewed its lease since it was observed.
     async fn is_back(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
         let Some(app) = self.app else { return Ok(false) };
         let app = apps::lock(tx, app).await?;

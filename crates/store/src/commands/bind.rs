@@ -1,4 +1,4 @@
-//! Binding policies to clusters.
+//! The changes of bindings of policies to clusters.
 
 use futures::future::BoxFuture;
 use muster_core::ids::BindingId;
@@ -11,9 +11,9 @@ use crate::transaction::{Command, Touched, Transaction};
 /// The change of a binding, committed with the action that makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BindingChange {
-    /// It is there, and is like this; its policy is there already.
+    /// The binding is created or updated; its policy exists already.
     Put(Box<Binding>),
-    /// It is gone.
+    /// The binding is removed.
     Remove(BindingId),
 }
 

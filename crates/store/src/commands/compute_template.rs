@@ -1,4 +1,4 @@
-//! Writing compute templates.
+//! The commands that write compute templates.
 
 use futures::future::BoxFuture;
 use muster_core::compute_template::ComputeTemplate;
@@ -13,17 +13,18 @@ use crate::value::args;
 
 const DELETE: &str = "DELETE FROM compute_templates WHERE id = $1 AND uid = $2";
 
-/// Stores a template that was created. Where its record is elsewhere, the row of an earlier one of its name is replaced.
+/// Stores a template that was created. If the record is a ConfigMap, the row of an earlier template of the same name is
+/// replaced.
 #[derive(Debug, Clone)]
 pub struct InsertComputeTemplate {
     /// The template.
     pub template: ComputeTemplate,
-    /// Its events, if it is stored.
+    /// The events to record, if the template is stored.
     pub events: Vec<Event>,
 }
 
 impl Command for InsertComputeTemplate {
-    /// Whether it is stored: its name may be taken.
+    /// True if the template was stored; false if its name is taken.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -37,17 +38,17 @@ impl Command for InsertComputeTemplate {
     }
 }
 
-/// Removes a template, unless another one has its name by now.
+/// Removes a template, unless its name belongs to another template now.
 #[derive(Debug, Clone)]
 pub struct DeleteComputeTemplate {
     /// The template.
     pub template: ComputeTemplate,
-    /// Its events, if it is removed.
+    /// The events to record, if the template is removed.
     pub events: Vec<Event>,
 }
 
 impl Command for DeleteComputeTemplate {
-    /// Whether it was there.
+    /// True if the template existed.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -62,10 +63,10 @@ impl Command for DeleteComputeTemplate {
     }
 }
 
-/// Writes the rows of templates whose records are elsewhere, as they were observed.
+/// Writes the rows of templates whose records are `ConfigMaps`, as they were observed.
 #[derive(Debug, Clone)]
 pub struct MirrorComputeTemplates {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
@@ -76,7 +77,7 @@ pub struct MirrorComputeTemplates {
 }
 
 impl Command for MirrorComputeTemplates {
-    /// Whether the writer still had the duty.
+    /// True if the writer still held the duty.
     type Output = bool;
 
     fn rows(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Rows for clusters that others made.
+//! The command that stores a discovered cluster.
 
 use futures::future::BoxFuture;
 use muster_core::cluster::Cluster;
@@ -13,25 +13,25 @@ use crate::rows::{cluster_objects, clusters, events, profiles};
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
-/// Stores a cluster that is there already, with the recipe that was read from it.
+/// Stores an existing cluster, with the profile that was read from it.
 #[derive(Debug, Clone)]
 pub struct Discover {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
     /// The cluster.
     pub cluster: Cluster,
-    /// Its object as APIs show it, if one does.
+    /// The root object as APIs show it, if any API shows it.
     pub object: Option<Value>,
-    /// The profile for it.
+    /// The profile of the cluster.
     pub profile: Profile,
     /// The event that is recorded with it.
     pub event: Event,
 }
 
 impl Command for Discover {
-    /// Whether it has a row now.
+    /// True if the cluster has a row now; false if another engine holds the duty.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -44,7 +44,7 @@ impl Command for Discover {
                 return Ok(true);
             }
             profiles::insert(tx, &self.profile).await?;
-            // Others may have used a name twice: it is not claimed.
+            // External clusters may share a name, so that the name is not claimed.
             clusters::insert(tx, &self.cluster, None).await?;
             if let Some(object) = &self.object {
                 cluster_objects::write(tx, self.cluster.id, object).await?;

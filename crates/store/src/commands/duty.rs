@@ -1,4 +1,4 @@
-//! Duties that one engine at a time has: the observer of an instance, the janitor.
+//! Duties that one engine at a time holds, such as observing an instance.
 
 use futures::future::BoxFuture;
 use muster_core::ids::EngineId;
@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
-/// Takes a duty, unless an engine that is alive has it.
+/// Acquires a duty, unless another engine with a valid lease holds it.
 #[derive(Debug, Clone)]
 pub struct TakeDuty {
     /// The duty.
@@ -17,7 +17,7 @@ pub struct TakeDuty {
 }
 
 impl Command for TakeDuty {
-    /// Whether it is now this engine's.
+    /// True if this engine holds the duty now.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -34,7 +34,7 @@ impl Command for TakeDuty {
     }
 }
 
-/// Whether a duty is this engine's; if so, it stays so until the transaction ends.
+/// Returns true if this engine holds the duty, which no other engine can acquire until the transaction ends.
 pub(super) async fn is_held(
     tx: &mut Transaction<'_>,
     duty: &str,

@@ -1,4 +1,5 @@
-//! The status of a cluster, computed from its rows: if several actions change its nodes at once, none of them knows it.
+//! The status of a cluster, computed from its rows, because no single action knows it while several actions change
+//! nodes.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ClusterId;
@@ -11,7 +12,7 @@ use crate::rows::clusters;
 use crate::transaction::{Touched, Transaction};
 use crate::value::args;
 
-/// Writes the status of a cluster as its members make it; the cluster's row is ours already.
+/// Writes the status of a cluster that results from its nodes. The caller has locked the cluster's row.
 pub(super) async fn evaluate(
     tx: &mut Transaction<'_>,
     id: ClusterId,

@@ -1,4 +1,4 @@
-//! Orphans that come into a cluster.
+//! The check of orphans that join a cluster.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// Refuses the commit unless all of these are orphans that work, and that no other action has.
+/// Refuses the commit unless all of these nodes are ACTIVE orphans that no other action has locked.
 pub(super) async fn check(
     tx: &mut Transaction<'_>,
     action: ActionId,

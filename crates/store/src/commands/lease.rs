@@ -1,4 +1,4 @@
-//! Leases of engines.
+//! The commands for the leases of engines.
 
 use futures::future::BoxFuture;
 use muster_core::ids::{EngineId, InstanceId};
@@ -11,14 +11,14 @@ use crate::migrate;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{args, json};
 
-/// An engine begins.
+/// Registers an engine that starts, with its first lease.
 #[derive(Debug, Clone)]
 pub struct Register {
     /// The engine.
     pub engine: EngineId,
     /// The host.
     pub host: String,
-    /// Its version.
+    /// The version of the server.
     pub version: String,
     /// The provider instances that it serves.
     pub instances: Vec<InstanceId>,
@@ -39,7 +39,7 @@ impl Command for Register {
             migrate::check_readable(tx).await?;
             let now = tx.database_now().await?;
             if tx.dialect() == Dialect::Sqlite {
-                // The file is ours alone (its folder is locked), so its last engine has ended.
+                // This process holds the lock of the data folder, so that every earlier engine of the file has ended.
                 tx.execute("UPDATE engines SET lease_until = 0", args![]).await?;
             }
             let until = now.saturating_add(self.lease.micros());
@@ -55,8 +55,8 @@ impl Command for Register {
     }
 }
 
-/// Renews an engine's lease. No row is written that another engine writes too: an engine that vanishes in the middle of
-/// this keeps no other one from renewing its own.
+/// Renews an engine's lease. Writes only the engine's own row: an engine that dies in the middle of a renewal does not
+/// keep another engine from renewing its lease.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     /// The engine.
@@ -68,7 +68,7 @@ pub struct Heartbeat {
 /// The outcome of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
-    /// Whether the lease was still held, and holds on.
+    /// True if the lease was still valid, and was extended.
     pub renewed: bool,
     /// The time by the database's clock.
     pub now: Timestamp,
@@ -95,7 +95,7 @@ impl Command for Heartbeat {
     }
 }
 
-/// Notes that instances are served by an engine, and forgets engines that died long ago.
+/// Records that instances are served by an engine, and deletes the rows of engines that died long ago.
 #[derive(Debug, Clone)]
 pub struct ServeInstances {
     /// The instances.
@@ -108,7 +108,7 @@ impl Command for ServeInstances {
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
         Box::pin(async move {
             let now = tx.database_now().await?;
-            // A row that another engine is about to write is left to that.
+            // Skip a row that another engine is writing at the moment.
             let serve = format!(
                 "UPDATE instances SET served_at = $2 WHERE id IN (SELECT id FROM instances WHERE id = $1{})",
                 tx.dialect().skip_locked()
@@ -126,10 +126,10 @@ impl Command for ServeInstances {
     }
 }
 
-/// The time that a dead engine stays listed, at least until others have taken its actions.
+/// The time for which a dead engine stays listed; it stays longer if its actions were not taken over yet.
 const FORGET: TimeSpan = TimeSpan::from_secs(24 * 3600);
 
-/// An engine ends; its actions may be taken at once.
+/// Ends the lease and the duties of an engine that stops, so that its actions can be taken over at once.
 #[derive(Debug, Clone)]
 pub struct Deregister {
     /// The engine.

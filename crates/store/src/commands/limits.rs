@@ -1,4 +1,4 @@
-//! The writes of the watcher of idle times and lifetimes.
+//! The commands of the watcher of idle timeouts and lifetimes.
 
 use futures::future::BoxFuture;
 use muster_core::action::Action;
@@ -13,21 +13,21 @@ use crate::rows::events;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 
-/// Writes what was noted of clusters with limits.
+/// Records the expiry states of clusters with limits.
 #[derive(Debug, Clone)]
 pub struct RecordExpiryState {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// The recorded observation.
+    /// The states by cluster.
     pub states: Vec<(ClusterId, ExpiryState)>,
     /// The events to record.
     pub events: Vec<Event>,
 }
 
 impl Command for RecordExpiryState {
-    /// Whether it was written: false if the duty is another engine's by now.
+    /// True if the states were written; false if another engine holds the duty now.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -49,31 +49,32 @@ impl Command for RecordExpiryState {
     }
 }
 
-/// Deletes a cluster whose time is over.
+/// Deletes a cluster that has exceeded a limit, if that is still so.
 #[derive(Debug, Clone)]
 pub struct Expire {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
     /// The cluster.
     pub cluster: ClusterId,
-    /// The limits that were looked at: others may leave it time.
+    /// The limits that the decision was based on; if they have changed, the cluster is spared.
     pub limits: Limits,
-    /// For one that is not used: when it had last changed. Since then it has to have been left alone.
+    /// For an idle cluster, the `updated_at` that the decision was based on: the cluster is spared if it has changed
+    /// since.
     pub unused: Option<Option<Timestamp>>,
     /// The deletion.
     pub accept: Accept,
 }
 
-/// The outcome.
+/// The outcome of [`Expire`].
 #[derive(Debug, Clone)]
 pub enum Expired {
-    /// It is being deleted, by this action.
+    /// The cluster is being deleted by this action.
     Deleting(Box<Action>),
-    /// It is in use, or its limits are others now.
+    /// The cluster is in use, or its limits have changed.
     Spared,
-    /// The duty is another engine's by now.
+    /// Another engine holds the duty now.
     NotOurs,
 }
 
@@ -94,7 +95,7 @@ impl Command for Expire {
 }
 
 impl Expire {
-    /// Whether it is still as it was looked at.
+    /// Returns true if the decision still applies to the present row.
     async fn is_over(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
         const OPEN: &str =
             "SELECT 1 FROM actions WHERE cluster_id = $1 AND parent_id IS NULL AND ended_at IS NULL LIMIT 1";
@@ -116,7 +117,7 @@ impl Expire {
         match self.unused {
             None => Ok(true),
             Some(changed) if row.opt_time(2)? != changed => Ok(false),
-            // An action is about to change it, or a job has not ended.
+            // Spared while an action on the cluster or a job has not ended.
             Some(_) => {
                 Ok(tx.row(OPEN, args![&id]).await?.is_none() && tx.row(JOB, args![&id]).await?.is_none())
             }

@@ -1,4 +1,4 @@
-//! Rows that follow what an operator and others made of a cluster, outside any action.
+//! The command that mirrors observed changes of a delegated cluster to its rows, outside any action.
 
 use futures::future::BoxFuture;
 use muster_core::cluster::Cluster;
@@ -15,16 +15,16 @@ use crate::rows::{cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, MANY, Transaction};
 use crate::value::args;
 
-/// Writes a cluster and its nodes as they were observed: all of it, or nothing if an action holds the cluster.
+/// Writes a cluster and its nodes as they were observed, or nothing if an action holds the cluster.
 #[derive(Debug, Clone)]
 pub struct Mirror {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
-    /// The `updated_at` of the row that was compared.
+    /// The `updated_at` of the row that the observation was compared with.
     pub read_at: Option<Timestamp>,
-    /// The cluster as it is now; with the time of its deletion its row becomes history.
+    /// The observed cluster; with a time of deletion its row becomes history.
     pub cluster: Cluster,
     /// Nodes that are new.
     pub new_nodes: Vec<Node>,
@@ -32,7 +32,7 @@ pub struct Mirror {
     pub nodes: Vec<Node>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
-    /// Its object as APIs show it, if that changed.
+    /// The root object as APIs show it, if it changed.
     pub object: Option<Value>,
     /// The events to record.
     pub events: Vec<Event>,
@@ -41,11 +41,11 @@ pub struct Mirror {
 /// The outcome of an observer's write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mirrored {
-    /// It was written.
+    /// The rows were written.
     Written,
-    /// An action has the cluster, or has changed it since it was read.
+    /// An action holds the cluster, or the row has changed since it was read.
     Busy,
-    /// The duty is another engine's by now.
+    /// Another engine holds the duty now.
     NotOurs,
 }
 
@@ -81,7 +81,7 @@ impl Command for Mirror {
 }
 
 impl Mirror {
-    /// Whether the cluster is as it was read, and no action has it.
+    /// Returns true if the row has not changed since it was read, and no action holds the cluster.
     async fn is_free(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
         const PRESENT: &str = "SELECT updated_at FROM clusters WHERE id = $1 AND deleted_at IS NULL";
         const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 LIMIT 1";

@@ -1,4 +1,4 @@
-//! Observations outside of actions.
+//! The command that records observations of clusters and orphans outside of actions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,24 +15,24 @@ use crate::rows::{events, nodes};
 use crate::transaction::{Command, MANY, Touched, Transaction};
 use crate::value::{args, json};
 
-/// Writes what was seen of clusters and of nodes in no cluster: all of it, or nothing if an action that began and ended
-/// meanwhile has overtaken it.
+/// Records observations of clusters and orphans, or nothing if an action has changed a row since the observation was
+/// compared with it.
 #[derive(Debug, Clone)]
 pub struct Observe {
-    /// The duty that the writer has to have still.
+    /// The duty that the writer must still hold.
     pub duty: String,
     /// The writer.
     pub engine: EngineId,
     /// The observation.
     pub clusters: Vec<ObservedCluster>,
-    /// Nodes in no cluster that are other than their rows said.
+    /// The observed orphans that differ from their rows.
     pub orphans: Vec<Node>,
-    /// Events to record.
+    /// The events to record.
     pub events: Vec<Event>,
-    /// What brings back what is lost: accepted in the same commit, unless another action is in the way. A writer that
-    /// dies in between would leave a loss that is never observed again.
+    /// The RECOVER actions for lost nodes, accepted in the same commit unless another action conflicts. In a later
+    /// commit they could be lost with the writer, and the loss would never be observed again.
     pub healing: Vec<Accept>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -41,13 +41,13 @@ pub struct Observe {
 pub struct ObservedCluster {
     /// The cluster.
     pub id: ClusterId,
-    /// The `updated_at` of the row that was compared.
+    /// The `updated_at` of the row that the observation was compared with.
     pub read_at: Option<Timestamp>,
     /// The summary.
     pub observed: ObservedSummary,
     /// The present status and reason; not written while an action holds the cluster.
     pub status: Option<(ClusterStatus, String)>,
-    /// Nodes that are other than their rows said; not written while an action has the cluster.
+    /// The observed nodes that differ from their rows; not written while an action holds the cluster.
     pub nodes: Vec<Node>,
 }
 
@@ -89,8 +89,9 @@ impl Command for Observe {
 }
 
 impl Observe {
-    /// Keeps others from writing the clusters. Gives those that no action has, or none if one of these is gone or has
-    /// changed since it was read. An action that has a cluster sees the same world: what was lost before it is recorded.
+    /// Locks the rows of the clusters. Returns those that no action holds, or `None` if one of them is gone or has
+    /// changed since it was read. Of a cluster that an action holds only the summary is written: the action observes
+    /// the same nodes itself.
     async fn hold_clusters(
         &self,
         tx: &mut Transaction<'_>,
@@ -113,14 +114,15 @@ impl Observe {
         Ok(Some(free))
     }
 
-    /// Keeps others from writing the nodes; false if one is in a cluster, or an action has it or has changed it since it
+    /// Locks the rows of the orphans; false if one is in a cluster, or an action holds it or has changed it since it
     /// was read.
     async fn hold_orphans(&self, tx: &mut Transaction<'_>) -> Result<bool, StoreError> {
         const PRESENT: &str = "SELECT updated_at FROM nodes WHERE id = $1 AND cluster_id IS NULL";
         const HELD: &str = "SELECT 1 FROM locks WHERE target = $1 LIMIT 1";
         for node in &self.orphans {
             let id = node.id.to_string();
-            // A claim holds the row while it takes the lock, which only a later statement shows.
+            // Lock the row first: a claim holds it while it takes the lock of the node, which only a later statement
+            // sees.
             let sql = format!("{PRESENT}{}", tx.dialect().for_update());
             let Some(row) = tx.row(sql, args![&id]).await? else { return Ok(false) };
             if row.opt_time(0)? != node.updated_at || tx.row(HELD, args![&id]).await?.is_some() {
@@ -130,7 +132,7 @@ impl Observe {
         Ok(true)
     }
 
-    /// Accepts what brings back what is lost. Where another action is in the way, the nodes record that this is due.
+    /// Accepts the RECOVER actions. If another action conflicts, the status of the nodes shows that a recovery is due.
     async fn accept_healing(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
         for accept in &self.healing {
             match accept.accept(tx).await {
@@ -141,7 +143,7 @@ impl Observe {
         Ok(())
     }
 
-    /// While an action has the cluster it alone writes how the nodes are: it sees the same world.
+    /// Writes status and nodes of a cluster that no action holds: an action that holds a cluster writes them itself.
     async fn write_free(&self, tx: &mut Transaction<'_>, seen: &ObservedCluster) -> Result<(), StoreError> {
         const STATUS: &str =
             "UPDATE clusters SET status = $2, status_reason = $3, updated_at = $4 WHERE id = $1";
@@ -152,12 +154,12 @@ impl Observe {
         nodes::update(tx, &self.written(&nodes)).await
     }
 
-    /// Nodes as they are written now.
+    /// The nodes with the time of this write.
     fn written(&self, nodes: &[Node]) -> Vec<Node> {
         nodes.iter().map(|node| Node { updated_at: Some(self.now), ..node.clone() }).collect()
     }
 
-    /// Those that were not changed or removed since they were observed.
+    /// The observed nodes whose rows were not changed or removed since.
     async fn still_as_read(
         &self,
         tx: &mut Transaction<'_>,

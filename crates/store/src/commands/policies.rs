@@ -1,4 +1,4 @@
-//! Policies themselves: plain writes, each with an event.
+//! The commands that write policies: plain writes, each with an event.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -31,21 +31,21 @@ impl Command for CreatePolicy {
     }
 }
 
-/// Gives a policy another name; nothing else of it can be changed.
+/// Renames a policy; no other property of a policy can be changed.
 #[derive(Debug, Clone)]
 pub struct RenamePolicy {
     /// The policy.
     pub id: PolicyId,
-    /// Its name from now on.
+    /// The new name.
     pub name: String,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
     /// The event that is recorded with it.
     pub events: Vec<Event>,
 }
 
 impl Command for RenamePolicy {
-    /// The policy as it is from now on; none if it is not there.
+    /// The changed policy; `None` if it does not exist.
     type Output = Option<Policy>;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Option<Policy>, StoreError>> {
@@ -73,11 +73,11 @@ pub struct DeletePolicy {
 /// The outcome of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
-    /// It is gone.
+    /// The object was removed.
     Done,
-    /// Something refers to it still.
+    /// The object is still in use.
     InUse,
-    /// There was no such thing.
+    /// The object does not exist.
     Missing,
 }
 

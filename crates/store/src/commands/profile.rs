@@ -1,4 +1,4 @@
-//! Writing profiles.
+//! The commands that write profiles.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -17,7 +17,7 @@ use crate::value::{args, json};
 pub struct InsertProfile {
     /// The profile.
     pub profile: Profile,
-    /// Its events.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -32,18 +32,18 @@ impl Command for InsertProfile {
     }
 }
 
-/// Writes a profile's name and metadata; what it makes cannot be changed.
+/// Writes a profile's name and metadata; its properties cannot be changed.
 #[derive(Debug, Clone)]
 pub struct UpdateProfile {
     /// The profile.
     pub id: ProfileId,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The metadata of users.
     pub metadata: Map<String, Value>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
-    /// Its events.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -60,17 +60,17 @@ impl Command for UpdateProfile {
     }
 }
 
-/// Removes a profile, unless something that is there was made from it, or an action is about to.
+/// Removes a profile, unless a cluster or node was created from it, or an open action refers to it.
 #[derive(Debug, Clone)]
 pub struct DeleteProfile {
     /// The profile.
     pub id: ProfileId,
-    /// Its events, if it is removed.
+    /// The events to record, if the profile is removed.
     pub events: Vec<Event>,
 }
 
 impl Command for DeleteProfile {
-    /// Whether it is gone.
+    /// True if the profile was removed.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -80,7 +80,8 @@ impl Command for DeleteProfile {
                               AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.ended_at IS NULL \
                                               AND a.inputs LIKE '%\"profile_id\":\"' || $1 || '\"%')";
         Box::pin(async move {
-            // Requests that refer to it hold it: what they have made of it is seen by the next statement only.
+            // Lock the row first: requests that refer to the profile hold its row, and their rows are visible to the
+            // next statement only.
             let hold = format!("SELECT id FROM profiles WHERE id = $1{}", tx.dialect().for_update());
             if tx.row(hold, args![self.id.to_string()]).await?.is_none() {
                 return Ok(false);

@@ -1,4 +1,4 @@
-//! Writing receivers.
+//! The commands that write receivers.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -10,12 +10,12 @@ use crate::rows::{events, receivers};
 use crate::transaction::{Command, Transaction};
 use crate::value::args;
 
-/// Stores a receiver, or writes it as it is now.
+/// Inserts or updates a receiver.
 #[derive(Debug, Clone)]
 pub struct PutReceiver {
     /// The receiver.
     pub receiver: Receiver,
-    /// Its events.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -35,7 +35,7 @@ impl Command for PutReceiver {
 pub struct DeleteReceiver {
     /// The receiver.
     pub id: ReceiverId,
-    /// Its events, if it is removed.
+    /// The events to record, if the receiver is removed.
     pub events: Vec<Event>,
 }
 

@@ -1,4 +1,4 @@
-//! Telling an action to end, to stop for a while, or to go on.
+//! The command that sends a signal to an action: cancel, suspend or resume.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind, ActionStatus, Control, Target};
@@ -16,11 +16,11 @@ use crate::value::args;
 /// A signal to an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalKind {
-    /// To end at its next step.
+    /// End at the next step.
     Cancel,
-    /// To stop at its next step; locks stay, its clock stands still.
+    /// Stop at the next step. The action keeps its locks, and its timeout is paused.
     Suspend,
-    /// To go on.
+    /// Continue after a suspension.
     Resume,
 }
 
@@ -31,9 +31,9 @@ pub struct Signal {
     pub id: ActionId,
     /// The signal.
     pub kind: SignalKind,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
-    /// The caller's own name for the request, so that it may safely ask again.
+    /// The caller's name for the request, which makes a repetition idempotent.
     pub request: Option<RequestKey>,
 }
 
@@ -56,7 +56,7 @@ impl Command for Signal {
             let wrong =
                 |wanted| StoreError::WrongState { id: self.id, status: action.status.as_str(), wanted };
             if action.status == ActionStatus::Cancelled && self.kind == SignalKind::Cancel {
-                // Asked again: it is as it was asked for.
+                // A repeated cancel has no effect.
                 return Ok(action);
             }
             if action.status.is_final() {
@@ -94,7 +94,7 @@ async fn find(tx: &mut Transaction<'_>, id: ActionId) -> Result<Action, StoreErr
     actions::read(&row.ok_or_else(missing)?)
 }
 
-/// A part of a running action is in its parent's hands: it may be left out, and nothing else.
+/// Signals a child action. Its parent runs it, so that it can be cancelled, but not suspended or resumed alone.
 async fn tell_child(
     tx: &mut Transaction<'_>,
     child: &Action,
@@ -115,8 +115,8 @@ async fn tell_child(
     Err(StoreError::PartOf { id: child.id, parent, signalled })
 }
 
-/// Cancels an action for another one. Its row is locked and read again: since the other one found it, its engine may
-/// have suspended or ended it.
+/// Cancels an action for another one. Locks and reads its row again, because its engine may have suspended or ended it
+/// since it was found.
 pub(super) async fn preempt(
     tx: &mut Transaction<'_>,
     id: ActionId,
@@ -126,7 +126,7 @@ pub(super) async fn preempt(
     if action.status.is_final() { Ok(()) } else { cancel(tx, &action, now).await }
 }
 
-/// Asks an action to end once its change is applied, unless it has another signal already.
+/// Signals an action to end once its change is applied, unless it has another signal already.
 pub(super) async fn ask_to_yield(
     tx: &mut Transaction<'_>,
     id: ActionId,
@@ -139,7 +139,7 @@ pub(super) async fn ask_to_yield(
     control(tx, &action, Some(Control::Yield), now).await
 }
 
-/// Ends an action whose row cannot be read, with its locks. No engine runs it: it cannot be read there either.
+/// Ends an action whose row cannot be read, and releases its locks. No engine runs it, because no engine can read it.
 pub(super) async fn end_unreadable(
     tx: &mut Transaction<'_>,
     id: ActionId,
@@ -154,11 +154,11 @@ pub(super) async fn end_unreadable(
     Ok(())
 }
 
-/// Ends an action that has not begun; signals one that has.
+/// Ends an action that was not started, or signals one that was.
 async fn cancel(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Result<(), StoreError> {
     const END: &str =
         "UPDATE actions SET status = $2, status_reason = $3, ended_at = $4, updated_at = $4 WHERE id = $1";
-    // Begun: it has to put its target in order, so an engine ends it.
+    // A started action is ended by an engine, which leaves the target in a consistent state.
     if action.started_at.is_some() || is_of_newer_version(action.status) {
         control(tx, action, Some(Control::Cancel), now).await?;
         if action.status == ActionStatus::Suspended {
@@ -175,8 +175,8 @@ async fn cancel(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Re
     Ok(())
 }
 
-/// A cluster or node whose creation was cancelled before it began would wait for it for ever. One that began is put in
-/// order by its engine.
+/// Sets the cluster or node of a cancelled creation to ERROR if the creation was not started: no engine would ever
+/// update its status. A started creation is cleaned up by its engine.
 async fn settle_uncreated(
     tx: &mut Transaction<'_>,
     action: &Action,
@@ -206,8 +206,8 @@ async fn settle_uncreated(
     Ok(())
 }
 
-/// Whether the status means something that only a newer version knows: the signal is recorded, and its status is left to
-/// the engines that know it.
+/// Returns true if only a newer version knows the status: the signal is recorded, and the status is left to engines of
+/// that version.
 const fn is_of_newer_version(status: ActionStatus) -> bool {
     matches!(status, ActionStatus::Unknown(_))
 }
@@ -232,7 +232,7 @@ async fn resume(tx: &mut Transaction<'_>, action: &Action, now: Timestamp) -> Re
     Ok(())
 }
 
-/// Parts of an action stop and go on with it.
+/// Suspends or resumes the child actions of an action together with it.
 pub(super) async fn show_children(
     tx: &mut Transaction<'_>,
     parent: ActionId,
@@ -251,7 +251,7 @@ async fn control(
     control: Option<Control>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    // An action that pauses before its next attempt is woken by the signal.
+    // Clears the back-off, so that the action follows the signal at once.
     const SIGNAL: &str = "UPDATE actions SET control = $2, updated_at = $3, not_before = NULL WHERE id = $1";
     let word = control.map(|control| control.as_str().to_owned());
     tx.execute(SIGNAL, args![action.id.to_string(), word, now]).await?;

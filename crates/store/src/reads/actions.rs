@@ -1,4 +1,4 @@
-//! Actions, one or many.
+//! Reads of actions.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use crate::rows::actions;
 use crate::store::Store;
 use crate::value::args;
 
-/// What clients call an action, as [`Action::name`] says it; what is asked of its inputs is asked of each database in
-/// its own way.
+/// The name of an action, the same as [`Action::name`] returns; the databases read the operation from the inputs in
+/// different ways.
 macro_rules! name {
     ($operation:literal) => {
         concat!(
@@ -42,15 +42,15 @@ const fn name(dialect: Dialect) -> &'static str {
 /// The keys by which actions can be sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionSort {
-    /// By what clients call them.
+    /// By the name that clients see.
     Name,
-    /// By what they do.
+    /// By kind.
     Kind,
-    /// By what they are about.
+    /// By target.
     Target,
     /// By state.
     Status,
-    /// By when they were accepted.
+    /// By the time of acceptance.
     CreatedAt,
 }
 
@@ -75,61 +75,61 @@ pub struct ActionQuery {
     pub namespace: Option<String>,
     /// Of this cluster and its nodes only.
     pub cluster: Option<ClusterId>,
-    /// Of one of these clusters, whether or not they are there.
+    /// Of one of these clusters, even if they do not exist any more.
     pub clusters: Vec<String>,
-    /// About one of these clusters or nodes, whether or not they are there.
+    /// About one of these clusters or nodes, even if they do not exist any more.
     pub targets: Vec<String>,
-    /// Called one of these.
+    /// With one of these names.
     pub names: Vec<String>,
     /// About this node only.
     pub node: Option<NodeId>,
     /// Children of this action only.
     pub parent: Option<ActionId>,
-    /// Asked for by this user only.
+    /// Requested by this user only.
     pub user: Option<String>,
-    /// Only those that were requested, not their children.
+    /// Without child actions.
     pub top_level: bool,
     /// Of one of these kinds.
     pub kinds: Vec<ActionKind>,
     /// In one of these states.
     pub statuses: Vec<ActionStatus>,
-    /// Running actions with open parts count as waiting.
+    /// True if running actions with open child actions count as waiting.
     pub parents_wait: bool,
     /// The order; ids break ties.
     pub sort: Vec<(ActionSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
-/// Signals of an action that it has not followed yet.
+/// The signals of an action that it has not followed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionSignals {
     /// The fence of the run that the signals are for.
     pub fence: Fence,
-    /// Its own signal.
+    /// The signal of the action itself.
     pub control: Option<Control>,
-    /// Parts of it that shall be left out.
+    /// The child actions that were cancelled.
     pub cancelled_children: Vec<ActionId>,
 }
 
 /// The dependencies of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edges {
-    /// Its parts.
+    /// The child actions, which the action waits for.
     pub on: Vec<ActionId>,
-    /// The action that it is a part of.
+    /// The parent action.
     pub by: Vec<ActionId>,
-    /// Some of its parts have not ended.
+    /// True if some child actions have not ended.
     pub waits: bool,
 }
 
-/// The state of an action where running actions with open parts count as waiting.
+/// The status of an action, where running actions with open child actions count as waiting.
 const SHOWN_STATUS: &str = "CASE WHEN a.status = 'RUNNING' \
      AND EXISTS (SELECT 1 FROM actions part WHERE part.parent_id = a.id AND part.ended_at IS NULL) \
      THEN 'WAITING' ELSE a.status END";
@@ -144,7 +144,7 @@ impl Store {
         row.as_ref().map(actions::read).transpose()
     }
 
-    /// The signals of an action and of its parts; none if there is no such action.
+    /// The signals of an action and of its child actions; `None` if the action does not exist.
     pub async fn signals(&self, id: ActionId) -> Result<Option<ActionSignals>, StoreError> {
         const OWN: &str = "SELECT fence, control FROM actions WHERE id = $1";
         const PARTS: &str =
@@ -162,14 +162,14 @@ impl Store {
         .await
     }
 
-    /// The action that a request made when it first came; the same name for another request is refused.
+    /// The action that the first request with this key created; an error if the key was used for a different request.
     pub async fn request(&self, key: &RequestKey) -> Result<Option<Action>, StoreError> {
         self.read(async |tx| key.find(tx).await).await
     }
 
-    /// The parts of actions, and the actions that they are parts of, also after the end.
+    /// The child actions and the parents of actions, also after the end.
     pub async fn edges(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, Edges>, StoreError> {
-        // The action, the other action, and whether the first waits for the second.
+        // The columns of the action and of the other action, and true if the first waits for the second.
         const SIDES: [(&str, &str, bool); 2] = [("parent_id", "id", true), ("id", "parent_id", false)];
         self.read_many(async |tx| {
             let mut edges: HashMap<ActionId, Edges> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Apps, the clusters that they use, and clusters that end with an app.
+//! Reads of apps, the clusters that they use, and ephemeral clusters.
 
 use muster_core::app::{App, AppUse, EphemeralMark};
 use muster_core::cluster::Cluster;
@@ -17,7 +17,7 @@ sort_keys! {
     AppSort {
         /// By name.
         Name = text("name"),
-        /// By when they were registered.
+        /// By the time of registration.
         CreatedAt = number("created_at"),
     }
 }
@@ -37,28 +37,28 @@ pub struct AppQuery {
     pub with_uses: bool,
     /// The order; ids break ties.
     pub sort: Vec<(AppSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
 listed!(App, AppSort, "apps", "id", apps);
 
-/// As the index of them says it, word by word: SQLite does not use it otherwise.
+/// The condition of the partial index, word for word: otherwise SQLite does not use the index.
 const EPHEMERAL: &str =
     "c.deleted_at IS NULL AND c.ephemeral IS NOT NULL AND c.instance = $1 AND c.status <> 'DELETING'";
 
-/// An app whose object does not say what it should.
+/// An app whose marks are not written to its object yet.
 #[derive(Debug, Clone)]
 pub struct UnmarkedApp {
     /// The app.
     pub app: App,
     /// The clusters that it uses.
     pub uses: Vec<AppUse>,
-    /// The version of what its object should say.
+    /// The version of the wanted marks.
     pub version: i64,
 }
 
@@ -74,7 +74,7 @@ impl Store {
         self.read(async |tx| apps::find(tx, "instance = $1 AND uid = $2", known).await).await
     }
 
-    /// The apps of this name in a namespace that were registered, the latest first.
+    /// The apps of this name in a namespace, the latest first.
     pub async fn apps_named(&self, namespace: &str, name: &str) -> Result<Vec<App>, StoreError> {
         let columns = apps::COLUMNS.join(", ");
         let sql = format!(
@@ -119,10 +119,10 @@ impl Store {
         );
         let rows = self.read_many(async |tx| tx.rows(sql, args![ids]).await).await?;
         let read = |row: &crate::value::Row| {
-            // The mark of the cluster may have been changed since.
+            // The mark of the cluster may have changed since the use was recorded.
             let (uid, mark) = (row.text(5)?, row.opt_json::<EphemeralMark>(6)?);
             let name = row.text(7)?;
-            // Others may have written it, with a name alone.
+            // A mark that a user wrote may have a name only.
             let is_of = |mark: EphemeralMark| mark.uid == uid || (mark.uid.is_empty() && mark.app == name);
             let is_marked = mark.is_some_and(is_of);
             Ok(AppUse {
@@ -136,14 +136,14 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// The clusters of an instance that end with an app, without those that are being deleted.
+    /// The ephemeral clusters of an instance, without those that are being deleted.
     pub async fn ephemeral(&self, instance: &InstanceId) -> Result<Vec<ClusterId>, StoreError> {
         let sql = format!("SELECT c.id FROM clusters c WHERE {EPHEMERAL} ORDER BY c.id");
         let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
         rows.iter().map(|row| row.parse(0)).collect()
     }
 
-    /// Those of these clusters that are of an instance and end with an app, without those that are being deleted.
+    /// The ephemeral clusters of an instance among these, without those that are being deleted.
     pub async fn ephemeral_among(
         &self,
         instance: &InstanceId,
@@ -157,7 +157,7 @@ impl Store {
         .await
     }
 
-    /// The apps of an instance whose objects do not say what they should.
+    /// The apps of an instance whose marks are not written to their objects yet.
     pub async fn unmarked_apps(&self, instance: &InstanceId) -> Result<Vec<UnmarkedApp>, StoreError> {
         let columns = apps::COLUMNS.join(", ");
         let sql = format!(
@@ -174,7 +174,7 @@ impl Store {
         Ok(found.into_iter().map(|(app, version)| UnmarkedApp { uses: of(&app), app, version }).collect())
     }
 
-    /// The time by the database's clock, which leases count by.
+    /// The time by the database's clock, which leases are measured with.
     pub async fn database_time(&self) -> Result<Timestamp, StoreError> {
         self.read(async |tx| tx.database_now().await.map(Timestamp::from_micros)).await
     }

@@ -1,4 +1,4 @@
-//! Following clusters by the order of commits.
+//! Reads of the change feed: clusters in the order of the commits that changed them.
 
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
@@ -11,22 +11,22 @@ use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// The counter that says up to which change history has been forgotten.
+/// The counter of the newest change whose history has been purged.
 pub(crate) const FORGOTTEN: &str = "forgotten";
 
-/// The position of a follower in the change feed.
+/// The position of a watch in the change feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
-    /// Everything up to this change has been reported;
+    /// The change up to which everything has been reported.
     pub change: i64,
-    /// of this change itself only clusters up to this one, if one is named.
+    /// The cluster up to which clusters of this change itself have been reported; `None` if all were.
     pub cluster: Option<ClusterId>,
-    /// Clusters that came with this change or an earlier one are known.
+    /// The change up to which new clusters are known to the watch.
     pub known_until: i64,
 }
 
 impl Position {
-    /// Everything up to this change has been reported.
+    /// The position after everything up to this change.
     pub const fn at(change: i64) -> Self {
         Self { change, cluster: None, known_until: change }
     }
@@ -35,33 +35,34 @@ impl Position {
 /// The range of changes that can be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// From before this change history is not complete any more.
+    /// The oldest position from which history is complete.
     pub oldest: i64,
-    /// Up to this change everything is known: a follower that goes on from there misses nothing.
+    /// The newest position: a watch that continues from there misses nothing.
     pub newest: i64,
-    /// No higher change can have been delivered: a watch that followed further did so before the database was set back.
+    /// The highest number that was drawn. A watch at a higher position followed the database before it was restored
+    /// from an older copy.
     pub last: i64,
 }
 
 /// The query for changes.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangesQuery<'q> {
-    /// The position up to which changes were reported.
+    /// The position of the watch.
     pub after: Position,
     /// Of this project only.
     pub project: Option<&'q str>,
     /// In this namespace only.
     pub namespace: Option<&'q str>,
-    /// At most so many.
+    /// The largest number of rows.
     pub limit: u32,
 }
 
 /// A cluster that changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changed {
-    /// As it is now; perhaps gone.
+    /// The present state of the cluster, which may be deleted.
     pub cluster: Cluster,
-    /// The change that it came with.
+    /// The change that inserted the cluster.
     pub born: i64,
     /// The position after this change and all before it.
     pub position: Position,
@@ -70,22 +71,22 @@ pub struct Changed {
 /// Clusters that changed, in the order of commits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
-    /// Each as it is now, however often it changed.
+    /// The clusters, each once in its present state.
     pub clusters: Vec<Changed>,
     /// The position to continue from.
     pub position: Position,
-    /// Whether there is more already.
+    /// True if there are more changes already.
     pub more: bool,
 }
 
 impl Store {
-    /// The oldest and newest position from which changes can be followed.
+    /// The oldest and the newest position from which changes can be followed.
     pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
         let drawn = self.drawn_changes().await?;
         self.read(async |tx| reach(tx, drawn).await).await
     }
 
-    /// Clusters that changed behind a position.
+    /// The clusters that changed after a position.
     pub async fn clusters_changed(&self, query: ChangesQuery<'_>) -> Result<Changes, StoreError> {
         let drawn = self.drawn_changes().await?;
         self.read_many(async |tx| changes(tx, drawn, query).await).await
@@ -102,7 +103,8 @@ async fn changes(
     let mut filter = Filter::default();
     let (from, to, known_until) =
         (filter.place(after.change), filter.place(upto), filter.place(after.known_until));
-    // One that came within the horizon is reported even if it has changed beyond that since: later it would seem known.
+    // A cluster that was inserted within the horizon is reported even if it has changed beyond the horizon since: later
+    // it would count as known.
     filter.add(format!("(c.change <= {to} OR c.born > {known_until} AND c.born <= {to})"));
     match after.cluster {
         Some(id) => {
@@ -138,7 +140,7 @@ async fn changes(
             Position { change: change.min(upto), cluster: cluster_of, known_until: after.known_until };
         changes.push(Changed { cluster, born, position });
     }
-    // Changes beyond the horizon are read next time.
+    // Changes beyond the horizon are left to the next read.
     let rest = changes.last().map(|changed| changed.position).filter(|last| more && last.cluster.is_some());
     if rest.is_none() {
         note_known(&mut changes, after.known_until, upto);
@@ -146,7 +148,7 @@ async fn changes(
     Ok(Changes { clusters: changes, position: rest.unwrap_or(Position::at(upto)), more: rest.is_some() })
 }
 
-/// Records with each change which new clusters are known to a reader that stops there: those of later changes are not.
+/// Sets `known_until` of each position: a watch that stops there does not know new clusters of later positions.
 fn note_known(changes: &mut [Changed], before: i64, upto: i64) {
     let mut known_until = upto;
     for changed in changes.iter_mut().rev() {
@@ -160,7 +162,7 @@ fn note_known(changes: &mut [Changed], before: i64, upto: i64) {
 async fn reach(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<Reach, StoreError> {
     let row = tx.row("SELECT value FROM counters WHERE name = $1", args![FORGOTTEN]).await?;
     let oldest = row.map_or(Ok(0), |row| row.int(0))?;
-    // The highest number may have gone with what is forgotten.
+    // The cluster with the highest number may have been purged.
     let highest = change_order::highest(tx).await?.unwrap_or(0).max(oldest);
     Ok(match drawn {
         Some(Drawn { last, settled }) => Reach { oldest, newest: highest.min(settled), last },

@@ -1,4 +1,4 @@
-//! Clusters, one or many.
+//! Reads of clusters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,18 +16,18 @@ use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// As many rows as are found by their keys while others wait.
+/// The largest number of objects that are read on the caller's thread.
 const FEW: usize = 8;
 
-/// Whether clusters that are gone belong to the answer.
+/// The selection of deleted clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deleted {
-    /// Only those that are there.
+    /// Without deleted clusters.
     #[default]
     Exclude,
-    /// Only those that are gone.
+    /// Only deleted clusters.
     Only,
-    /// Both.
+    /// All clusters.
     Include,
 }
 
@@ -42,11 +42,11 @@ sort_keys! {
         Framework = text("coalesce(c.framework, '')"),
         /// By namespace.
         Namespace = text("c.namespace"),
-        /// By when they were stored.
+        /// By the time of the insertion.
         InitAt = number("c.init_at"),
-        /// By when their creation ended.
+        /// By the time at which their creation ended.
         CreatedAt = number("coalesce(c.created_at, -1)"),
-        /// By when they last changed.
+        /// By the time of the last change.
         UpdatedAt = number("coalesce(c.updated_at, -1)"),
     }
 }
@@ -56,7 +56,7 @@ sort_keys! {
 pub struct ClusterQuery {
     /// Of this project only.
     pub project: Option<String>,
-    /// At this instance only.
+    /// Of this instance only.
     pub instance: Option<InstanceId>,
     /// In this namespace only.
     pub namespace: Option<String>,
@@ -76,19 +76,19 @@ pub struct ClusterQuery {
     pub labels: Vec<(String, String)>,
     /// Only clusters whose object this program manages, by its label, and local clusters, which have no object.
     pub managed_by: Option<String>,
-    /// Except those of this flavor whose object is stored.
+    /// Without those of this flavor whose object is stored.
     pub unless_stored_as: Option<String>,
-    /// Gone ones too?
+    /// The selection of deleted clusters.
     pub deleted: Deleted,
     /// The order; ids break ties.
     pub sort: Vec<(ClusterSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct ClusterQuery {
 pub struct Subject {
     /// The cluster.
     pub cluster: Cluster,
-    /// Its recipe.
+    /// The profile of the cluster.
     pub profile: Profile,
 }
 
@@ -112,19 +112,19 @@ listed!(
 );
 
 impl Store {
-    /// The cluster of this id with its profile; none if one of them is not there.
+    /// The cluster of this id with its profile; `None` if one of them does not exist.
     pub async fn subject(&self, id: ClusterId) -> Result<Option<Subject>, StoreError> {
         Ok(self.read(async |tx| clusters::subjects(tx, &[id]).await).await?.remove(&id))
     }
 
-    /// The cluster of this id, also one that is gone.
+    /// The cluster of this id, also a deleted one.
     pub async fn cluster(&self, id: ClusterId) -> Result<Option<Cluster>, StoreError> {
         let found =
             self.read(async |tx| clusters::fetch(tx, "WHERE c.id = $1", args![id.to_string()]).await).await?;
         Ok(found.into_iter().next())
     }
 
-    /// Those of these clusters that are not deleted.
+    /// The clusters among these that are not deleted.
     pub async fn living_clusters(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
         self.existing(ids, "id", |these| {
             format!("SELECT id FROM clusters WHERE {these} AND deleted_at IS NULL")
@@ -132,12 +132,12 @@ impl Store {
         .await
     }
 
-    /// Those of these clusters that an action has.
+    /// The clusters among these that an action has locked.
     pub async fn held(&self, ids: &[ClusterId]) -> Result<HashSet<ClusterId>, StoreError> {
         self.existing(ids, "target", |these| format!("SELECT DISTINCT target FROM locks WHERE {these}")).await
     }
 
-    /// The clusters of this name in a namespace; doors where names are unique find one at most.
+    /// The clusters of this name in a namespace: several, if one was created through an API that allows equal names.
     pub async fn clusters_named(&self, namespace: &str, name: &str) -> Result<Vec<Cluster>, StoreError> {
         const REST: &str = "WHERE c.namespace = $1 AND c.name = $2 AND c.deleted_at IS NULL ORDER BY c.id";
         self.read(async |tx| clusters::fetch(tx, REST, args![namespace, name]).await).await
@@ -154,7 +154,7 @@ impl Store {
         self.read(async |tx| clusters::fetch(tx, REST, args![name, framework.as_str()]).await).await
     }
 
-    /// The objects of these clusters as APIs show them, as far as any are stored: JSON with sorted keys.
+    /// The stored objects of these clusters as APIs show them: JSON with sorted keys.
     pub async fn cluster_objects(&self, ids: &[ClusterId]) -> Result<HashMap<ClusterId, String>, StoreError> {
         let read = async |tx: &mut Transaction<'_>| cluster_objects::fetch(tx, ids).await;
         if ids.len() <= FEW { self.read(read).await } else { self.read_many(read).await }
@@ -176,7 +176,7 @@ impl Store {
         .await
     }
 
-    /// The stored objects of the clusters of a flavor among all that a query selects.
+    /// The stored objects of the clusters of a flavor that a query selects.
     pub async fn stored_objects(
         &self,
         query: &ClusterQuery,

@@ -1,4 +1,4 @@
-//! Compute templates, one or many.
+//! Reads of compute templates.
 
 use muster_core::compute_template::ComputeTemplate;
 use muster_core::ids::InstanceId;
@@ -17,7 +17,7 @@ sort_keys! {
         Name = text("name"),
         /// By namespace.
         Namespace = text("namespace"),
-        /// By when they were created.
+        /// By the time of creation.
         CreatedAt = number("created_at"),
     }
 }
@@ -29,17 +29,17 @@ pub struct ComputeTemplateQuery {
     pub project: Option<String>,
     /// In this namespace only.
     pub namespace: Option<String>,
-    /// With their records at this instance only.
+    /// Only those whose record is a ConfigMap of this instance.
     pub instance: Option<InstanceId>,
     /// Only those whose name has this prefix.
     pub name_prefix: Option<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ComputeTemplateSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
@@ -59,8 +59,8 @@ impl Store {
         row.as_ref().map(compute_templates::read).transpose()
     }
 
-    /// The names of the clusters whose head or workers were given the shape of a template, by Muster or by others, without
-    /// those that are being deleted.
+    /// The names of the clusters whose head or workers have the shape of a template, without clusters that are being
+    /// deleted.
     pub async fn clusters_with_template(
         &self,
         namespace: &str,
@@ -71,7 +71,7 @@ impl Store {
                              (SELECT 1 FROM worker_groups g WHERE g.cluster_id = c.id AND g.spec LIKE $2) OR EXISTS \
                              (SELECT 1 FROM cluster_objects o WHERE o.cluster_id = c.id AND o.body LIKE $3)) \
                              ORDER BY c.name";
-        // Names have no characters that have a meaning in patterns or in JSON.
+        // Names have no characters that are special in patterns or in JSON.
         let mention = format!("%\"computeTemplate\":\"{name}\"%");
         let annotated = format!("%\"ray.io/compute-template\":\"{name}\"%");
         let rows = self.read(async |tx| tx.rows(USERS, args![namespace, mention, annotated]).await).await?;

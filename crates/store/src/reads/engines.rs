@@ -1,4 +1,4 @@
-//! Engines and the instances they serve.
+//! Reads of engines and of the instances that they serve.
 
 use muster_core::ids::{EngineId, InstanceId};
 use muster_core::time::Timestamp;
@@ -7,25 +7,25 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::value::args;
 
-/// An engine, as the others see it.
+/// A registered engine.
 #[derive(Debug, Clone)]
 pub struct EngineRow {
-    /// Its id.
+    /// The id.
     pub id: EngineId,
     /// The host.
     pub host: String,
-    /// Its version.
+    /// The version of its program.
     pub version: String,
     /// The time of its start.
     pub started_at: Timestamp,
-    /// Whether its lease holds.
+    /// True if the lease is valid.
     pub alive: bool,
-    /// Until when its lease holds, or held.
+    /// The end of the lease.
     pub lease_until: Timestamp,
 }
 
 impl Store {
-    /// All engines that were there lately.
+    /// All engines that are alive or ended recently.
     pub async fn engines(&self) -> Result<Vec<EngineRow>, StoreError> {
         const SELECT: &str =
             "SELECT id, host, version, started_at, lease_until FROM engines ORDER BY started_at, id";

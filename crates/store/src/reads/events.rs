@@ -1,4 +1,4 @@
-//! Events.
+//! Reads of events.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use crate::value::{IntoValue as _, args};
 sort_keys! {
     /// The keys by which events can be sorted.
     EventSort {
-        /// By when they happened.
+        /// By time.
         At = number("at"),
-        /// By how much they matter.
+        /// By level.
         Level = text("level"),
-        /// By what was done.
+        /// By reason.
         Reason = text("reason"),
         /// By the object.
         Object = text("object_id"),
@@ -28,7 +28,7 @@ sort_keys! {
         ObjectKind = text("object_kind"),
         /// By the object's name.
         ObjectName = text("object_name"),
-        /// By how far it was.
+        /// By phase.
         Phase = text("phase"),
         /// By cluster.
         Cluster = text("coalesce(cluster_id, '')"),
@@ -42,9 +42,9 @@ pub struct EventQuery {
     pub project: Option<String>,
     /// Of this cluster and its nodes only.
     pub cluster: Option<ClusterId>,
-    /// Behind which this action stands.
+    /// Caused by this action only.
     pub action: Option<ActionId>,
-    /// Of one of these clusters, whether or not they are there.
+    /// Of one of these clusters, even if they do not exist any more.
     pub clusters: Vec<String>,
     /// About one of these objects.
     pub objects: Vec<String>,
@@ -58,13 +58,13 @@ pub struct EventQuery {
     pub reasons: Vec<String>,
     /// The order; ids break ties.
     pub sort: Vec<(EventSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
@@ -78,8 +78,8 @@ impl Store {
         row.as_ref().map(events::read).transpose()
     }
 
-    /// The latest events of each of these clusters, without those of their nodes, the newest first. One query reads those of
-    /// many clusters, each by its own place in the index: what is older is not read.
+    /// The latest events of each of these clusters, without those of their nodes, the newest first. One query reads
+    /// those of many clusters, each by its own range of the index, without reading older events.
     pub async fn latest_events(
         &self,
         clusters: &[ClusterId],
@@ -136,7 +136,7 @@ impl Store {
     }
 }
 
-/// Whether these are the latest events of a cluster, of which an index finds a handful at once.
+/// Returns true if the query is for a few latest events of one cluster, which an index finds quickly.
 fn is_few(query: &EventQuery) -> bool {
     const FEW: u32 = 20;
     let EventQuery {

@@ -1,4 +1,4 @@
-//! Image templates and the logs of their builds.
+//! Reads of image templates and of the logs of their builds.
 
 use muster_core::ids::TaskId;
 use muster_core::image_template::ImageTemplate;
@@ -17,7 +17,7 @@ sort_keys! {
     ImageTemplateSort {
         /// By name.
         Name = text("i.name"),
-        /// By when they were created.
+        /// By the time of creation.
         CreatedAt = number("i.created_at"),
     }
 }
@@ -33,11 +33,11 @@ pub struct ImageTemplateQuery {
     pub name_prefix: Option<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ImageTemplateSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
@@ -67,7 +67,7 @@ impl Store {
     pub async fn clusters_with_image(&self, namespace: &str, name: &str) -> Result<Vec<String>, StoreError> {
         const USERS: &str = "SELECT c.name, c.spec FROM clusters c WHERE c.namespace = $1 AND c.deleted_at IS NULL \
                              AND c.status <> 'DELETING' AND c.spec LIKE $2 ORDER BY c.name";
-        // Names have no characters that have a meaning in patterns or in JSON.
+        // Names have no characters that are special in patterns or in JSON.
         let mention = format!("%\"{name}\":%");
         let rows = self.read(async |tx| tx.rows(USERS, args![namespace, mention]).await).await?;
         let mut users = Vec::new();
@@ -80,7 +80,7 @@ impl Store {
         Ok(users)
     }
 
-    /// Whether a template or a cluster has this image.
+    /// Returns true if a template or a cluster has this image.
     pub async fn is_image_used(&self, image: &str) -> Result<bool, StoreError> {
         const TEMPLATE: &str = "SELECT 1 FROM image_templates WHERE image = $1 LIMIT 1";
         const CLUSTER: &str = "SELECT 1 FROM clusters WHERE deleted_at IS NULL AND spec LIKE $1 LIMIT 1";

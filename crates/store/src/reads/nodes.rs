@@ -1,4 +1,4 @@
-//! Nodes, one or many.
+//! Reads of nodes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,17 +15,17 @@ use crate::value::args;
 sort_keys! {
     /// The keys by which nodes can be sorted.
     NodeSort {
-        /// By their place in the cluster.
+        /// By the index in the cluster.
         Index = number("idx"),
         /// By name.
         Name = text("name"),
         /// By status.
         Status = text("status"),
-        /// By when they were stored.
+        /// By the time of the insertion.
         InitAt = number("init_at"),
-        /// By when they first worked.
+        /// By the time at which they first became ACTIVE.
         CreatedAt = number("coalesce(created_at, -1)"),
-        /// By when they last changed.
+        /// By the time of the last change.
         UpdatedAt = number("coalesce(updated_at, -1)"),
     }
 }
@@ -47,20 +47,20 @@ pub struct NodeQuery {
     pub statuses: Vec<NodeStatus>,
     /// The order; ids break ties.
     pub sort: Vec<(NodeSort, Direction)>,
-    /// Behind this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
 listed!(Node, NodeSort, "nodes", "id", nodes);
 
 impl Store {
-    /// Those of these nodes that have a row.
+    /// The nodes among these that have a row.
     pub async fn existing_nodes(&self, ids: &[NodeId]) -> Result<HashSet<NodeId>, StoreError> {
         self.existing(ids, "id", |these| format!("SELECT id FROM nodes WHERE {these}")).await
     }
@@ -72,7 +72,7 @@ impl Store {
         row.as_ref().map(nodes::read).transpose()
     }
 
-    /// The nodes of these ids, those that are there.
+    /// The existing nodes of these ids.
     pub async fn nodes_of(&self, ids: &[NodeId]) -> Result<Vec<Node>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -86,21 +86,21 @@ impl Store {
         rows.iter().map(nodes::read).collect()
     }
 
-    /// Nodes of an instance that are in no cluster.
+    /// The orphans of an instance.
     pub async fn orphans(&self, instance: &InstanceId) -> Result<Vec<Node>, StoreError> {
         let sql = nodes::select("WHERE instance = $1 AND cluster_id IS NULL ORDER BY id");
         let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
         rows.iter().map(nodes::read).collect()
     }
 
-    /// All members of a cluster, the head first; those that have no place in it yet are none.
+    /// The nodes of a cluster, the head first, without those that have no index yet.
     pub async fn members(&self, cluster: ClusterId) -> Result<Vec<Node>, StoreError> {
         let sql = nodes::select("WHERE cluster_id = $1 AND idx >= 0 ORDER BY idx, id");
         let rows = self.read_many(async |tx| tx.rows(sql, args![cluster.to_string()]).await).await?;
         rows.iter().map(nodes::read).collect()
     }
 
-    /// The names of the nodes of clusters that have begun to work and are not being removed, the head first.
+    /// The names of the nodes of clusters that have started and are not being removed, the head first.
     pub async fn present_nodes(
         &self,
         clusters: &[ClusterId],

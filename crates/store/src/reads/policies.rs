@@ -1,4 +1,4 @@
-//! Policies and their bindings.
+//! Reads of policies and their bindings.
 
 use std::collections::HashMap;
 
@@ -19,9 +19,9 @@ sort_keys! {
         Type = text("p.type"),
         /// By name.
         Name = text("p.name"),
-        /// By when they were made.
+        /// By the time of creation.
         CreatedAt = number("p.created_at"),
-        /// By when they last changed.
+        /// By the time of the last change.
         UpdatedAt = number("coalesce(p.updated_at, -1)"),
     }
 }
@@ -37,22 +37,22 @@ pub struct PolicyQuery {
     pub types: Vec<String>,
     /// The order; ids break ties.
     pub sort: Vec<(PolicySort, Direction)>,
-    /// Behind this one; one that is not there is as good as none.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<PolicyId>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
 }
 
 /// The query for the bindings of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct BindingQuery {
-    /// Only those that act, or only those that do not.
+    /// Only enabled bindings, or only disabled ones.
     pub enabled: Option<bool>,
     /// Of policies with one of these names.
     pub policy_names: Vec<String>,
     /// Of policies of one of these types and versions.
     pub policy_types: Vec<String>,
-    /// By whether they act, before their ids.
+    /// The order by `enabled`, before the order by id.
     pub by_enabled: Option<Direction>,
 }
 
@@ -66,7 +66,7 @@ impl Store {
         Ok(found.into_iter().next())
     }
 
-    /// Policies, as many as were asked for.
+    /// The policies that a query selects.
     pub async fn policies(&self, query: &PolicyQuery) -> Result<Vec<Policy>, StoreError> {
         let mut filter = Filter::default();
         filter.any_of("p.project", query.project.as_deref());
@@ -76,13 +76,13 @@ impl Store {
         Ok(self.list(filter, selection).await?.items)
     }
 
-    /// The policies bound to a cluster, in the order in which they are asked.
+    /// The bindings of a cluster, in the order in which the policies are evaluated.
     pub async fn bindings(&self, cluster: ClusterId) -> Result<Vec<Binding>, StoreError> {
         const REST: &str = "WHERE b.cluster_id = $1 ORDER BY b.priority, b.id";
         self.read(async |tx| policies::fetch_bindings(tx, REST, args![cluster.to_string()]).await).await
     }
 
-    /// The policies bound to a cluster, as they are listed.
+    /// The bindings of a cluster that a query selects.
     pub async fn list_bindings(
         &self,
         cluster: ClusterId,
@@ -99,7 +99,7 @@ impl Store {
         self.read(async |tx| policies::fetch_bindings(tx, &rest, filter.arguments).await).await
     }
 
-    /// The health policies that act on clusters, of an instance or among some, by cluster.
+    /// The enabled bindings of health policies by cluster, of an instance or among some clusters.
     pub async fn health_bindings(
         &self,
         instance: Option<&InstanceId>,

@@ -1,4 +1,4 @@
-//! Profiles.
+//! Reads of profiles.
 
 use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
@@ -16,9 +16,9 @@ sort_keys! {
         Kind = text("type"),
         /// By name.
         Name = text("name"),
-        /// By when they were made.
+        /// By the time of creation.
         CreatedAt = number("created_at"),
-        /// By when they last changed.
+        /// By the time of the last change.
         UpdatedAt = number("coalesce(updated_at, -1)"),
     }
 }
@@ -34,16 +34,16 @@ pub struct ProfileQuery {
     pub kinds: Vec<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ProfileSort, Direction)>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
 }
 
 listed!(Profile, ProfileSort, "profiles", "id", profiles);
 
 impl Store {
-    /// These profiles.
+    /// The profiles of these ids.
     pub async fn profiles_of(&self, ids: &[ProfileId]) -> Result<Vec<Profile>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());

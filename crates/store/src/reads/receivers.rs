@@ -1,4 +1,4 @@
-//! Receivers, one or many.
+//! Reads of receivers.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ReceiverId;
@@ -18,13 +18,13 @@ sort_keys! {
         Name = text("name"),
         /// By type.
         Kind = text("type"),
-        /// By what they do.
+        /// By kind.
         Action = text("action"),
         /// By cluster.
         Cluster = text("cluster_id"),
-        /// By when they were made.
+        /// By the time of creation.
         CreatedAt = number("created_at"),
-        /// By who made them.
+        /// By the user who created them.
         User = text("user_id"),
     }
 }
@@ -40,15 +40,15 @@ pub struct ReceiverQuery {
     pub kinds: Vec<ReceiverKind>,
     /// Of one of these clusters.
     pub clusters: Vec<String>,
-    /// That do one of these.
+    /// With one of these kinds of actions.
     pub actions: Vec<ActionKind>,
-    /// Made by one of these users.
+    /// Created by one of these users.
     pub users: Vec<String>,
     /// The order; ids break ties.
     pub sort: Vec<(ReceiverSort, Direction)>,
-    /// Behind the one of this id, if there is such a one.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub marker: Option<String>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
 }
 

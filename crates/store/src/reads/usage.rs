@@ -1,4 +1,4 @@
-//! What is recorded of the clusters that existed within a window of time.
+//! Reads of the recorded usage of clusters that existed within a window of time.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// Which clusters, in the order of their ids.
+/// The query for used clusters, which are returned in the order of their ids.
 #[derive(Debug, Clone)]
 pub struct UsageQuery {
     /// Of this project only.
     pub project: Option<String>,
     /// In this namespace only.
     pub namespace: Option<String>,
-    /// When they existed.
+    /// The window in which they existed.
     pub window: Window,
-    /// Those after this one.
+    /// Only clusters with a higher id.
     pub after: Option<ClusterId>,
-    /// At most so many.
+    /// The largest number of rows.
     pub limit: u32,
 }
 
@@ -34,14 +34,14 @@ pub struct UsageQuery {
 pub struct UsedCluster {
     /// The cluster.
     pub cluster: Cluster,
-    /// Its recipe, unless that was deleted with it.
+    /// The profile of the cluster, unless it was deleted with the cluster.
     pub profile: Option<Profile>,
-    /// What it requested when, the oldest first.
+    /// The requested amounts over time, the oldest first.
     pub records: Vec<AmountsRecord>,
 }
 
 impl Store {
-    /// The clusters that existed within a window, with what is recorded of them: in four queries, whatever their number.
+    /// The clusters that existed within a window, with their records, in four queries whatever their number.
     pub async fn used_clusters(&self, query: &UsageQuery) -> Result<Page<UsedCluster>, StoreError> {
         let UsageQuery { project, namespace, window, after, limit } = query;
         let mut filter = Filter::default();

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
-/// In the order of [`values`] and [`read`].
+/// The columns in the order of [`values`] and [`read`].
 pub(crate) const COLUMNS: &[&str] = &[
     "id",
     "kind",

@@ -82,7 +82,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, app: &App) -> Result<bool, 
     Ok(tx.execute(sql, values(app)).await? > 0)
 }
 
-/// Writes what may change of an app.
+/// Updates the columns of an app that may change.
 pub(crate) async fn update(tx: &mut Transaction<'_>, app: &App) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE apps SET process = $2, lease_until = $3, cluster_name = $4, cluster_id = $5, \
                           state = $6, ended_at = $7 WHERE id = $1";
@@ -98,7 +98,7 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, app: &App) -> Result<(), St
     tx.execute(UPDATE, row).await.map(drop)
 }
 
-/// The app that a condition on `$1`, `$2` names.
+/// The app that a condition selects.
 pub(crate) async fn find(
     tx: &mut Transaction<'_>,
     condition: &str,
@@ -116,7 +116,7 @@ pub(crate) async fn lock(tx: &mut Transaction<'_>, id: AppId) -> Result<App, Sto
     find(tx, &condition, args![id.to_string()]).await?.ok_or_else(missing)
 }
 
-/// From now on the object of an app has to say something else.
+/// Raises the version of the wanted marks, so that the marks of the app's object are written.
 pub(crate) async fn want_marks(tx: &mut Transaction<'_>, app: AppId) -> Result<(), StoreError> {
     tx.execute("UPDATE apps SET marks_wanted = marks_wanted + 1 WHERE id = $1", args![app.to_string()])
         .await?;
@@ -124,7 +124,7 @@ pub(crate) async fn want_marks(tx: &mut Transaction<'_>, app: AppId) -> Result<(
     Ok(())
 }
 
-/// Forgets a cluster that is gone: no app uses it any more, or names it.
+/// Removes a deleted cluster from the apps that use or name it.
 pub(crate) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: ClusterId) -> Result<(), StoreError> {
     const USERS: &str = "UPDATE apps SET marks_wanted = marks_wanted + 1 \
                          WHERE id IN (SELECT app_id FROM app_uses WHERE cluster_id = $1)";

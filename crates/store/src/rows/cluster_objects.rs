@@ -20,11 +20,11 @@ pub struct StoredObject {
     pub cluster: ClusterId,
     /// The cluster's name.
     pub name: String,
-    /// JSON with sorted keys.
+    /// The object as JSON with sorted keys.
     pub json: String,
 }
 
-/// The columns of a stored object, beside its cluster.
+/// The columns of a stored object, from the tables `clusters c` and `cluster_objects o`.
 pub(crate) const COLUMNS: &[&str] = &["c.id", "c.name", "o.body"];
 
 /// Reads a row of these columns.
@@ -32,10 +32,10 @@ pub(crate) fn read(row: &Row) -> Result<StoredObject, StoreError> {
     Ok(StoredObject { cluster: row.parse(0)?, name: row.text(1)?, json: row.text(2)? })
 }
 
-/// The label that says which program manages an object.
+/// The label that names the program that manages an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Writes the object of a cluster in the place of what was stored of it.
+/// Inserts or replaces the object of a cluster.
 pub(crate) async fn write(
     tx: &mut Transaction<'_>,
     cluster: ClusterId,
@@ -48,7 +48,7 @@ pub(crate) async fn write(
     bulk::insert(tx, "cluster_objects", STORED, &REPLACE, vec![row]).await
 }
 
-/// Reads the objects of these clusters as JSON, as far as there are any.
+/// Reads the stored objects of these clusters as JSON.
 pub(crate) async fn fetch(
     tx: &mut Transaction<'_>,
     clusters: &[ClusterId],

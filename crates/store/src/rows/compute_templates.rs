@@ -13,7 +13,7 @@ use crate::value::{Row, Value, args, json};
 pub(crate) const COLUMNS: &[&str] =
     &["id", "namespace", "name", "project", "instance", "uid", "spec", "created_at"];
 
-/// The columns that another template of the same name replaces.
+/// The columns that are replaced by a new template of the same name.
 const CHANGING: &[&str] = &["project", "instance", "uid", "spec", "created_at"];
 
 pub(crate) fn read(row: &Row) -> Result<ComputeTemplate, StoreError> {
@@ -33,7 +33,7 @@ pub(crate) fn id(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-/// Only rows of templates whose records are elsewhere are replaced.
+/// Replaces only rows of templates whose records are `ConfigMap` objects.
 static REPLACE: LazyLock<String> = LazyLock::new(|| {
     let update = bulk::update_on_conflict("id", CHANGING);
     format!("{update} WHERE compute_templates.instance IS NOT NULL")
@@ -49,7 +49,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, template: &ComputeTemplate)
     Ok(tx.execute(sql, values(template)).await? > 0)
 }
 
-/// Writes templates whose records are elsewhere as they are now.
+/// Inserts or replaces templates whose records are `ConfigMap` objects.
 pub(crate) async fn put(tx: &mut Transaction<'_>, templates: &[ComputeTemplate]) -> Result<(), StoreError> {
     let rows = templates.iter().map(values).collect();
     bulk::insert(tx, "compute_templates", COLUMNS, &REPLACE, rows).await

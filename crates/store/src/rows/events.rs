@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
-/// In the order of [`values`] and [`read`].
+/// The columns in the order of [`values`] and [`read`].
 pub(crate) const COLUMNS: &[&str] = &[
     "id",
     "at",
@@ -67,7 +67,7 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, events: &[Event]) -> Result<(), StoreError> {
-    // Events of other systems have their ids, and may be reported again.
+    // Events of other systems keep their ids, and may be reported repeatedly.
     bulk::insert(tx, "events", COLUMNS, " ON CONFLICT (id) DO NOTHING", events.iter().map(values).collect())
         .await
 }

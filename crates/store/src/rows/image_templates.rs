@@ -11,7 +11,7 @@ use crate::value::{Row, args, json};
 /// The FROM clause for templates and their tasks.
 pub(crate) const TABLE: &str = "image_templates i JOIN tasks t ON t.id = i.task_id";
 
-/// In the order of [`read`].
+/// The columns in the order of [`read`].
 pub(crate) const COLUMNS: &[&str] = &[
     "i.id",
     "i.namespace",
@@ -60,7 +60,7 @@ pub(crate) fn read(row: &Row) -> Result<ImageTemplate, StoreError> {
     })
 }
 
-/// Inserts a template, unless its name is taken; whether it was inserted.
+/// Inserts a template; false if its name is taken.
 pub(crate) async fn insert(tx: &mut Transaction<'_>, template: &ImageTemplate) -> Result<bool, StoreError> {
     const TAKEN: &str = "SELECT 1 FROM image_templates WHERE namespace = $1 AND name = $2";
     if tx.row(TAKEN, args![&template.namespace, &template.name]).await?.is_some() {
@@ -79,7 +79,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, template: &ImageTemplate) -
         template.created_at,
     ];
     match bulk::insert(tx, "image_templates", WRITTEN, "", vec![row]).await {
-        // Another replica took the name in the meantime: run again, and find it.
+        // Another replica took the name meanwhile: retry, and find it taken.
         Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
         inserted => inserted.map(|()| true),
     }

@@ -12,7 +12,7 @@ use crate::value::{Row, args, json};
 /// The FROM clause for jobs and their tasks.
 pub(crate) const TABLE: &str = "jobs j JOIN tasks t ON t.id = j.task_id";
 
-/// In the order of [`read`].
+/// The columns in the order of [`read`].
 pub(crate) const COLUMNS: &[&str] = &[
     "j.id",
     "j.namespace",
@@ -109,7 +109,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, job: &Job) -> Result<(), St
         job.created_at,
     ];
     match bulk::insert(tx, "jobs", WRITTEN, "", vec![row]).await {
-        // Another replica took the name at the same moment; the index let one through.
+        // Another replica took the name at the same moment; the unique index admits one.
         Err(StoreError::Duplicate(_)) => return Err(taken()),
         inserted => inserted.map(drop)?,
     }

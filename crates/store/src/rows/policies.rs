@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::transaction::Transaction;
 use crate::value::{Row, args, json};
 
-/// In the order of [`read`].
+/// The columns in the order of [`read`].
 pub(crate) const COLUMNS: &[&str] = &[
     "p.id",
     "p.name",
@@ -20,7 +20,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "p.updated_at",
 ];
 
-/// In the order of [`read_binding`], behind those of the policy.
+/// The columns of a binding in the order of [`read_binding`], which come after those of the policy.
 const BINDING_COLUMNS: &str = "b.id, b.cluster_id, b.enabled, b.priority, b.data, b.last_op";
 
 pub(crate) fn read(row: &Row) -> Result<Policy, StoreError> {
@@ -37,7 +37,7 @@ pub(crate) fn read(row: &Row) -> Result<Policy, StoreError> {
     })
 }
 
-/// Reads policies; `rest` is what stands behind FROM.
+/// Reads policies; `rest` is the SQL after the FROM clause.
 pub(crate) async fn fetch(
     tx: &mut Transaction<'_>,
     rest: &str,
@@ -57,7 +57,7 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, policy: &Policy) -> Result<
     Ok(())
 }
 
-/// Reads bindings; `rest` is what stands behind FROM.
+/// Reads bindings; `rest` is the SQL after the FROM clause.
 pub(crate) async fn fetch_bindings(
     tx: &mut Transaction<'_>,
     rest: &str,
@@ -83,7 +83,7 @@ fn read_binding(row: &Row) -> Result<Binding, StoreError> {
     })
 }
 
-/// Binds a policy, or writes how its binding is now.
+/// Inserts or updates the binding of a policy.
 pub(crate) async fn put_binding(tx: &mut Transaction<'_>, binding: &Binding) -> Result<(), StoreError> {
     const PUT: &str = "INSERT INTO bindings (id, cluster_id, policy_id, enabled, priority, data, last_op) \
                        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cluster_id, policy_id) DO UPDATE SET \

@@ -44,7 +44,7 @@ pub(crate) fn read(row: &Row) -> Result<Receiver, StoreError> {
     })
 }
 
-/// Inserts a receiver, or writes it as it is now.
+/// Inserts or updates a receiver.
 pub(crate) async fn put(tx: &mut Transaction<'_>, receiver: &Receiver) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> = LazyLock::new(|| bulk::update_on_conflict("id", CHANGING));
     bulk::insert(tx, "receivers", COLUMNS, &CONFLICT, vec![values(receiver)]).await

@@ -1,4 +1,4 @@
-//! Tasks as rows. Their logs are read by themselves.
+//! Tasks as rows, without their logs, which are read separately.
 
 use muster_core::action::Fence;
 use muster_core::task::Task;
@@ -26,7 +26,7 @@ pub(crate) const COLUMNS: &[&str] = &[
     "ended_at",
 ];
 
-/// The same, with what only commands write.
+/// The columns of an insert: those that are read, and those that only commands use.
 const ALL: &[&str] = &[
     "id",
     "kind",
@@ -46,7 +46,7 @@ const ALL: &[&str] = &[
     "log",
 ];
 
-/// Reads a task whose columns begin at a place of the row.
+/// Reads a task whose columns begin at position `at` of the row.
 pub(crate) fn read_at(row: &Row, at: usize) -> Result<Task, StoreError> {
     let place = |column: usize| at + column;
     Ok(Task {

@@ -1,4 +1,4 @@
-//! Accepting actions: names, quotas, conflicts, requests that come twice.
+//! Accepting actions: names, quotas, conflicts, repeated requests.
 
 use crate::harness::{self, Harness, claim, creation, living, request};
 use crate::lists::deleted;
@@ -100,7 +100,7 @@ async fn a_forced_deletion_that_joins_another_makes_it_forced(harness: Harness) 
     let joined = store.accept(delete(3, json!({"force": true}))).await.unwrap();
     assert_eq!((joined.action.id, joined.replayed), (first.id, true));
     assert_eq!(joined.action.inputs, json!({"force": true}));
-    // One that is not forced changes nothing about that.
+    // A deletion without force that joins does not undo the force.
     assert_eq!(store.accept(delete(4, json!({}))).await.unwrap().action.inputs, json!({"force": true}));
     assert_eq!(store.action(first.id).await.unwrap().unwrap().inputs, json!({"force": true}));
 }
@@ -135,7 +135,7 @@ async fn a_repeated_signal_gets_the_first_answer(harness: Harness) {
     assert_eq!(suspended.status, ActionStatus::Suspended);
     let resume = Signal { id: action.id, kind: SignalKind::Resume, now: harness::now(4_000), request: None };
     store.signal(resume).await.unwrap();
-    // The retry of a request that was carried out, and undone by another one since.
+    // The retry of a request that was executed, and whose effect another request has undone since.
     let again = signal(SignalKind::Suspend, "suspend").await.unwrap();
     assert_eq!((again.id, again.status), (action.id, ActionStatus::Ready), "it was not suspended twice");
     let other = signal(SignalKind::Cancel, "cancel").await;

@@ -1,4 +1,4 @@
-//! Callers that go away in the middle.
+//! Callers that are cancelled during a read or a write.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, Kind, creation};
 
-/// Longer than a commit takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[database_test]
@@ -15,7 +15,7 @@ async fn a_read_that_is_dropped_half_way_leaves_its_connection_as_it_was(kind: K
     let Some(harness) = Harness::open(kind).await else { return };
     harness.create(1).await;
     let id = harness::cluster(1).id;
-    // Dropped at every point at which it may be waiting; a write on the same connection shows what it left.
+    // Drop the read at every point at which it may wait; a write on the same connection then shows if it is usable.
     let mut dropped_half_way = 0;
     for polls in 0..150 {
         let mut read = Box::pin(harness.store.cluster(id));

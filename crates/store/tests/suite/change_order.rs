@@ -17,7 +17,7 @@ async fn changes_after(store: &Store, after: Position) -> Vec<Changed> {
     store.clusters_changed(everything(after, 10)).await.expect("the store answers").clusters
 }
 
-/// A watch gets a change at once, though a transaction of this session has written and stays open.
+/// Checks that a watch gets a change at once, although a transaction of this session has written and stays open.
 async fn is_not_delayed_by(harness: &Harness, mut session: PgConnection) {
     for sql in ["CREATE TABLE theirs (id BIGINT)", "BEGIN", "INSERT INTO theirs VALUES (1)"] {
         session.execute(sql).await.expect("the statement runs");

@@ -11,14 +11,15 @@ use muster_testkit::database_test;
 use crate::harness::{self, Harness};
 use crate::lists::deleted;
 
-/// Longer than anything here takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn everything(after: Position, limit: u32) -> ChangesQuery<'static> {
     ChangesQuery { after, project: None, namespace: None, limit }
 }
 
-/// Follows in batches until what was seen is enough; PostgreSQL shows a commit only once no older transaction is open.
+/// Follows changes in batches until they are enough; PostgreSQL shows a change only once no transaction with a lower
+/// number is open.
 pub(crate) async fn follow(
     store: &Store,
     mut from: Position,

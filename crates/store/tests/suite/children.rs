@@ -1,4 +1,4 @@
-//! Parts of an action: in their parent's hands, and shown as their parent is.
+//! Child actions, which are signalled, suspended and resumed with their parent.
 
 use crate::harness::{self, Harness, Kind, action_id, claim, living, record, ticket};
 use muster_core::action::{Action, ActionKind, ActionStatus, Control, OnConflict, Target};
@@ -9,7 +9,7 @@ use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use uuid::Uuid;
 
-/// A running creation with one part.
+/// A running creation with one child action.
 async fn begun(harness: &Harness) -> Claimed {
     harness.create(1).await;
     let engine = living(&harness.store, 9).await;
@@ -95,7 +95,7 @@ async fn what_was_begun_is_taken_up_before_a_more_urgent_action(harness: Harness
     let engine = parent.action.owner.unwrap();
     let delete = harness::request(3, ActionKind::ClusterDelete, cluster, OnConflict::Preempt);
     store.accept(delete).await.unwrap();
-    // A signal to end wakes an action that pauses, and the deletion does not keep it from ending.
+    // A signal to cancel ends the back-off of an action, and the waiting deletion does not keep it from being claimed.
     let claimed = store.claim(claim(engine)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert_eq!((claimed[0].action.id, claimed[0].action.control), (action_id(1), Some(Control::Cancel)));

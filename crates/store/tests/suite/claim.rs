@@ -104,7 +104,7 @@ async fn an_action_of_a_cluster_is_not_starved_by_later_ones_of_its_nodes(harnes
     let of_node = |number, node| of_node(number, ActionKind::NodeCheck, cluster, node);
     store.accept(of_node(2, 100)).await.unwrap();
     let first = store.claim(claim(engine)).await.unwrap().remove(0);
-    // It waits for the node's action, and nothing of the nodes overtakes it meanwhile.
+    // The resize waits for the node's action, and no later action of a node overtakes it meanwhile.
     store.accept(request(3, ActionKind::ClusterResize, cluster, OnConflict::Queue)).await.unwrap();
     store.accept(of_node(4, 101)).await.unwrap();
     assert_eq!(claimed_ids(store, claim(engine)).await, [0_u128; 0]);
@@ -164,7 +164,7 @@ async fn a_project_whose_actions_wait_for_locks_leaves_its_share_to_others(harne
         accept
     };
     store.accept(of_other(creation(1))).await.unwrap();
-    // Another engine runs it, so that this one has none of that project.
+    // Another engine runs the creation, so that the claiming engine runs none of that project.
     let busy = living(store, 8).await;
     assert_eq!(claimed_ids(store, claim(busy)).await, [1]);
     let queued = request(2, ActionKind::ClusterCheck, harness::cluster(1).id, OnConflict::Queue);

@@ -1,4 +1,4 @@
-//! Compute templates: rows that are the record, and rows of records elsewhere.
+//! Compute templates: rows that are the record, and rows that mirror `ConfigMap` objects.
 
 use muster_core::compute_template::{ComputeTemplate, TemplateSpec};
 use muster_core::ids::InstanceId;
@@ -26,7 +26,7 @@ fn template(namespace: &str, name: &str, uid: &str) -> ComputeTemplate {
     }
 }
 
-/// A template whose record is elsewhere.
+/// A template whose record is a ConfigMap.
 fn elsewhere(name: &str, uid: &str) -> ComputeTemplate {
     ComputeTemplate { instance: Some(InstanceId::new("kubernetes", "k")), ..template("n", name, uid) }
 }

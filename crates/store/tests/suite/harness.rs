@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 pub(crate) use muster_testkit::DatabaseKind as Kind;
 
-/// Longer than anything here takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 pub(crate) struct Harness {
@@ -22,18 +22,18 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// None where the machine has no PostgreSQL; the test is then reported as skipped.
+    /// Opens a store; `None` if the machine has no PostgreSQL: the test is then reported as skipped.
     pub(crate) async fn open(kind: Kind) -> Option<Self> {
         let fresh = FreshStore::open(kind).await?;
         Some(Self { store: fresh.store.clone(), fresh })
     }
 
-    /// Another replica of the same database; a file has none.
+    /// Another replica of the same database; `None` for a file.
     pub(crate) async fn replica(&self) -> Option<Store> {
         self.fresh.replica().await
     }
 
-    /// The database on the server; a file has none.
+    /// The database on the server; panics for a file.
     pub(crate) fn database(&self) -> &Database {
         self.fresh.database().expect("a database on a server")
     }
@@ -43,8 +43,8 @@ impl Harness {
         PgConnection::connect(self.database().url()).await.expect("a connection opens")
     }
 
-    /// Lets statements wait, such as `INSERT ON clusters`, for rows of which a condition is true, until the session that
-    /// is returned is closed.
+    /// Blocks statements, such as `INSERT ON clusters`, for rows that fulfil a condition, until the returned session is
+    /// closed.
     pub(crate) async fn hold(&self, statements: &str, condition: &str) -> PgConnection {
         let sql = format!(
             "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
@@ -59,15 +59,15 @@ impl Harness {
         session
     }
 
-    /// Closes the session by which others were held, once one that they hold up waits too.
+    /// Closes the session that blocks a statement, once another transaction waits for the blocked one.
     pub(crate) async fn release_once_another_waits(&self, session: PgConnection) {
         self.until_a_session_waits("transactionid").await;
         session.close().await.expect("the session ends");
     }
 
-    /// How often PostgreSQL had to end a transaction of this database that waited in a circle.
+    /// The number of deadlocks in this database that PostgreSQL resolved.
     pub(crate) async fn deadlocks(&self) -> u64 {
-        // Counters of sessions are written when these are idle for a moment or end.
+        // Sessions report their counters only when they are idle for a moment or end.
         let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
         let count = self.fresh.psql(sql).await.expect("PostgreSQL counts");
         count.trim().parse().expect("a number")
@@ -88,7 +88,7 @@ impl Harness {
         self.until_a_session_waits("PgSleep").await;
     }
 
-    /// Waits until a session of this database waits for an event of this name, as `pg_stat_activity` calls it.
+    /// Waits until a session of this database waits for the event with this name in `pg_stat_activity`.
     pub(crate) async fn until_a_session_waits(&self, event: &str) {
         let sql = format!(
             "SELECT count(*) FROM pg_stat_activity \
@@ -101,7 +101,7 @@ impl Harness {
         .await;
     }
 
-    /// Ends the connections on which replicas are notified of commits.
+    /// Terminates the connections on which replicas are notified of commits.
     pub(crate) async fn cut_listeners(&self) {
         let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                    WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -122,7 +122,7 @@ pub(crate) fn now(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// A cluster of its own name and id.
+/// A cluster whose name and id are derived from a number.
 pub(crate) fn cluster(number: u128) -> Cluster {
     Cluster {
         id: ClusterId::from_uuid(Uuid::from_u128(number)),

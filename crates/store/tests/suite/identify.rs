@@ -1,4 +1,4 @@
-//! Finding objects by id, name or the beginning of an id.
+//! The search for objects by id, name or a prefix of an id.
 
 use muster_core::policy::Policy;
 use muster_store::reads::{Found, Thing};
@@ -14,10 +14,10 @@ async fn many_are_found_at_once_each_as_if_it_were_alone(harness: Harness) {
     let two = policy(0x1235_0000, "two", "a-1.0");
     let twins = [policy(0x4000_0000, "twin", "a-1.0"), policy(0x4100_0000, "twin", "a-1.0")];
     let other = Policy { project: "other".to_owned(), ..policy(0x2000_0000, "one", "a-1.0") };
-    // Names that look like ids: of a row that is there, and of none.
+    // Names that look like ids: the id of an existing row, and of none.
     let like_one = policy(0x3000_0000, &one.id.to_string(), "a-1.0");
     let like_none = policy(0x3100_0000, "00000000-0000-4000-8000-000000000000", "a-1.0");
-    // Its name is the beginning of another's id.
+    // A name that is a prefix of the id of another policy.
     let short = policy(0x5000_0000, "1235", "a-1.0");
     for policy in [&one, &two, &twins[0], &twins[1], &other, &like_one, &like_none, &short] {
         create(store, policy).await;

@@ -1,4 +1,4 @@
-//! Clusters with limits: they are found, what is noted of them stays, and only what is still unused is ended.
+//! Clusters with limits: reads, the recorded expiry states, and the deletion of clusters that are still unused.
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::Cluster;
@@ -17,7 +17,7 @@ fn limits() -> Limits {
     Limits { idle_timeout: Some(TimeSpan::from_secs(5)), max_lifetime: None }
 }
 
-/// Stores a cluster with limits, or without, that this engine created and that last changed at 2000.
+/// Stores a cluster with these limits that the engine created and that last changed at 2000.
 async fn created(harness: &Harness, engine: EngineId, number: u128, limits: Limits) -> Cluster {
     let mut accept = creation(number);
     let new = accept.cluster.take().expect("a cluster");

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::harness::{self, Harness, Kind, claim, living, record, request};
 
-/// More clusters than any test here makes.
+/// More clusters than any test here creates.
 const MOST: usize = 100;
 
 /// Reads a list page by page; every page but the last is full.
@@ -150,7 +150,7 @@ async fn actions_are_found_and_sorted_by_the_names_that_they_show(kind: Kind) {
     let store = &harness.store;
     let mut all = Vec::new();
     for (number, kind) in (1..).zip(ActionKind::ALL) {
-        // A cluster for each: a deletion would be in the way of the others.
+        // A cluster for each kind, because a deletion would conflict with the other actions.
         all.push(harness.create(number).await);
         for (offset, inputs) in [(1_000, json!({})), (2_000, json!({"operation": "reboot"}))] {
             let mut accept = request(offset + number, *kind, harness::cluster(number).id, OnConflict::Queue);

@@ -1,4 +1,4 @@
-//! What an observer writes of a cluster that an operator manages: all of it, or nothing.
+//! The mirror of a delegated cluster, which is written as a whole or not at all.
 
 use muster_core::action::ActionStatus;
 use muster_core::cluster::Cluster;
@@ -68,7 +68,7 @@ async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness
     assert_eq!(store.mirror(changed).await.unwrap(), Mirrored::Written);
     assert_eq!(stored().await, Some(object(None)));
     assert_eq!(managed().await, 0, "its label is gone");
-    // It is on the list of objects of its flavor, and on no other.
+    // The cluster is on the list of stored objects of its flavor, and on no other list.
     let listed = async |flavor: &str| {
         let all = ClusterQuery::default();
         let stored = store.stored_objects(&all, flavor).await.unwrap();

@@ -1,4 +1,4 @@
-//! A database that a newer version writes, too: what this version does not know, it leaves as it is.
+//! A database that a newer version writes, too: this version must preserve values that it does not know.
 
 use muster_core::action::{ActionKind, ActionStatus, Control};
 use muster_core::ids::ActionId;
@@ -23,7 +23,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("receivers", &["type", "action"]),
 ];
 
-/// Columns that hold objects, with the maps inside them that have fields of their own.
+/// The columns that hold JSON objects, with the pointers to the maps inside them that a newer version may extend.
 const OBJECTS: &[(&str, &str, &[&str])] = &[
     ("clusters", "observed", &["", "/made/default", "/made/default/shape"]),
     ("clusters", "spec", &[""]),
@@ -39,8 +39,8 @@ const OBJECTS: &[(&str, &str, &[&str])] = &[
     ("receivers", "params", &[""]),
 ];
 
-/// The database of version 1 with a column, a field and a word in every place where a newer version may have one. The
-/// running action that a test takes over stays as it is.
+/// The database of version 1 with an unknown column, field or value in every place where a newer version may have one.
+/// The running action that a test takes over is not changed.
 async fn newer(kind: Kind) -> Option<RawDatabase> {
     let database = version_1(kind).await?;
     let columns = TABLES
@@ -67,7 +67,7 @@ async fn newer(kind: Kind) -> Option<RawDatabase> {
             }
         }
     }
-    // A kind that is not known has no priority here.
+    // This version gives an action of an unknown kind the priority 0.
     script += "UPDATE actions SET priority = 0 WHERE kind = 'newer';\n";
     for (key, row) in database.table("actions").await {
         let mut principal = row["principal"].clone();
@@ -112,7 +112,7 @@ async fn a_group_that_is_changed_keeps_the_columns_of_a_newer_version(database: 
     }
 }
 
-/// A claim of whatever this version can execute, wherever clusters of the database are.
+/// Claims all actions that this version can execute, of all instances in the database.
 async fn claim_everything(store: &Store) -> Vec<Claimed> {
     let clusters = store.clusters(&ClusterQuery::default()).await.expect("the store answers").items;
     let claim = Claim {

@@ -1,4 +1,4 @@
-//! Notifications between replicas, also where the change itself is unknown.
+//! Notices between replicas, including those for unknown changes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::harness::{self, Harness, Kind, action_id, claim, living, record, request};
 
-/// Longer than anything here takes; only a hang reaches it.
+/// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More actions than one notice can name.
@@ -26,7 +26,7 @@ async fn receives(commits: &mut Receiver<Touched>, expected: Touched) {
         .unwrap_or_else(|_| panic!("no notification of {expected:?}"));
 }
 
-/// A replica that is certainly listening, with its notifications from then on.
+/// A replica whose listener is connected, with its later notifications.
 async fn listening(harness: &Harness) -> (Store, Receiver<Touched>) {
     let replica = harness.replica().await.expect("PostgreSQL has replicas");
     let mut commits = replica.subscribe();

@@ -1,4 +1,4 @@
-//! What observers saw, and what happened between the observation and its record.
+//! The record of observations, and changes between an observation and its record.
 
 use muster_core::action::{Action, ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::{Cluster, ClusterStatus, ObservedSummary};
@@ -64,7 +64,7 @@ async fn created(harness: &Harness) -> (EngineId, Cluster, Node) {
     (engine, cluster, node)
 }
 
-/// An action of the cluster that ends at once, with the cluster as it is then.
+/// Runs an action of the cluster that ends at once and writes this state of the cluster.
 async fn overtake(store: &Store, engine: EngineId, kind: ActionKind, after: Cluster) {
     store.accept(request(2, kind, after.id, OnConflict::Queue)).await.expect("an action");
     let claimed = store.claim(claim(engine)).await.expect("a claim").remove(0);

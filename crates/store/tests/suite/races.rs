@@ -1,4 +1,4 @@
-//! The same thing asked for by several at the same moment.
+//! Concurrent commands about the same object.
 
 use muster_core::action::{ActionKind, ActionStatus, Control, OnConflict};
 use muster_core::cluster::ClusterStatus;
@@ -65,7 +65,7 @@ async fn preempting_from_another_replica_while_the_holder_writes_never_deadlocks
     assert_eq!(harness.deadlocks().await, 0);
 }
 
-/// What an engine does that suspends its action. It commits once another transaction waits for it.
+/// Suspends the action like its engine, and commits once another transaction waits for the lock.
 const SUSPEND: &str = "UPDATE actions SET status = 'SUSPENDED' WHERE ended_at IS NULL; \
     DO $$ BEGIN FOR i IN 1..1000 LOOP \
         EXIT WHEN EXISTS (SELECT 1 FROM pg_stat_activity \
@@ -135,7 +135,7 @@ async fn creation_from_a_profile(store: &Store, number: u128) -> (Accept, Delete
     (accept, DeleteProfile { id, events: Vec::new() })
 }
 
-/// Exactly one of the two is done: a cluster without its profile could not even be deleted.
+/// Checks that exactly one of the two succeeded: a cluster without its profile could not even be deleted.
 async fn assert_one_won(
     store: &Store,
     number: u128,

@@ -1,4 +1,4 @@
-//! A database that a test reads and writes in plain SQL, beside the store: as another version of Muster would.
+//! A database that a test reads and writes in plain SQL beside the store, like another version of Muster.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(crate) enum RawDatabase {
 }
 
 impl RawDatabase {
-    /// Runs a script on an empty database. None where the machine has no PostgreSQL.
+    /// Runs a script on an empty database; `None` if the machine has no PostgreSQL.
     pub(crate) async fn load(kind: Kind, script: &str) -> Option<Self> {
         let database = match kind {
             Kind::Sqlite => Self::Sqlite(tempfile::tempdir().expect("a temporary folder can be made")),
@@ -54,7 +54,7 @@ impl RawDatabase {
         Some(database)
     }
 
-    /// Opens it as Muster does, which migrates it.
+    /// Opens the database as a store, which migrates it.
     pub(crate) async fn open(&self) -> Store {
         let opened = match self {
             Self::Sqlite(folder) => Store::open_file(&file(folder)).await,
@@ -76,7 +76,7 @@ impl RawDatabase {
         }
     }
 
-    /// All tables that there are, but for those of the database itself.
+    /// All tables except those of the database system.
     pub(crate) async fn tables(&self) -> Vec<String> {
         match self {
             Self::Sqlite(folder) => {
@@ -108,7 +108,7 @@ impl RawDatabase {
     }
 }
 
-/// The statement that writes a text into one column of the row with this key.
+/// The statement that sets one column of the row with this key.
 pub(crate) fn set(table: &str, key: &str, column: &str, text: &str) -> String {
     let (_, columns) = TABLES.iter().find(|(name, _)| *name == table).expect("a table of ours");
     let is = |(column, value): (&&str, &str)| format!("{column} = {}", quoted(value.trim_matches('"')));

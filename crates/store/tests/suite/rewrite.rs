@@ -1,4 +1,4 @@
-//! Writing everything that was read, unchanged: what a store does not know it must not lose.
+//! Writing everything that was read, unchanged, to show that the store loses no unknown values.
 
 use muster_core::action::{Action, ActionKind};
 use muster_core::cluster::Cluster;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::harness::{self, living};
 
-/// Everything that the store's reads give.
+/// All objects that the store's reads return.
 pub(crate) struct Everything {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) policies: Vec<Policy>,
@@ -53,7 +53,7 @@ impl Everything {
     }
 }
 
-/// Takes over an action of an engine that is gone: its ticket allows any write of a running action.
+/// Takes over an action of a dead engine; the ticket allows any write of a running action.
 pub(crate) async fn take_over(store: &Store) -> Ticket {
     let engine = living(store, 0x77).await;
     let instances = store.clusters(&ClusterQuery::default()).await.expect("clusters").items;
@@ -68,12 +68,12 @@ pub(crate) async fn take_over(store: &Store) -> Ticket {
     harness::ticket(&claimed)
 }
 
-/// The id that the copy of an action or event gets.
+/// The id of the copy of an action or event.
 pub(crate) fn copied(id: &Uuid) -> Uuid {
     Uuid::from_u128(id.as_u128() ^ (1 << 64))
 }
 
-/// Writes everything as it was read. Actions and events, which are never written as a whole again, are copied.
+/// Writes all objects as they were read. Actions and events are copied, because no command rewrites a whole one.
 pub(crate) async fn rewrite(store: &Store, ticket: Ticket) {
     let now = Timestamp::from_micros(1_800_000_000_000_001);
     let Everything { profiles, policies, clusters, nodes, bindings, receivers, actions, events } =

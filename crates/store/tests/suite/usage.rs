@@ -1,4 +1,4 @@
-//! What is recorded of clusters within a window, deleted ones too.
+//! The recorded usage of clusters within a window, including deleted ones.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::{Event, Level, ObjectKind};
@@ -62,7 +62,7 @@ async fn clusters_of_a_window_come_with_their_recipes_and_records(harness: Harne
     let claimed = store.claim(claim(engine)).await.expect("a claim");
     let [first, second, _] = &claimed[..] else { panic!("three actions: {claimed:?}") };
     let [one, two] = [1, 2].map(harness::cluster);
-    // In another order than they happened; and one that only speaks of it.
+    // Events in another order than they happened, and an event that only mentions amounts in a text.
     let mut spoken = Map::new();
     spoken.insert("reason".to_owned(), json!("\"requested\":{\"nodes\":7}"));
     let events = vec![
@@ -90,7 +90,7 @@ async fn clusters_of_a_window_come_with_their_recipes_and_records(harness: Harne
     ];
     assert_eq!(found[0].records, expected);
     assert_eq!(found[0].cluster.groups.len(), 1, "with its groups");
-    // The profile that was made for it alone is deleted with it.
+    // An implicit profile is deleted with its cluster.
     assert_eq!((found[0].profile.is_some(), found[1].profile.is_some()), (true, false));
     assert_eq!((found[1].records.len(), found[2].records.len()), (1, 0));
 

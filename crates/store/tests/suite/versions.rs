@@ -1,4 +1,4 @@
-//! Databases of released versions: they open, every row of them is read, and nothing of it is lost by being written.
+//! Databases of released versions: they open, every row is read, and a rewrite loses nothing.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::harness::Kind;
 use crate::raw::{RawDatabase, Row, TABLES, Table};
 use crate::rewrite::{Everything, copied, rewrite, take_over};
 
-/// A database of version 1, as its first release wrote it.
+/// A database that the first release with schema version 1 wrote.
 pub(crate) async fn version_1(kind: Kind) -> Option<RawDatabase> {
     let script = match kind {
         Kind::Sqlite => include_str!("../fixtures/v1/sqlite.sql"),
@@ -67,7 +67,7 @@ async fn every_row_of_version_1_is_read(database: RawDatabase) {
         let key = |column| text(request, column).to_owned();
         let (principal, request_id, digest) = (key("principal"), key("request_id"), key("digest"));
         let action = store.request(&RequestKey { principal, request_id, digest }).await.unwrap();
-        // One of them is older than the history of actions.
+        // The action of one request is purged already.
         let expected = actions.get(&request["action_id"].to_string()).map(|_| key("action_id"));
         assert_eq!(action.map(|action| action.id.to_string()), expected);
     }
@@ -102,7 +102,7 @@ async fn version_1_has_every_known_word(kind: Kind) {
         ObjectKind: "events"."object_kind",
         ReceiverKind: "receivers"."type",
     }
-    // Signals that later versions added are not in it.
+    // Version 1 has no signals that later versions added.
     let signals = distinct(&database.table("actions").await, "control");
     for signal in [Control::Cancel, Control::Suspend] {
         assert!(signals.contains(signal.as_str()), "actions.control is never {signal}");
@@ -147,24 +147,24 @@ async fn version_1_is_written_as_it_was_read(database: RawDatabase) {
     }
 }
 
-/// Columns that say when, in which order and by whom rows were written.
+/// Returns true for columns with the time, the order or the writer of a write.
 fn is_clock(table: &str, column: &str) -> bool {
     match table {
         "clusters" => column == "change",
         "counters" => column == "value",
         "profiles" | "policies" => column == "updated_at",
-        // Taking an action over counts the death of its engine.
+        // A take-over counts the death of the previous engine.
         "actions" => column == "deaths",
         _ => false,
     }
 }
 
-/// Every row is there as before; of actions and events their copies are, too.
+/// Checks that every row has kept its values, and that the copies of actions and events have them, too.
 pub(crate) fn compare(table: &str, before: &Table, after: &Table) {
     for (key, row) in before {
         let written = &after[key];
         for (column, value) in row.iter().filter(|(column, _)| !is_clock(table, column)) {
-            // The one that wrote everything has said so.
+            // The action whose ticket was used has a new `updated_at`.
             if (table, column.as_str()) != ("actions", "updated_at") {
                 assert_eq!(written.get(column), Some(value), "{table}.{column} of {key}");
             }
@@ -175,7 +175,7 @@ pub(crate) fn compare(table: &str, before: &Table, after: &Table) {
             _ => continue,
         };
         let copy = &after[&format!("\"{copy}\"")];
-        // Since when it is suspended, and how many engines died of it, is not read; a copy has no columns of a newer version.
+        // `suspended_at` and `deaths` are not read, and a copy has no columns of a newer version.
         for (column, value) in row
             .iter()
             .filter(|(column, _)| !["id", "suspended_at", "deaths", "newer"].contains(&column.as_str()))

@@ -6,7 +6,8 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, List
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt as _};
 
-/// Deletes all custom resources in a namespace and waits until they are gone: their operators may hold them.
+/// Deletes all custom resources in a namespace and waits until they are gone: finalizers of their operators may hold
+/// them.
 pub(super) async fn delete(client: &Client, namespace: &str) -> Result<()> {
     let mut objects = Vec::new();
     for kind in kinds(client).await? {
@@ -47,7 +48,7 @@ async fn kinds(client: &Client) -> Result<Vec<ApiResource>> {
     Ok(kinds)
 }
 
-/// Kubernetes' own groups have no dot in their names, or end in `k8s.io`.
+/// Returns true for groups of custom resources: the names of Kubernetes' own groups have no dot, or end in `k8s.io`.
 fn is_custom(group: &str) -> bool {
     group.contains('.') && !group.ends_with("k8s.io")
 }

@@ -50,7 +50,7 @@ impl Diagnosis {
     }
 }
 
-/// The ends of the logs; of operators only if one was requested.
+/// The ends of the logs; those of operators only if they were started.
 fn tails(kubernetes: &Kubernetes) -> Vec<(&'static str, String)> {
     let log = |name: &str| kubernetes.log_dir.join(format!("{name}.log"));
     let operators = Operator::ALL.map(Operator::component).into_iter().filter(|name| log(name).exists());
@@ -70,7 +70,7 @@ async fn events(api: Api<Event>) -> Vec<String> {
     events.iter().map(event_line).collect()
 }
 
-/// When an event was last seen, in the writing that also sorts by time.
+/// The last time of an event, in a text form whose order is that of the times.
 fn time(event: &Event) -> String {
     let newest =
         event.last_timestamp.as_ref().or(event.first_timestamp.as_ref()).map(|time| time.0.to_string());

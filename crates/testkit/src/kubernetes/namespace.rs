@@ -1,4 +1,4 @@
-//! A namespace of one test.
+//! The namespace of one test, and waits for its objects.
 
 use std::fmt::{Debug, Write as _};
 use std::path::Path;
@@ -31,7 +31,7 @@ const DELETION: Duration = Duration::from_secs(40);
 /// The longest time for operators to release their custom resources.
 const CUSTOM: Duration = Duration::from_secs(20);
 
-/// A namespace of one test, deleted with it, also when the test panics.
+/// A namespace of one test, which is deleted when this value is dropped, also by a panic.
 pub struct Namespace {
     kubernetes: Kubernetes,
     name: String,
@@ -58,7 +58,7 @@ impl Namespace {
         &self.name
     }
 
-    /// The objects of a kind in this namespace, with the admin's rights.
+    /// The objects of a kind in this namespace, with the admin's permissions.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -134,7 +134,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         let (kubeconfig, name) = (self.kubernetes.kubeconfig.clone(), self.name.clone());
-        // A test's own runtime may be ending or be blocked by this very drop: deletion brings its own.
+        // On a separate runtime: that of the test may be shutting down, or be blocked by this drop.
         let deletion = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
@@ -156,7 +156,8 @@ async fn delete(kubeconfig: &Path, name: &str) -> Result<()> {
     let custom = timeout(CUSTOM, custom::delete(&client, name)).await;
     namespaces.delete(name, &DeleteParams::background()).await?;
     custom.context("its custom resources are not gone in time: does their operator run?")??;
-    // Nothing ends a driver's pod but this, and it would hold the namespace; a terminating one takes no new pods.
+    // Only this deletion ends a driver's pod, which would hold the namespace; a terminating namespace accepts no new
+    // pods.
     let pods: Api<Pod> = Api::namespaced(client, name);
     for pod in pods.list(&ListParams::default().labels(DRIVER_PODS)).await? {
         match pods.delete(&pod.name_any(), &DeleteParams::background().grace_period(0)).await {

@@ -29,7 +29,7 @@ impl Operator {
         }
     }
 
-    /// The name of its process, and of its log.
+    /// The name of the operator's process, and of its log.
     pub(crate) fn component(self) -> &'static str {
         match self {
             Self::KubeRay => "kuberay-operator",
@@ -51,7 +51,7 @@ pub struct RunningOperator {
 }
 
 impl RunningOperator {
-    /// The log of the operator, which has reasons that no object has.
+    /// The log of the operator, which contains reasons that no object has.
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -1,4 +1,4 @@
-//! Apps in memory, whose states a test sets and whose labels it can read.
+//! Apps in memory, whose states a test sets and whose marks it can read.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 /// Apps that exist only in memory.
 #[derive(Default)]
 pub struct FakeApps {
-    /// The states by UID; none for apps that cannot be observed.
+    /// The states by UID; `None` for apps that cannot be observed.
     apps: Mutex<HashMap<String, (AppIdentity, Option<AppObservation>)>>,
     marks: Mutex<HashMap<String, AppMarks>>,
     observed: watch::Sender<u64>,
@@ -24,7 +24,7 @@ pub struct FakeApps {
 }
 
 impl FakeApps {
-    /// Sets the state of an app; none makes it unobservable.
+    /// Sets the state of an app; `None` makes it unobservable.
     pub fn set(&self, app: &AppIdentity, observation: Option<AppObservation>) {
         self.apps.lock().insert(app.uid.clone(), (app.clone(), observation));
         self.changes.send_modify(|count| *count += 1);
@@ -40,12 +40,12 @@ impl FakeApps {
         self.set(app, Some(observation(AppStanding::Gone, has_pods)));
     }
 
-    /// The label that was written on the object of an app.
+    /// The marks that were written on the object of an app.
     pub fn marks(&self, uid: &str) -> Option<AppMarks> {
         self.marks.lock().get(uid).cloned()
     }
 
-    /// Returns when apps were observed this many times more.
+    /// Waits until apps were observed this many times more.
     pub async fn observed_again(&self, times: u64) {
         let mut observed = self.observed.subscribe();
         let goal = *observed.borrow_and_update() + times;

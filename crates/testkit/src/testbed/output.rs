@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Writes a line to standard error. Its reader may be gone, and that must not stop the clean-up.
+/// Writes a line to standard error. A write error is ignored: the reader may be gone, which must not stop the clean-up.
 macro_rules! say {
     ($($words:tt)*) => { $crate::testbed::output::write_to_stderr(format_args!($($words)*)) };
 }

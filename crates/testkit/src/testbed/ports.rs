@@ -1,11 +1,11 @@
-//! Free ports.
+//! The choice of free ports.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
 /// Ports of the loopback address that were free a moment ago, all different.
 pub(super) fn free<const N: usize>() -> io::Result<[u16; N]> {
-    // All are held until all are chosen, so that none is chosen twice.
+    // All listeners stay open until the last port is chosen, so that the ports differ.
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {
@@ -16,7 +16,7 @@ pub(super) fn free<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether the end of a log says that another process took a port in the meantime.
+/// Returns true if the end of a log shows that another process took a port meanwhile.
 pub(super) fn was_taken(log: &str) -> bool {
     log.to_lowercase().contains("address already in use")
 }

@@ -1,4 +1,4 @@
-//! Requests to end.
+//! The signals that end the programs of the testkit.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Installs the handler: from now on SIGTERM no longer kills the process.
+    /// Installs the handler of SIGTERM, which no longer kills the process.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, eof: end_of_stdin()? })
     }

@@ -1,4 +1,4 @@
-//! The program `engine`: an engine over the world, which a test controls by a socket.
+//! The program `engine`: an engine over the world, which a test controls through a socket.
 
 mod requests;
 

@@ -1,4 +1,4 @@
-//! Lines of JSON over a socket: one request on a connection, and its answers.
+//! Lines of JSON over a socket: one request on a connection, and its responses.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) async fn open<Q: Serialize>(
     Ok(BufReader::new(stream).lines())
 }
 
-/// The next response; none at the end.
+/// The next response; `None` at the end.
 pub(super) async fn next<A: DeserializeOwned>(
     answers: &mut Lines<BufReader<UnixStream>>,
 ) -> io::Result<Option<A>> {
@@ -41,7 +41,7 @@ pub(super) async fn send(stream: &mut UnixStream, line: &impl Serialize) -> io::
     stream.write_all(text.as_bytes()).await
 }
 
-/// Listens on a socket whose file a killed predecessor may have left.
+/// Listens on a socket, after removing the file that a killed process may have left.
 pub(super) fn listen(socket: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

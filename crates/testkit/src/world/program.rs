@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-/// A program of the testkit, as it was built beside the test that asks for it.
+/// The path of a program of the testkit that was built together with the calling test.
 pub fn program(name: &str) -> PathBuf {
     let test = env::current_exe().expect("a test knows where it is");
     // A test is in `deps`, an example in `examples`; programs are one folder up.

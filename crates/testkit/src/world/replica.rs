@@ -1,4 +1,4 @@
-//! The handle of a test on an engine in a process of its own.
+//! The handle of a test on an engine in a separate process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -22,15 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The time settings of an engine, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The duration of its lease.
+    /// The duration of the lease.
     pub lease: u32,
-    /// The interval between renewals of its lease.
+    /// The interval between renewals of the lease.
     pub heartbeat: u32,
     /// The interval between polls for work.
     pub safety: u32,
 }
 
-/// A running engine, which is killed with this value.
+/// A running engine, which is killed when this value is dropped.
 pub struct Replica {
     process: Process,
     folder: TempDir,
@@ -38,7 +38,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts one over a database (a file or an address) and a world. Call it from the test's own thread.
+    /// Starts an engine over a database (a file or an address) and a world. Call it from the test's own thread.
     pub async fn start(database: &str, world: &World, pace: Pace) -> Self {
         let folder = new_folder();
         let process = spawn(database, world, pace, folder.path());
@@ -47,18 +47,19 @@ impl Replica {
         Self { process, folder, id }
     }
 
-    /// Starts one that does not come to work, because its database does not answer; it is killed with this value.
+    /// Starts an engine that cannot become ready, because its database does not respond; it is killed when the returned
+    /// process is dropped.
     pub fn start_in_vain(database: &str, world: &World, pace: Pace) -> (Process, TempDir) {
         let folder = new_folder();
         (spawn(database, world, pace, folder.path()), folder)
     }
 
-    /// Its first name.
+    /// The id of the engine at its start.
     pub fn first_id(&self) -> EngineId {
         self.id
     }
 
-    /// Its present name, which changes when it loses its lease.
+    /// The present id of the engine, which changes when it loses its lease.
     pub async fn id(&self) -> EngineId {
         match self.ask(&Ask::Name).await {
             Response::Name(id) => id,
@@ -66,22 +67,22 @@ impl Replica {
         }
     }
 
-    /// Accepts a new cluster.
+    /// Creates a cluster, and returns the accepted action.
     pub async fn create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Action {
         self.action(&Ask::Create(cluster, kind.to_owned(), workers)).await
     }
 
-    /// Accepts a change of a cluster.
+    /// Changes a cluster, and returns the accepted action.
     pub async fn change(&self, cluster: ClusterId, kind: ActionKind, inputs: Value) -> Action {
         self.action(&Ask::Change(cluster, kind, inputs)).await
     }
 
-    /// Accepts a new node of a stored profile, in a cluster or in none.
+    /// Creates a node from a stored profile, in a cluster or as an orphan, and returns the accepted action.
     pub async fn create_node(&self, cluster: Option<ClusterId>, profile: ProfileId) -> Action {
         self.action(&Ask::CreateNode(cluster, profile)).await
     }
 
-    /// Accepts a change of a node.
+    /// Changes a node, and returns the accepted action.
     pub async fn change_node(&self, node: NodeId, kind: ActionKind, inputs: Value) -> Action {
         self.action(&Ask::ChangeNode(node, kind, inputs)).await
     }
@@ -97,7 +98,7 @@ impl Replica {
         assert!(matches!(response, Response::Rests), "an engine answered {response:?}");
     }
 
-    /// Sends a request, and panics with the message of a refusal.
+    /// Creates a cluster, and returns the accepted action or the message of the refusal.
     pub async fn try_create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Result<Action, String> {
         match self.ask(&Ask::Create(cluster, kind.to_owned(), workers)).await {
             Response::Action(action) => Ok(*action),
@@ -120,24 +121,24 @@ impl Replica {
         answer.unwrap_or_else(|error| panic!("{ask:?}: {error}; its last lines:\n{}", self.process.tail()))
     }
 
-    /// Kills it, as `kill -9` does, and waits for its end.
+    /// Kills the engine, as `kill -9` does, and waits for its end.
     pub async fn kill(mut self) {
         self.process.kill();
         self.process.wait_for_exit(PATIENCE).await;
     }
 
-    /// Sends SIGTERM, and waits for its end.
+    /// Sends SIGTERM, and waits for the end of the engine.
     pub async fn stop(mut self) -> ExitStatus {
         self.process.terminate();
         self.process.wait_for_exit(PATIENCE).await
     }
 
-    /// Freezes it (SIGSTOP).
+    /// Freezes the engine (SIGSTOP).
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Continues it (SIGCONT).
+    /// Continues the engine (SIGCONT).
     pub fn wake(&self) {
         self.signal(Signal::CONT);
     }
@@ -147,12 +148,12 @@ impl Replica {
         kill_process(pid.expect("it was not waited for"), signal).expect("a child can be signalled");
     }
 
-    /// Returns when its log contains this text.
+    /// Waits until the log contains this text.
     pub async fn says(&self, words: &str) {
         self.process.wait_for_line(words, PATIENCE).await;
     }
 
-    /// The last lines of its output.
+    /// The last lines of the output.
     pub fn tail(&self) -> String {
         self.process.tail()
     }

@@ -30,7 +30,7 @@ impl Identity for FakeIdentity {
         self.answer.lock().expect("no other test panicked").clone().expect("an answer")
     }
 
-    /// The group of a namespace's editors may.
+    /// Allows members of the group `editors:<namespace>` to create pods.
     async fn may_create_pods(&self, user: &TokenIdentity, namespace: &str) -> Result<bool, IdentityError> {
         Ok(user.groups.contains(&format!("editors:{namespace}")))
     }

@@ -18,7 +18,7 @@ use super::super::reply::Reply;
 use super::super::senlin_error::SenlinError;
 use super::super::sizes::RequestedSizes;
 
-/// The longest part of object names that comes from the cluster's name: operators append to it.
+/// The longest part of an object name that is taken from the cluster's name: operators append suffixes to it.
 const LONGEST_OBJECT_NAME: usize = 44;
 
 /// The validated fields of a request.
@@ -31,7 +31,7 @@ struct Wanted<'b> {
     dependents: Map<String, Value>,
 }
 
-/// How long actions of a cluster may take, in seconds: 0 is the default.
+/// Reads the timeout of the actions of a cluster in seconds; 0 means the default.
 pub(super) fn timeout(form: &mut FieldReader<'_>) -> Result<Option<u32>, SenlinError> {
     let Some(given) = form.count("timeout")? else { return Ok(None) };
     let longest = LONGEST_TIMEOUT.secs();
@@ -75,7 +75,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
     Ok(Reply::of("cluster", shown).accepted(call, action.id))
 }
 
-/// The cluster that is to be stored.
+/// Builds the cluster that is stored.
 fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, SenlinError> {
     let principal = call.principal()?;
     let framework = framework_of(&profile.kind);
@@ -118,7 +118,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
     })
 }
 
-/// Limits that differ between two profiles of a framework.
+/// Returns the limits that differ between two profiles of a framework.
 pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<LimitsChange, SenlinError> {
     let read = |profile: &Profile| ClusterRecipe::from_stored(&profile.properties).map_err(SenlinError::bad);
     let (before, after) = (read(before)?.limits(), read(after)?.limits());
@@ -129,7 +129,7 @@ pub(super) fn changed_limits(before: &Profile, after: &Profile) -> Result<Limits
     })
 }
 
-/// A valid name for Kubernetes objects. It contains the id, because cluster names are not unique in this API.
+/// Returns a valid name for Kubernetes objects. It contains the id, because cluster names are not unique in this API.
 fn object_name(name: &str, id: ClusterId) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().map(plain).take(LONGEST_OBJECT_NAME).collect();

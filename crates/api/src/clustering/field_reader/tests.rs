@@ -1,4 +1,4 @@
-//! The messages of Senlin's validators, row by row.
+//! Compares the messages with those of Senlin's validators.
 
 use rstest::rstest;
 use serde_json::json;

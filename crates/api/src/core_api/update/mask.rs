@@ -1,10 +1,10 @@
-//! What an update mask names, and how named fields are taken from the request.
+//! Applies update masks: selects the fields of a request that change an object.
 //!
-//! A path that names a field, or a key of a map, replaces it, also by nothing. A path that names a whole message changes
-//! the fields that the request gives; the others stay. What the mask does not name is ignored.
+//! A path that names a field, or a key of a map, replaces it, even by an empty value. A path that names a whole message
+//! changes only the fields that the request gives. Fields that the mask does not name are ignored.
 //!
-//! A message of gRPC does not say whether a field was given with its default or not at all; then it counts as not given.
-//! A body of JSON does, also for each element of a list: see [`Fields::of_element`].
+//! A gRPC message cannot distinguish a field with its default value from an absent field, so such a field counts as
+//! absent. A JSON body can, even for each element of a list: see [`Fields::of_element`].
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use super::super::find::optional;
 use super::super::shapes;
 use crate::error::ApiError;
 
-/// A field whose keys can be named one by one.
+/// A field whose keys a mask can name one by one.
 const ENVIRONMENT: &str = "environment";
 
-/// A field whose parts can be named one by one.
+/// A field whose parts a mask can name one by one.
 const SHAPE: &str = "shape";
 
 /// The parts of a shape.
@@ -36,10 +36,10 @@ const SHAPE_PARTS: &[&str] = &[
     "selectors",
 ];
 
-/// Fields whose parts are keys of users, which are left as they are.
+/// Maps, whose keys are given by users and are not converted.
 const MAPS: &[&str] = &["labels", "annotations", "envs", ENVIRONMENT];
 
-/// A path with its fields as the `.proto` files write them; keys of maps stay as they are.
+/// Converts the fields of a path to the spelling of the `.proto` files; keys of maps are unchanged.
 pub(super) fn normalized(path: &str) -> Result<String, ApiError> {
     let mut normal = String::with_capacity(path.len() + 4);
     let mut rest = Some(path);
@@ -65,7 +65,7 @@ pub(super) fn normalized(path: &str) -> Result<String, ApiError> {
     Ok(normal)
 }
 
-/// What a mask names at a path and below it: empty for the path itself, else the rest behind its dot.
+/// Returns what a mask names at and below a path: an empty text for the path itself, else the rest after the dot.
 pub(super) fn below<'m>(mask: &'m FieldMask, whole: &str) -> Vec<&'m str> {
     let rest = |path: &'m String| {
         let rest = path.strip_prefix(whole)?;
@@ -74,7 +74,7 @@ pub(super) fn below<'m>(mask: &'m FieldMask, whole: &str) -> Vec<&'m str> {
     mask.paths.iter().filter_map(rest).collect()
 }
 
-/// The change of a map of which these keys are named, or the map itself; none if nothing is.
+/// Returns the change of a map whose keys are named, or of the whole map; none if the mask names neither.
 pub(super) fn map_change(named: &[&str], given: &BTreeMap<String, String>) -> Option<MapChange> {
     if named.is_empty() {
         return None;
@@ -86,15 +86,15 @@ pub(super) fn map_change(named: &[&str], given: &BTreeMap<String, String>) -> Op
     Some(MapChange::Keys { keys })
 }
 
-/// The fields of a message that a mask names, each with what is named below it.
+/// Pairs of a field and the part below it that a mask names; an empty part means the whole field.
 type Named<'m> = Vec<(&'m str, &'m str)>;
 
 /// The fields of a message that a mask names.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'m> {
-    /// An empty one is the whole message.
+    /// The fields that the mask names; an empty name stands for the whole message.
     named: Named<'m>,
-    /// The fields that the request gives, if that is known.
+    /// The fields that the request gives; none if the request cannot tell.
     given: Option<Named<'m>>,
 }
 
@@ -103,7 +103,7 @@ impl<'m> Fields<'m> {
     pub(super) fn of(mask: &'m FieldMask, whole: &str, updatable: &[&str]) -> Result<Self, ApiError> {
         let mut named = Vec::new();
         let below = below(mask, whole);
-        // Places of elements come with the whole list, from a body in JSON. Alone they name nothing.
+        // A JSON body adds indexes of elements to the path of the whole list. Without that path an index is invalid.
         let names_whole = below.contains(&"");
         let is_place = |rest: &&str| names_whole && place_of(rest).is_some();
         for (field, part) in below.iter().copied().filter(|rest| !is_place(rest)).map(split) {
@@ -124,38 +124,38 @@ impl<'m> Fields<'m> {
         Ok(Self { named, given: None })
     }
 
-    /// The same for one element of a list, of which a body in JSON says what it gives.
+    /// Returns these fields for one element of a list, with the fields that a JSON body gives for that element.
     pub(super) fn of_element(&self, mask: &'m FieldMask, whole: &str, place: usize) -> Self {
         let all = below(mask, whole).into_iter().filter_map(place_of);
         let own: Named<'m> = all.filter(|(of, _)| *of == place).map(|(_, rest)| split(rest)).collect();
         Self { named: self.named.clone(), given: Some(own).filter(|own| !own.is_empty()) }
     }
 
-    /// Whether it names the whole message.
+    /// Returns true if the mask names the whole message.
     pub(super) fn is_whole(&self) -> bool {
         self.named.iter().any(|(field, _)| field.is_empty())
     }
 
-    /// Whether the request gives any of these fields, if that is known.
+    /// Returns true if the request gives any of these fields; none if the request cannot tell.
     pub(super) fn gives_any(&self, fields: &[&str]) -> Option<bool> {
         Some(self.given.as_ref()?.iter().any(|(field, _)| fields.contains(field)))
     }
 
-    /// What is named of a field: empty for all of it.
+    /// Returns the named parts of a field; an empty part means the whole field.
     fn parts(&self, field: &str) -> Vec<&str> {
         let given = self.given.iter().flatten().filter(|_| self.is_whole());
         let all = self.named.iter().chain(given);
         all.filter(|(named, _)| *named == field).map(|(_, part)| *part).collect()
     }
 
-    /// The value that a field gets; none if it stays as it is.
+    /// Returns the new value of a field; none if the field does not change.
     pub(super) fn take<T: Clone + Default + PartialEq>(&self, field: &str, given: &T) -> Option<T> {
         let is_given = self.given.is_none() && *given != T::default();
         let named = !self.parts(field).is_empty() || (self.is_whole() && is_given);
         named.then(|| given.clone())
     }
 
-    /// The change of a recipe.
+    /// Builds the change of a recipe.
     pub(super) fn node_change(&self, given: &GivenNode<'_>) -> Result<NodeChange, InvalidShape> {
         let GivenNode { image, environment, args, shape } = *given;
         Ok(NodeChange {
@@ -170,9 +170,9 @@ impl<'m> Fields<'m> {
         })
     }
 
-    /// The change of a shape: parts that are named one by one leave the others as they are.
+    /// Builds the change of a shape; a mask that names single parts leaves the other parts unchanged.
     fn shape_change(&self, given: Option<&wire::Shape>) -> Result<ShapeChange, InvalidShape> {
-        // A body in JSON names what is below them too.
+        // A JSON body also names paths below the parts; only the parts themselves count.
         let parts: Vec<&str> = self.parts(SHAPE).into_iter().map(|part| split(part).0).collect();
         let whole = parts.contains(&"") || parts.contains(&"name");
         let of_given = |is_given: bool| self.is_whole() && self.given.is_none() && is_given;
@@ -192,18 +192,18 @@ impl<'m> Fields<'m> {
     }
 }
 
-/// A field, and what is named below it.
+/// Splits a path into a field and the rest below it.
 fn split(rest: &str) -> (&str, &str) {
     rest.split_once('.').unwrap_or((rest, ""))
 }
 
-/// The place of an element of a list, and what is named of it.
+/// Splits a path into the index of an element of a list and the rest below it.
 fn place_of(rest: &str) -> Option<(usize, &str)> {
     let (place, rest) = split(rest);
     Some((place.parse().ok()?, rest))
 }
 
-/// The fields of a head or group that its nodes are made from.
+/// The fields of a head or group that determine its nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GivenNode<'g> {
     pub(super) image: &'g String,

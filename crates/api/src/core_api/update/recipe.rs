@@ -1,4 +1,4 @@
-//! Updates of what the head is made from, and of the variables of all nodes.
+//! Updates of the recipe of the head, and of the environment variables of all nodes.
 
 use muster_core::change::{MapChange, NodeChange};
 use muster_core::cluster::Cluster;
@@ -17,10 +17,10 @@ pub(super) const HEAD: &str = "cluster_spec.head_group_spec";
 /// The path of the variables of all nodes.
 pub(super) const ENVS: &str = "envs";
 
-/// What of the head can be changed.
+/// The fields of the head that can be changed.
 const UPDATABLE: &[&str] = &["shape", "image", "environment", "args"];
 
-/// The change of the head that the mask names.
+/// Builds the change of the head that the mask names.
 pub(super) fn head_change(
     cluster: &Cluster,
     given: &wire::Cluster,
@@ -38,7 +38,7 @@ pub(super) fn head_change(
         .map_err(|why| ApiError::invalid(format!("shape of head_group_spec: {why}")))
 }
 
-/// The change of the variables of all nodes that the mask names, if there is any.
+/// Builds the change of the variables of all nodes; none if the mask names none.
 pub(super) fn env_change(
     cluster: &Cluster,
     given: &wire::Cluster,
@@ -53,7 +53,7 @@ pub(super) fn env_change(
     Ok(mask::map_change(&named, &given.envs))
 }
 
-/// Refuses what would be stored and reach no node: only nodes of frameworks are made from anything but their profile.
+/// Refuses changes that would not reach any node: without a framework, nodes are created from their profile only.
 pub(super) fn check_type(cluster: &Cluster) -> Result<(), ApiError> {
     match cluster.framework {
         Some(_) => Ok(()),
@@ -64,7 +64,7 @@ pub(super) fn check_type(cluster: &Cluster) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses values that no head can have, and those that differ and cannot be changed.
+/// Refuses invalid values, and changes of pod settings that cannot be changed.
 fn check_head(
     fields: &Fields<'_>,
     given: &wire::HeadGroupSpec,
@@ -84,7 +84,7 @@ fn check_head(
     recipe::check_same_image_template("head_group_spec", &given.image_template, &present.image_template)?;
     let machine = [&present.machine_group, &present.machine_type];
     machines::check_same_machine("head_group_spec", [&given.machine_group, &given.machine_type], machine)?;
-    // Other values have to be the present ones: they cannot be changed.
+    // The other settings cannot be changed, so given values have to be equal to the present ones.
     let rest = wire::HeadGroupSpec {
         service_type: either(given.service_type.clone(), present.service_type.clone()),
         ray_start_params: either(given.ray_start_params.clone(), present.ray_start_params.clone()),

@@ -1,10 +1,10 @@
-//! What existing KubeRay clients are refused, in the order and in the sentences that they know.
+//! Validates requests of KubeRay clients, in the order and with the messages of the KubeRay API server.
 
 use muster_proto::v1::{Cluster, CreateClusterRequest, HeadGroupSpec, WorkerGroupSpec};
 
 use crate::error::ApiError;
 
-/// The namespace of a request.
+/// Refuses a request without a namespace.
 pub(super) fn namespace(given: &str) -> Result<(), ApiError> {
     if given.is_empty() {
         return Err(ApiError::invalid("Namespace is empty. Please specify a valid value."));
@@ -12,7 +12,7 @@ pub(super) fn namespace(given: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The name and namespace by which a request names a cluster.
+/// Refuses a request without the name or namespace of a cluster.
 pub(super) fn named(name: &str, namespace: &str) -> Result<(), ApiError> {
     if name.is_empty() {
         return Err(ApiError::invalid("Cluster name is empty. Please specify a valid value."));
@@ -20,7 +20,7 @@ pub(super) fn named(name: &str, namespace: &str) -> Result<(), ApiError> {
     self::namespace(namespace)
 }
 
-/// A cluster that is to be created. Names, sizes and quantities are checked later, as in every other API.
+/// Validates a create request. Names, sizes and quantities are validated later, as in every other API.
 pub(super) fn create(request: &CreateClusterRequest) -> Result<(), ApiError> {
     namespace(&request.namespace)?;
     let none = Cluster::default();
@@ -84,7 +84,7 @@ fn workers(place: usize, group: &WorkerGroupSpec) -> Result<(), ApiError> {
     Err(ApiError::invalid(format!("WorkerNodeSpec {place} {what}. Please specify a valid value.")))
 }
 
-/// Adds what existing servers say before a quantity that is wrong.
+/// Adds the prefix of the KubeRay API server to the message about an invalid quantity.
 pub(super) fn explain_quantity(error: ApiError) -> ApiError {
     const QUANTITIES: [&str; 3] = ["storage for ", "cpu for autoscaler", "memory for autoscaler"];
     if !QUANTITIES.iter().any(|quantity| error.message.starts_with(quantity)) {

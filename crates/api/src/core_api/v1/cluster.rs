@@ -1,4 +1,4 @@
-//! Clusters without a `RayCluster`, as existing KubeRay clients are shown them.
+//! Converts clusters without a `RayCluster` to the messages of KubeRay clients.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use muster_proto::wkt::Timestamp;
 
 use super::super::convert;
 
-/// A cluster as `muster.v1alpha2` shows it.
+/// Converts a cluster of `muster.v1alpha2`.
 pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
     let common = Variables { values: given.envs, from: given.envs_from };
     let spec = given.cluster_spec.unwrap_or_default();
@@ -36,9 +36,9 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
             head_service_annotations: spec.head_service_annotations,
         }),
         annotations: given.annotations,
-        // They are shown with the head and with each group.
+        // Variables of all nodes are shown with the head and with each group.
         envs: None,
-        // Objects of Kubernetes have whole seconds.
+        // Whole seconds, as in objects of Kubernetes.
         created_at: given.created_at.map(|at| Timestamp { nanos: 0, ..at }),
         deleted_at: given.deleted_at,
         cluster_state: given.cluster_state,
@@ -47,7 +47,7 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
     }
 }
 
-/// The group of a cluster that was created without any.
+/// Returns true for the group that a cluster gets that was created without groups.
 fn is_unasked(group: &wire::WorkerGroupSpec) -> bool {
     let none = wire::WorkerGroupSpec {
         group_name: DEFAULT_GROUP.to_owned(),
@@ -57,7 +57,7 @@ fn is_unasked(group: &wire::WorkerGroupSpec) -> bool {
     *group == none
 }
 
-/// An event of a cluster.
+/// Converts an event of a cluster.
 pub(super) fn event(cluster: &str, event: Event) -> ClusterEvent {
     let given = convert::cluster_event(event);
     ClusterEvent {
@@ -80,7 +80,7 @@ struct Variables {
 }
 
 impl Variables {
-    /// With those of some nodes, which count more.
+    /// Merges them with the variables of some nodes, which take precedence.
     fn with(
         &self,
         values: BTreeMap<String, String>,
@@ -120,14 +120,14 @@ fn head(given: wire::HeadGroupSpec, common: &Variables) -> HeadGroupSpec {
     }
 }
 
-/// What a head is shown with that has no start parameters.
+/// The start parameter that is shown for a head without any.
 pub(super) const HEAD_PARAMETER: (&str, &str) = ("dashboard-host", "0.0.0.0");
 
-/// What a group of workers is shown with that has no start parameters.
+/// The start parameter that is shown for a group of workers without any.
 pub(super) const WORKER_PARAMETER: (&str, &str) = ("node-ip-address", "$MY_POD_IP");
 
-/// The start parameters of a group. Clients in Python fail on a group without any, and empty maps are not written: a
-/// default that changes nothing stands for none.
+/// Returns the start parameters of a group, or a default that changes nothing: Python clients fail on a group without
+/// start parameters, and JSON omits empty maps.
 pub(super) fn start_parameters(
     given: BTreeMap<String, String>,
     (name, value): (&str, &str),
@@ -143,7 +143,7 @@ fn workers(given: wire::WorkerGroupSpec, common: &Variables) -> WorkerGroupSpec 
         image: given.image,
         replicas: given.replicas,
         min_replicas: min,
-        // There is no word for no bound.
+        // This API cannot express an absent bound.
         max_replicas: given.max_replicas.unwrap_or_else(|| given.replicas.max(min)),
         ray_start_params: start_parameters(given.ray_start_params, WORKER_PARAMETER),
         volumes: given.volumes.into_iter().map(volume).collect(),
@@ -163,7 +163,7 @@ fn security_context(given: wire::SecurityContext) -> SecurityContext {
 }
 
 fn autoscaler(given: wire::AutoscalerOptions) -> AutoscalerOptions {
-    // Whole objects have no names of variables.
+    // A whole object is not a single variable, so the name of the object is the key.
     let from = given.environment_from.into_iter().map(|from| (from.name.clone(), source(from)));
     AutoscalerOptions {
         idle_timeout_seconds: given.idle_timeout_seconds,

@@ -1,4 +1,4 @@
-//! The cluster service of existing KubeRay clients.
+//! The gRPC service of clusters for existing KubeRay clients.
 
 use std::collections::HashMap;
 
@@ -25,17 +25,17 @@ use crate::error::ApiError;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-/// The value of the label `app.kubernetes.io/managed-by` of clusters that existing servers and this one manage.
+/// The label `app.kubernetes.io/managed-by` of clusters that a KubeRay API server or Muster created.
 const MANAGED_BY: &str = "kuberay-apiserver";
 
-/// How many events a cluster is shown with.
+/// The largest number of events that a cluster is shown with.
 const SHOWN_EVENTS: usize = 10;
 
-/// How many of its latest events are read for that: some are not of its object.
+/// The number of latest events that are read per cluster, since some are not about its `RayCluster` and are dropped.
 const READ_EVENTS: u32 = 40;
 
 impl CoreApi {
-    /// The clusters that existing clients know: those of Ray that their servers or this one created.
+    /// Lists the clusters that this API shows: Ray clusters that a KubeRay API server or Muster created.
     async fn v1_page(
         &self,
         access: &Access,
@@ -59,7 +59,7 @@ impl CoreApi {
         Ok((self.v1_clusters(run.items).await?, run.next_token))
     }
 
-    /// Clusters as they are shown, with their objects and events in one query each.
+    /// Converts clusters, with one query for all objects and one for all events.
     async fn v1_clusters(&self, rows: Vec<Row>) -> Result<Vec<Cluster>, ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let objects = self.service.cluster_objects(&ids).await?;
@@ -76,7 +76,7 @@ impl CoreApi {
         Ok(rows.into_iter().map(|row| shown(row, &mut objects, &mut events)).collect())
     }
 
-    /// The cluster of a request with its object, if existing clients know it and the caller may do this to it.
+    /// Finds the cluster of a request, with its object, if this API shows it, and checks the permission of the caller.
     async fn v1_find(
         &self,
         access: &Access,
@@ -112,7 +112,7 @@ impl CoreApi {
         }
     }
 
-    /// Deletes a cluster whose object was refused: existing clients expect that nothing is left of it. Returns the error.
+    /// Deletes a cluster whose object Kubernetes refused, since clients expect that nothing is left. Returns the error.
     async fn v1_discard(&self, mutation: &Mutation, error: ApiError) -> ApiError {
         let action: Option<ActionId> = error.action.as_ref().and_then(|id| id.parse().ok());
         if let Some(action) = action
@@ -123,20 +123,20 @@ impl CoreApi {
         error
     }
 
-    /// Those of these clusters that existing clients know, and their objects.
+    /// Returns the clusters that this API shows, and their objects.
     async fn v1_known(&self, mut rows: Vec<Row>) -> Result<(Vec<Row>, HashMap<ClusterId, Value>), ApiError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let objects = self.service.cluster_objects(&ids).await?;
         rows.retain(|row| match objects.get(&row.id) {
             Some(object) => is_managed(object),
-            // One whose object was refused, or is not created yet, is unknown to existing clients.
+            // A cluster whose object was refused or is not created yet does not exist for KubeRay clients.
             None => row.instance.provider() == LOCAL_PROVIDER,
         });
         Ok((rows, objects))
     }
 }
 
-/// The error about a page token by the name that its parameter has in this API.
+/// Renames the parameter in an error about a page token: this API calls it `continue`.
 fn name_token_continue(error: ServiceError) -> ServiceError {
     match error.message.strip_prefix("page_token") {
         Some(rest) => ServiceError { message: format!("continue{rest}"), ..error },
@@ -144,7 +144,7 @@ fn name_token_continue(error: ServiceError) -> ServiceError {
     }
 }
 
-/// Whether an object is of those that existing clients know.
+/// Returns true if a KubeRay API server or Muster created the object.
 fn is_managed(object: &Value) -> bool {
     object["metadata"]["labels"]["app.kubernetes.io/managed-by"] == MANAGED_BY
 }
@@ -157,7 +157,7 @@ fn shown(
     let (object, mut events) = (objects.remove(&row.id), events.remove(&row.id).unwrap_or_default());
     let shown = match object {
         Some(object) => {
-            // Those that Kubernetes has of the object itself.
+            // Keep only the events of Kubernetes about the object itself.
             events.retain(is_of_object);
             ray_cluster::cluster(&object)
         }
@@ -168,13 +168,13 @@ fn shown(
     Cluster { events, ..shown }
 }
 
-/// Whether an event was reported about a `RayCluster`.
+/// Returns true if an event was reported about a `RayCluster`.
 fn is_of_object(event: &Event) -> bool {
     let object = event.data.get("object").and_then(Value::as_str);
     object.is_some_and(|object| object.starts_with("RayCluster/"))
 }
 
-/// A mutation without a request id, which waits as long as any other: until its object is accepted.
+/// Builds a mutation with the default wait. A request id can only come from the header: the messages have no field.
 fn mutation(
     access: Access,
     metadata: &MetadataMap,
@@ -203,7 +203,7 @@ impl ClusterService for CoreApi {
             let new = self.new_cluster(access.principal(), namespace, given);
             let create::New { mut cluster, profile } = new.map_err(check::explain_quantity)?;
             if without_groups && cluster.instance.provider() != LOCAL_PROVIDER {
-                // The object has the groups that were given, and no other.
+                // The object gets only the groups that were given, without the default group.
                 cluster.groups.clear();
             }
             Ok::<_, ApiError>(self.service.create_cluster(caller, cluster, Recipe::New(profile), true).await?)

@@ -1,4 +1,4 @@
-//! Compute templates for existing KubeRay clients: their messages, their order of checks and their sentences.
+//! The gRPC service of compute templates for KubeRay clients, with the messages and checks of the KubeRay API server.
 
 use muster_core::compute_template::{ComputeTemplate as Row, TemplateSpec};
 use muster_core::shape::Toleration;
@@ -21,7 +21,7 @@ use crate::error::ApiError;
 type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
-    /// Every template that a query selects: these lists have no pages.
+    /// Lists all templates at once, since these lists have no pages.
     async fn all_templates(
         &self,
         access: &Access,

@@ -1,5 +1,5 @@
-//! A `RayCluster` as existing KubeRay clients are shown it, also one of others. What it lacks, or has in another form, is
-//! shown as empty.
+//! Converts a `RayCluster` object of any creator to the messages of KubeRay clients. Fields that are absent, or
+//! have an unexpected form, are shown as empty.
 
 mod pod;
 
@@ -15,13 +15,13 @@ use serde_json::Value;
 use super::cluster::{HEAD_PARAMETER, WORKER_PARAMETER, start_parameters};
 use pod::Pod;
 
-/// Annotations and labels that only Muster writes begin so.
+/// The prefix of annotations and labels that only Muster writes.
 const OURS: &str = "muster.dev/";
 
-/// The annotation with the user as given, where no label can have that.
+/// The annotation with the name of the user, for names that are not valid as a label.
 const USER: &str = "muster.dev/user";
 
-/// A cluster by its object.
+/// Converts a `RayCluster` object.
 pub(super) fn cluster(object: &Value) -> Cluster {
     let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
     let label = |name: &str| text(&metadata["labels"][name]);

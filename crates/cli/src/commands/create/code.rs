@@ -10,8 +10,8 @@ use muster_local::environments::MODULE_PATH_VARIABLE;
 
 use crate::failure::{Exit, Failure};
 
-/// How files get to pods. No variable does it: programs connect to Ray there by its client, on which `RAY_RUNTIME_ENV` and
-/// `RAY_JOB_CONFIG_JSON_ENV_VAR` have no effect (Ray 2.60).
+/// Advice on how files get to pods. No environment variable can do it: programs connect to Ray in pods by the Ray
+/// client, on which `RAY_RUNTIME_ENV` and `RAY_JOB_CONFIG_JSON_ENV_VAR` have no effect (Ray 2.60).
 const IN_PODS: &str = "build an image that has the files (muster image create), or let the program upload them: \
                        ray.init(runtime_env={\"working_dir\": \".\"}), upload_file of Dask's Client, --py-files of Spark";
 
@@ -35,12 +35,12 @@ pub(crate) struct CodeFlags {
 /// Working directory and variables as they are sent to the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Code {
-    /// Empty: each node runs in a folder of its own.
+    /// The working directory of the nodes. If it is empty, each node runs in a folder of its own.
     pub(super) working_dir: String,
     pub(super) variables: BTreeMap<String, String>,
 }
 
-/// Where the nodes will run.
+/// The place in which the nodes will run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeLocation {
     /// As processes of this machine.

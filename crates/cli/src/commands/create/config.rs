@@ -30,7 +30,7 @@ pub(crate) struct ConfigFlags {
 }
 
 impl ConfigFlags {
-    /// The name of the stored configuration; empty if none is given.
+    /// Returns the name of the stored configuration; empty if none is given.
     pub(super) fn stored_config(&self) -> &str {
         self.storedconfig.as_deref().unwrap_or_default()
     }

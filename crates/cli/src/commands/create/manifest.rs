@@ -25,8 +25,8 @@ pub(super) fn read(file: &str) -> Result<Cluster, Failure> {
         .map_err(|why| Failure::new(Exit::Usage, format!("{shown} does not describe a cluster: {why}")))
 }
 
-/// Builds the request for a cluster from a file. Missing values get the defaults of the flags; a file with worker groups has
-/// their numbers of workers.
+/// Builds the request for a cluster from a file. Missing values get the defaults of the flags; a file with worker
+/// groups has their numbers of workers.
 pub(super) fn request(name: String, given: Cluster, default_framework: &str) -> CreateClusterRequest {
     let is_of_framework = given.profile.is_empty();
     let is_complete = given.cluster_spec.is_some();

@@ -16,7 +16,7 @@ use crate::format::{Format, yaml};
 use crate::output;
 use crate::table::StreamedTable;
 
-/// How often to list new events.
+/// Interval at which new events are listed.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Page size of the lists.

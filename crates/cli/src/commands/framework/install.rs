@@ -86,7 +86,8 @@ fn installed_line(framework: &Framework) -> String {
     format!("{name} {version} is installed{with}: {interpreter}")
 }
 
-/// Clusters created from here use another environment than the one to which Muster would add packages.
+/// Returns the failure to add packages to a framework that Muster did not install: clusters that are created from the
+/// current folder use another environment than the one to which Muster would add the packages.
 fn not_installed_by_muster(framework: &Framework, packages: &[String]) -> Failure {
     let Framework { name, interpreter, source, .. } = framework;
     let what = format!(

@@ -47,7 +47,8 @@ async fn read(
     Err(broken(Status::unknown("the server ended the call without a result")))
 }
 
-/// The results for several frameworks: a line each as soon as it is known, or for programs all at the end.
+/// Prints the results for several frameworks: for people one line for each as soon as it is known, for programs all of
+/// them at the end.
 pub(super) struct Outcome {
     format: Format,
     frameworks: Vec<Framework>,

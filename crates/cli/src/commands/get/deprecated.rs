@@ -31,7 +31,7 @@ fn line(cluster: &Cluster) -> String {
     )
 }
 
-/// The Services of such clusters have these fixed names.
+/// Returns true for a native Spark cluster: the Services of such clusters have fixed names.
 fn is_native_spark(cluster: &Cluster) -> bool {
     cluster.framework == "spark" && cluster.flavor == "native"
 }

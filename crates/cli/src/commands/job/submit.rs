@@ -84,7 +84,7 @@ impl Submit {
                 ..Job::default()
             };
             let request = SubmitJobRequest { job: Some(job), namespace: namespace.clone(), new_cluster };
-            // Not retried without an answer: the job may run already.
+            // The request is not retried without an answer: the job may run already.
             let job = Box::pin(client.jobs().submit_job(request)).await.map_err(Failure::from)?.into_inner();
             if follow {
                 return follow_to_end(&mut client, &namespace, &job).await;

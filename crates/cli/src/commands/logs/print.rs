@@ -31,8 +31,8 @@ impl Printer {
         self.width = nodes.iter().map(|node| node.name.chars().count()).fold(self.width, usize::max);
     }
 
-    /// Prints lines of a node: with its name before each if `is_named`, and lines of its tasks with the name of their file.
-    /// Returns false once the output is closed.
+    /// Prints lines of a node: with its name before each if `is_named`, and lines of its tasks with the name of their
+    /// file. Returns false once the output is closed.
     pub(super) fn print(&mut self, node: &str, is_named: bool, chunk: &LogChunk) -> bool {
         let source = match chunk.source.as_str() {
             "" => is_named.then(|| node.to_owned()),

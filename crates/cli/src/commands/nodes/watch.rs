@@ -18,7 +18,7 @@ use crate::format::{Format, yaml};
 use crate::output;
 use crate::table::{self, StreamedTable};
 
-/// How often to list the nodes.
+/// Interval at which the nodes are listed.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Shows the nodes of a cluster and their changes, until it is deleted.

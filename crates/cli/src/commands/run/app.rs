@@ -11,7 +11,7 @@ use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::message;
 
-/// Where Kubernetes mounts the namespace of a pod.
+/// The file in a pod in which Kubernetes provides the name of the pod's namespace.
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Returns an environment variable unless it is empty.
@@ -54,8 +54,8 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    /// Registers the app: in a pod the workload it belongs to, elsewhere the command. Without a given name, the cluster is
-    /// the one recorded for the app, or gets a generated name.
+    /// Registers the app: in a pod the workload it belongs to, elsewhere the command. Without a given name, the cluster
+    /// is the one recorded for the app, or gets a generated name.
     pub(super) async fn register(
         client: &mut Client,
         namespace: &str,

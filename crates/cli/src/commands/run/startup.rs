@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::message;
 use crate::wait::{Subject, WaitFlags};
 
-/// How often to poll an incomplete cluster.
+/// Interval at which an incomplete cluster is polled.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// The flags that affect the rules.
@@ -32,7 +32,7 @@ pub(super) struct Cluster {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) ephemeral: bool,
-    /// The variables of its nodes.
+    /// The environment variables of the cluster's nodes.
     pub(super) variables: BTreeMap<String, String>,
 }
 
@@ -43,16 +43,16 @@ impl From<FoundCluster> for Cluster {
     }
 }
 
-/// How an existing cluster of the name fits a driver.
+/// The answer to the question if a driver can use an existing cluster of the name that it asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fit {
     /// The driver can use it.
     Usable,
-    /// It is being created, changed or deleted.
+    /// The cluster is being created, changed or deleted.
     Incomplete,
-    /// It belongs to another app, which may be ending.
+    /// The cluster belongs to another app, which may be ending.
     Foreign,
-    /// It has failed, for this reason.
+    /// The cluster has failed, for this reason.
     Broken(String),
 }
 
@@ -75,7 +75,7 @@ impl Startup {
             let Some(found) = launcher.find(&name, spec).await? else {
                 match Box::pin(self.create(launcher, spec, &name)).await? {
                     Some(cluster) => return Ok(cluster),
-                    // Another driver created it at the same moment.
+                    // Another driver created the cluster at the same moment.
                     None => continue,
                 }
             };

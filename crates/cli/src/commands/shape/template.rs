@@ -73,7 +73,7 @@ impl Create {
                 compute_template: Some(template),
                 namespace: self.namespace.resolve(&mut client).await?,
             };
-            // Not retried without an answer: the shape may have been created.
+            // The request is not retried without an answer: the shape may have been created.
             let created = client
                 .templates()
                 .create_compute_template(request)

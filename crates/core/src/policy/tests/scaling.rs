@@ -14,7 +14,7 @@ fn settings(event: &str, adjustment: &Value) -> Settings {
     policy("senlin.policy.scaling-1.0", &properties).settings().expect("it fits")
 }
 
-/// Of a cluster with five members, from 1 to 10.
+/// The count for a cluster with five members and bounds from 1 to 10.
 fn count(event: &str, adjustment: &Value, asked: Option<u32>) -> Result<u32, String> {
     let present = Sizes { size: 5, min: 1, max: Some(10) };
     settings(event, adjustment).count(asked, present, 1000)

@@ -26,7 +26,7 @@ pub(crate) struct WebhookSender {
     /// Messages that were sent and are not due for a retry.
     sent: HashSet<ActionId>,
     delivered: HashSet<ActionId>,
-    /// When undelivered messages are retried.
+    /// The time at which undelivered messages are retried.
     retry_at: Option<Instant>,
     failures: u32,
     reported: HashSet<String>,
@@ -46,7 +46,7 @@ impl WebhookSender {
         }
     }
 
-    /// Sends until everything is delivered. Returns only with the reason of a failure, each distinct one once.
+    /// Sends until everything is delivered; returns only to report the reason of a failure, each distinct reason once.
     /// Cancel-safe: requests in flight continue with the next call.
     pub(crate) async fn send(&mut self, messages: &[(ActionId, Value)]) -> String {
         loop {
@@ -89,7 +89,7 @@ impl WebhookSender {
         }
     }
 
-    /// Undelivered messages are retried with back-off.
+    /// Schedules the retry of undelivered messages, with back-off.
     fn schedule_retry(&mut self) {
         if self.retry_at.is_none() {
             self.failures = self.failures.saturating_add(1);

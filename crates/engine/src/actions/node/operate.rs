@@ -17,22 +17,22 @@ use crate::actions::node::target;
 use crate::ports::provider::{FencedCall, ProviderError};
 use crate::run::{ActionRun, Children, Members, Stop, succeeded, summarize};
 
-/// Concurrent operations.
+/// Limits the concurrent operations of one action.
 const MAX_CONCURRENT: usize = 32;
 
-/// An operation that runs on nodes, or recovers them.
+/// An operation on nodes, which may be a recovery.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationRequest {
     pub(crate) operation: String,
     pub(crate) params: Option<Map<String, Value>>,
-    /// On which members; none is all.
+    /// The members to operate on; none means all.
     pub(crate) nodes: Option<Vec<NodeId>>,
-    /// It recovers them.
+    /// True if the operation recovers the nodes.
     pub(crate) recovers: bool,
 }
 
 impl OperationRequest {
-    /// The status of nodes meanwhile, and the change of their child actions.
+    /// Returns the status of nodes during the operation, and the change of their child actions.
     fn child(&self) -> (NodeStatus, Change) {
         if self.recovers {
             return (NodeStatus::Recovering, Change::RecoverNode(Recovery::default()));
@@ -62,7 +62,8 @@ pub(crate) async fn operate_all(run: &mut ActionRun, operation: OperateNodes) ->
     operate_nodes(run, OperationRequest { operation, params, nodes, recovers: false }).await
 }
 
-/// Nodes whose child action has ended are skipped, so that a take-over does not repeat the operation.
+/// Runs an operation on nodes. Nodes whose child action has ended are skipped, so that a take-over does not repeat the
+/// operation.
 pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest) -> Result<(), Stop> {
     let wanted: Option<HashSet<NodeId>> = request.nodes.clone().map(|nodes| nodes.into_iter().collect());
     let chosen = |node: &&Node| {
@@ -81,7 +82,7 @@ pub(crate) async fn operate_nodes(run: &mut ActionRun, request: OperationRequest
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(summarize(&failures))) }
 }
 
-/// Runs the operation concurrently and flushes results periodically; returns who failed, and why.
+/// Runs the operation concurrently and flushes results periodically; returns the reasons of the nodes that failed.
 async fn call_each(
     run: &mut ActionRun,
     request: &OperationRequest,
@@ -122,7 +123,7 @@ async fn call_each(
     }
 }
 
-/// Records the result of one node; returns why it failed.
+/// Records the result of one node; returns the reason if the operation failed.
 fn record_result(
     nodes: &mut Members,
     children: &mut Children,

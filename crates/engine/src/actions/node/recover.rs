@@ -1,4 +1,4 @@
-//! Recovery of nodes.
+//! Recovers nodes: by an operation of their type, by recreating them, or by restarting the head.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
     recover_by_operation(run, vec![node.id], &name, operation_params).await
 }
 
-/// Whether the node works after all; then it is marked ACTIVE.
+/// Returns true if the node works after all, and marks it ACTIVE then.
 async fn is_healthy(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     let observed = check_health(run, Some(node.id)).await?;
     let Observation::Running { .. } = observed.of(node.id) else { return Ok(false) };
@@ -50,7 +50,7 @@ async fn is_healthy(run: &mut ActionRun, node: &Node) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// The requested recovery operation, other than recreating; refused where the type does not support it.
+/// Returns the requested recovery operation, none for recreating; fails if the type does not support the operation.
 fn operation(
     provider: &dyn Provider,
     kind: &ProfileType,
@@ -91,7 +91,7 @@ pub(crate) async fn recover_all(run: &mut ActionRun, recovery: Recovery) -> Resu
         recover_by_operation(run, unhealthy, &name, recovery.operation_params).await?;
     }
     let keep_size = recovery.check_capacity == Some(false);
-    // Members that an earlier action left half removed are not restored beyond the size.
+    // Remove surplus members: those that an earlier action left half removed must not be restored beyond the size.
     let leaving = if keep_size { HashSet::new() } else { surplus(run).await? };
     individual::reconcile(run, &Goal { leaving, start: true, keep_size, ..Goal::default() }).await
 }

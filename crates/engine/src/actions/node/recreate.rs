@@ -11,11 +11,12 @@ use crate::ports::provider::RECREATE;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Members, Stop};
 
-/// How long to wait until the old instance is gone, and whether it is written off if it does not stop.
+/// The conditions for stopping the old instance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StopOptions {
-    /// Seconds; none is the timeout of the action.
+    /// The longest wait until the old instance is gone, in seconds; none means the timeout of the action.
     pub(crate) delete_timeout: Option<u32>,
+    /// True if the old instance is written off when stopping it fails.
     pub(crate) force_recreate: Option<bool>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) async fn recreate(
         {
             handle_stuck(run, node.id, &recreation, stop_options, stop).await
         }
-        // The old instance is gone in time: starting the new one may take as long as the action.
+        // The old instance was gone in time: only the action's timeout limits the start of the new one.
         Err(Stop::TimedOut) if run.control.time_left() > TimeSpan::default() => {
             run.subject.nodes.leave_starts_unconfirmed([node.id]);
             stop_and_start(run, node.id, &recreation, None).await
@@ -74,14 +75,14 @@ async fn stop_and_start(
     .await
 }
 
-/// Whether the old instance still runs.
+/// Returns true if the old instance still runs.
 async fn old_instance_exists(run: &ActionRun, id: NodeId, recreation: &Recreation) -> Result<bool, Stop> {
     let Some(old) = &recreation.old else { return Ok(false) };
     let observed = observe_now(run, Some(id)).await?;
     Ok(matches!(observed.of(id), Observation::Running { physical_id } if physical_id == *old))
 }
 
-/// The old instance does not stop.
+/// Fails, waits longer or writes the old instance off when it does not stop.
 async fn handle_stuck(
     run: &mut ActionRun,
     id: NodeId,
@@ -92,7 +93,7 @@ async fn handle_stuck(
     let (force, now) = (stop_options.force_recreate == Some(true), run.now());
     match stop {
         Stop::TimedOut if run.control.time_left() == TimeSpan::default() => Err(stop),
-        // Keep stopping it.
+        // A forced recreation may use the rest of the action's timeout to stop the old instance.
         Stop::TimedOut if force => stop_and_start(run, id, recreation, None).await,
         Stop::TimedOut => {
             let seconds = stop_options.delete_timeout.unwrap_or_default();
@@ -125,7 +126,7 @@ async fn begin(run: &mut ActionRun, node: &Node, stop_options: StopOptions) -> R
     Ok(recreation)
 }
 
-/// Forgets the old instance, whatever is left of it.
+/// Ignores the old instance from now on, so that a new one can start.
 async fn write_off(run: &mut ActionRun, id: NodeId, recreation: &Recreation) -> Result<(), Stop> {
     if let Some(node) = run.subject.nodes.get_mut(id) {
         node.physical_id = None;

@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Who begins to take part, and who ends.
+    /// Returns the nodes that join the service, and those that leave it.
     fn changes(&self) -> (Vec<NodeId>, Vec<NodeId>) {
         let ids = |joins: bool| {
             let these = self.effects.node_data.iter().filter(|(_, _, value)| value.is_some() == joins);

@@ -1,4 +1,4 @@
-//! Calls that write objects of operators.
+//! Instruments the calls that write objects of operators.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Times calls, and reports how they ended.
+//! Measures the duration of calls, and reports their outcomes.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -48,7 +48,7 @@ impl Timers {
     }
 }
 
-/// One call, from its begin to its last result; reported when it ends or is dropped.
+/// The timer of one call, from its start to its last result; reports when the call ends or is dropped.
 pub(super) struct CallTimer {
     metrics: Metrics,
     provider: String,
@@ -59,7 +59,7 @@ pub(super) struct CallTimer {
     answered: usize,
     failed: usize,
     first: Option<ProviderError>,
-    /// All results arrived; otherwise the caller dropped the call.
+    /// True if all results arrived; otherwise the caller dropped the call.
     ended: bool,
 }
 

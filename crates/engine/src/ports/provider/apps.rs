@@ -1,4 +1,4 @@
-//! The port to apps: workloads that use clusters, where they run.
+//! The ports to apps, which are workloads that use clusters: objects and processes.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -8,52 +8,52 @@ use muster_core::ids::ClusterId;
 
 use crate::ports::provider::ProviderError;
 
-/// Apps that are objects: they are found by name, observed, and say which clusters they use.
+/// Resolves, observes and marks apps that are objects of the provider.
 #[async_trait]
 pub trait AppProvider: Send + Sync {
-    /// The apps that a name may mean. An empty list is a definite *not found*; an error is *unknown*.
+    /// Returns the apps that a name may mean. An empty list means that no app exists; an error means *unknown*.
     async fn resolve(&self, namespace: &str, given: &GivenApp) -> Result<Vec<ResolvedApp>, ProviderError>;
 
     /// Observes an app by its UID. An error is *unknown*, never *gone*.
     async fn observe(&self, app: &AppIdentity) -> Result<AppObservation, ProviderError>;
 
-    /// Writes on an app's object which clusters it uses; false if the object is gone.
+    /// Writes on an app's object which clusters it uses; returns false if the object is gone.
     async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError>;
 
     /// Publishes changes of marked apps, for as long as it is polled.
     fn changes(&self) -> BoxStream<'static, AppChange>;
 }
 
-/// An app that a name means.
+/// An app that was resolved from a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedApp {
-    /// The app: of a pod its controller, of a Deployment its current replica set.
+    /// The app: the controller of a pod, the current replica set of a Deployment.
     pub app: AppIdentity,
-    /// The Deployment that it belongs to.
+    /// The Deployment that the app belongs to.
     pub deployment: Option<AppIdentity>,
-    /// Other apps that the same name stands for, when a cluster is deleted: all replica sets of a Deployment.
+    /// Other apps that the name also stands for when a cluster is deleted: all replica sets of a Deployment.
     pub siblings: Vec<AppIdentity>,
-    /// The cluster that its object says its drivers use, with its id if Muster wrote that.
+    /// The name of the cluster that the app's drivers use, as its object says, with the id if Muster wrote it.
     pub cluster: Option<(String, Option<ClusterId>)>,
 }
 
-/// What was observed of an app.
+/// The observation of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppObservation {
-    /// Whether it wants its cluster; never unknown.
+    /// The standing of the app: it wants its cluster, or is gone; never unknown.
     pub standing: AppStanding,
-    /// Why it does not, for people.
+    /// The reason why the app does not want its cluster, for users.
     pub reason: String,
-    /// Whether pods of an app that does not want its cluster have not ended.
+    /// True if pods of an app that does not want its cluster have not ended.
     pub has_pods: bool,
 }
 
-/// What an app's object says of the clusters that it uses.
+/// The marks that an app's object gets for the clusters that the app uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AppMarks {
-    /// The cluster that its next driver uses.
+    /// The name of the cluster that the app's next driver uses.
     pub cluster_name: Option<String>,
-    /// All clusters that it uses, with their ids.
+    /// The names and ids of all clusters that the app uses.
     pub uses: Vec<(String, ClusterId)>,
 }
 
@@ -66,19 +66,19 @@ pub enum AppChange {
     Everything,
 }
 
-/// Whether a process runs.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessState {
-    /// It runs.
+    /// The process runs.
     Running,
-    /// It has ended, or its host was restarted.
+    /// The process has ended, or its host was restarted.
     Ended,
 }
 
-/// Apps that are processes of the server's host.
+/// Observes apps that are processes of the server's host.
 #[async_trait]
 pub trait ProcessProvider: Send + Sync {
-    /// Whether a process runs; none if it is not a process of this host, as far as it can be seen from here.
+    /// Returns the state of a process; none if it is not a process of this host, or cannot be observed from here.
     fn state(&self, process: &Process) -> Option<ProcessState>;
 
     /// Returns when a process has ended.

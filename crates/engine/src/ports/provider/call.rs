@@ -1,10 +1,10 @@
-//! What calls to a provider are about.
+//! The targets of calls to a provider.
 
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
 use muster_core::profile::Profile;
 
-/// What a read is about.
+/// The target of a read.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterTarget<'a> {
     /// The cluster as it should be.
@@ -13,7 +13,7 @@ pub struct ClusterTarget<'a> {
     pub profile: &'a Profile,
 }
 
-/// What a write is about, with the fence that protects it.
+/// The target of a write, with the fence that protects it.
 #[derive(Debug, Clone, Copy)]
 pub struct FencedCall<'a> {
     /// The cluster as it should be.
@@ -25,7 +25,7 @@ pub struct FencedCall<'a> {
 }
 
 impl<'a> FencedCall<'a> {
-    /// The same for a read.
+    /// Returns the same target for a read.
     pub const fn target(&self) -> ClusterTarget<'a> {
         ClusterTarget { cluster: self.cluster, profile: self.profile }
     }

@@ -8,7 +8,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::ports::provider::WorldChange;
 
 impl WorldChange {
-    /// The changes of a channel; missed ones, before or meanwhile, count as everything.
+    /// Returns the changes of a channel as a stream. [`WorldChange::Everything`] begins it, and replaces changes that
+    /// the receiver missed.
     pub fn stream(changes: broadcast::Receiver<Self>) -> BoxStream<'static, Self> {
         let sent = stream::unfold(changes, |mut changes| async {
             match changes.recv().await {

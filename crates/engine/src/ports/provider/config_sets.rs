@@ -6,12 +6,12 @@ use async_trait::async_trait;
 
 use crate::ports::provider::ProviderError;
 
-/// Configuration sets that a provider keeps, such as `ConfigMap`s or files. They are read when a request needs one, and
-/// are not watched.
+/// Configuration sets that a provider stores, such as `ConfigMap`s or files. They are read when a request needs one,
+/// and are not watched.
 #[async_trait]
 pub trait ConfigSetProvider: Send + Sync {
-    /// The keys and values of a set; none if it certainly does not exist. A set whose content cannot be used is refused
-    /// with [`INVALID`](crate::ports::provider::INVALID).
+    /// Returns the keys and values of a set; none if the set certainly does not exist. A set whose content cannot be
+    /// used is refused with [`INVALID`](crate::ports::provider::INVALID).
     async fn read(
         &self,
         namespace: &str,

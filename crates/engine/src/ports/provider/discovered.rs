@@ -7,18 +7,18 @@ use serde_json::{Map, Value};
 
 use crate::ports::provider::ObjectContent;
 
-/// A cluster that exists and has no row: it is external, or of a Muster with another database.
+/// A cluster that exists and has no row: it is external, or belongs to a Muster with another database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiscoveredCluster {
     /// The name of its object.
     pub name: String,
-    /// Where it is.
+    /// Its namespace.
     pub namespace: String,
     /// The type of its profile.
     pub kind: ProfileType,
     /// The properties of its profile.
     pub properties: Map<String, Value>,
-    /// What it runs.
+    /// The framework that it runs.
     pub framework: Framework,
     /// The flavor of its objects.
     pub flavor: String,
@@ -26,6 +26,6 @@ pub struct DiscoveredCluster {
     pub groups: Vec<WorkerGroup>,
     /// Its labels, annotations, owner and user, and its object.
     pub content: ObjectContent,
-    /// When it was created.
+    /// Its creation time, if known.
     pub created_at: Option<Timestamp>,
 }

@@ -7,7 +7,7 @@ use crate::ports::provider::{ClusterTarget, Provider, ProviderError};
 /// The purpose of the address that programs connect to.
 const ADDRESS: &str = "address";
 
-/// The variables that programs need to use a cluster: what its provider names, its name and its address.
+/// Returns the variables that programs need to use a cluster: those of its provider, its name and its address.
 pub(crate) async fn client_environment(
     provider: &dyn Provider,
     target: ClusterTarget<'_>,

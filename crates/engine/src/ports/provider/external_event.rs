@@ -18,21 +18,21 @@ pub struct ExternalEvent {
     pub reason: String,
     /// The message.
     pub message: String,
-    /// Worth attention.
+    /// True if the event is a warning.
     pub is_warning: bool,
-    /// When it last happened.
+    /// The time of its last repetition.
     pub at: Timestamp,
 }
 
-/// What a time that is given in whole seconds may lack.
+/// The largest error of a time that was rounded down to whole seconds.
 const WITHIN_SECOND: TimeSpan = TimeSpan::from_micros(999_999);
 const MICROSECOND: TimeSpan = TimeSpan::from_micros(1);
 
-/// Events in the order of their versions, with times that follow that order.
+/// Sorts events by their versions, and adjusts their times to that order.
 ///
-/// Most times of Kubernetes are whole seconds, rounded down, so an event would stand before the action that caused it, and
-/// beside its neighbours in any order. Such a time is moved to the latest moment of its second that is neither later than
-/// now nor later than the next event.
+/// Most times of Kubernetes are whole seconds, rounded down, so an event would appear before the action that caused it,
+/// and in no order among its neighbours. Such a time is moved to the latest moment of its second that is neither later
+/// than `now` nor later than the next event.
 pub(crate) fn in_order(mut events: Vec<ExternalEvent>, now: Timestamp) -> Vec<ExternalEvent> {
     events.sort_by_key(|event| event.version);
     let mut latest = now;

@@ -2,7 +2,7 @@
 
 use muster_core::spec::Schema;
 
-/// Something that can be done to nodes of a type.
+/// An operation that nodes of a type support.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// Its name.

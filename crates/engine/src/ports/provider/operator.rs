@@ -18,16 +18,19 @@ use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
 /// Writes the objects that operators act on, and knows the clusters that exist.
 #[async_trait]
 pub trait OperatorProvider: Send + Sync {
-    /// Creates the object, once; another cluster's object of that name is a permanent error.
+    /// Creates the object unless it exists; another cluster's object of that name is a permanent error.
     async fn create(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
 
-    /// Requests the deletion of the object and what belongs to it; it is gone once that is observed.
+    /// Requests the deletion of the object and its dependents, which are gone only when that is observed.
     async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
 
     /// Writes what differs between `before` and the cluster as it should be, and nothing else: sizes, bounds, shape,
-    /// image, environment, all in one write where the object is one, with the fence even if nothing differs. The sizes of
-    /// the `resized` groups are written also if they stay. `victims` are removed first where a group shrinks. An object that no longer holds `before` in what would be written is a
-    /// transient error: it is observed again.
+    /// image and environment. It is one write if the object is a single one. The fence is written even if nothing
+    /// differs, and the sizes of the `resized` groups even if they stay. `victims` are removed first where a group
+    /// shrinks.
+    ///
+    /// If the object no longer holds `before` in the fields to be written, the error is transient: the action observes
+    /// the object again.
     async fn write(
         &self,
         call: FencedCall<'_>,
@@ -36,21 +39,22 @@ pub trait OperatorProvider: Send + Sync {
         victims: &[Node],
     ) -> Result<(), ProviderError>;
 
-    /// Removes what was written only until the goal is observed, such as names of victims.
+    /// Removes temporary fields that were needed only until the goal was observed, such as names of victims.
     async fn settle(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// Replaces just these incarnations of members. One that is gone is replaced already. If the head is missing, its
-    /// operator is made to recreate it.
+    /// Replaces exactly these incarnations of members; one that is gone counts as replaced. If the head is missing,
+    /// causes its operator to recreate it.
     async fn replace_members(&self, call: FencedCall<'_>, old: &[MemberId]) -> Result<(), ProviderError>;
 
-    /// Clusters that exist, managed or external, as far as they are known.
+    /// Returns the clusters that are known to exist, managed or external.
     fn discovered(&self) -> Vec<ClusterId> {
         Vec::new()
     }
 
-    /// The object under this id is not the cluster that had it: from now on it is discovered under an id of its own.
+    /// Separates the object under this id from the deleted cluster that had the id: from now on the object is
+    /// discovered under an id of its own.
     fn disown(&self, _: ClusterId) {}
 
     /// Describes a discovered cluster; none if it does not exist.
@@ -73,13 +77,13 @@ pub struct OperatorCapabilities {
 /// The state of the object that holds a cluster's intent: the spec of record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ObjectState {
-    /// Unknown now; changes nothing. Also the value of types without such an object.
+    /// The state is unknown, which changes nothing. Also the value of types without such an object.
     #[default]
     Unknown,
-    /// It certainly does not exist: a delete event, or absence from a complete list. Another cluster's object of that
-    /// name does not count.
+    /// The object certainly does not exist: a delete event, or absence from a complete list. Another cluster's object
+    /// of that name does not count.
     Absent,
-    /// It exists.
+    /// The object exists.
     Present(ObjectSpec),
 }
 
@@ -95,25 +99,25 @@ pub struct ObjectSpec {
     pub generation: u64,
     /// Its groups of workers.
     pub groups: Vec<ObservedGroup>,
-    /// It was deleted and is not gone yet.
+    /// True if the object was deleted and is not gone yet.
     pub leaving: bool,
-    /// It is suspended.
+    /// True if the cluster is suspended.
     pub suspended: bool,
-    /// Its creation was interrupted: some of its parts are missing, and creating it again adds them.
+    /// True if the creation was interrupted: some parts are missing, and another creation adds them.
     pub unfinished: bool,
     /// Parts that were deleted elsewhere and that no operator recreates; the next requested action recreates them.
     pub missing: Vec<String>,
-    /// Workers rejoin the next head, because this object configures them so.
+    /// True if this object configures workers such that they rejoin the next head.
     pub workers_outlive_head: bool,
-    /// Why its operator refuses the object: only another write helps.
+    /// The reasons why its operator refuses the object, which only another write resolves.
     pub refused: Vec<String>,
-    /// What its operator waits for: a quota, the operator itself.
+    /// The reasons why the cluster as a whole is pending, such as a quota or an operator that does not run.
     pub pending: Vec<String>,
     /// The state that its operator reports: empty before it has reported any. None if it does not report states.
     pub reported_state: Option<String>,
     /// The ports of its head by purpose, as its operator reports them.
     pub ports: BTreeMap<String, String>,
-    /// Its content, if that is other than the row of its cluster has stored.
+    /// Its content, if it differs from the content that the row of its cluster has stored.
     pub content: Option<Box<ObjectContent>>,
 }
 
@@ -145,9 +149,9 @@ pub struct ObservedGroup {
     pub desired: u32,
     /// Its bounds; none if the object has none, and the row keeps its own.
     pub bounds: Option<Bounds>,
-    /// An autoscaler beside the object may choose a size below this one, which a resize prevents.
+    /// True if an autoscaler may choose a size below `desired` until a resize writes the size again.
     pub floor_differs: bool,
-    /// An autoscaler decides the size between the bounds: Muster writes only the bounds.
+    /// True if an autoscaler decides the size between the bounds: Muster writes only the bounds.
     pub autoscaled: bool,
     /// The template of its workers, if known.
     pub template: Option<WorkerTemplate>,
@@ -175,27 +179,27 @@ pub struct ObservedMember {
     pub group: Option<String>,
     /// Its observed state.
     pub observation: Observation,
-    /// Why it does not run yet, if known: unschedulable, an image that cannot be pulled.
+    /// The reason why the member does not run yet, if known, such as an image that cannot be pulled.
     pub reason: String,
-    /// It is being removed.
+    /// True if the member is being removed.
     pub leaving: bool,
-    /// It was created from another template than the object holds now.
+    /// True if the member was created from another template than the object holds now.
     pub outdated: bool,
-    /// When it was created, if known.
+    /// Its creation time, if known.
     pub created_at: Option<Timestamp>,
 }
 
 /// The identity of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberId {
-    /// Stable for as long as it has its place: a pod's name in a stateful set, its UID elsewhere.
+    /// Stable for as long as the member has its place: a pod's name in a stateful set, its UID elsewhere.
     pub identity: String,
     /// Changes whenever the member is recreated: the pod's UID.
     pub uid: String,
 }
 
 impl MemberId {
-    /// The member that a node represents; none while it is a placeholder.
+    /// Returns the member that a node represents; none while the node is a placeholder.
     pub fn of(node: &Node) -> Option<Self> {
         let member = node.data.get(MEMBER)?;
         let text = |key: &str| member.get(key)?.as_str().map(str::to_owned);
@@ -205,7 +209,7 @@ impl MemberId {
     pub(crate) fn bind(self, node: &mut Node) {
         let member = serde_json::json!({"identity": self.identity, "uid": self.uid});
         node.data.insert(MEMBER.to_owned(), member);
-        // Another pod was made from what the object says now.
+        // A new pod was created from the present template of the object.
         node.set_outdated(false);
     }
 

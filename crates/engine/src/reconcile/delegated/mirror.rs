@@ -1,4 +1,4 @@
-//! The rows of a delegated cluster after an observation. Pure.
+//! Computes the rows of a delegated cluster after an observation. Pure: without I/O.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,13 +21,13 @@ use crate::reconcile::reasons::BEING_REMOVED;
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mirror {
-    /// The cluster.
+    /// The cluster's row.
     pub(crate) cluster: Cluster,
     /// Members that were observed for the first time.
     pub(crate) new: Vec<Node>,
     /// Nodes whose rows change.
     pub(crate) changed: Vec<Node>,
-    /// Nodes that are gone.
+    /// Nodes whose rows are removed.
     pub(crate) gone: Vec<NodeId>,
     /// Events to record.
     pub(crate) events: Vec<ObservationEvent>,
@@ -47,12 +47,12 @@ pub(crate) enum ObservationEvent {
 }
 
 impl Mirror {
-    /// Whether no row changes.
+    /// Returns true if no row changes.
     pub(crate) fn is_same_as(&self, cluster: &Cluster) -> bool {
         self.new.is_empty() && self.changed.is_empty() && self.gone.is_empty() && self.cluster == *cluster
     }
 
-    /// All nodes after the observation.
+    /// Returns all nodes after the observation.
     fn nodes<'n>(&'n self, before: &'n [Node]) -> Vec<&'n Node> {
         let changed: HashMap<NodeId, &Node> = self.changed.iter().map(|node| (node.id, node)).collect();
         let gone: HashSet<NodeId> = self.gone.iter().copied().collect();
@@ -61,13 +61,13 @@ impl Mirror {
         present.chain(&self.new).collect()
     }
 
-    /// The names of the members that were made from an older recipe.
+    /// Returns the names of the members that were created from an older recipe.
     fn outdated_names(&self, before: &[Node]) -> Vec<String> {
         let nodes = self.nodes(before).into_iter();
         nodes.filter(|node| node.is_outdated()).map(|node| node.name.clone()).collect()
     }
 
-    /// The number of working workers, and the state of the head.
+    /// Counts the working workers, and determines the state of the head.
     pub(crate) fn counts(&self, before: &[Node]) -> Counts {
         Counts::of(&self.cluster, self.nodes(before))
     }
@@ -112,7 +112,7 @@ impl Mirror {
     /// Copies sizes and bounds from the spec of record, regardless of their author.
     fn copy_spec(&mut self, spec: &ObjectSpec) {
         let known = &mut self.cluster.observed;
-        // A write of Muster that was not recorded: its engine died, or its action was cancelled in between.
+        // A higher fence than the recorded one: the engine died after its write, or the action was cancelled.
         let ours = spec.fence > known.fence;
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
@@ -166,7 +166,7 @@ impl Mirror {
         let Some(content) = &spec.content else { return };
         known.object_content.clone_from(&content.digest);
         self.object.clone_from(&content.shown);
-        // The object decides, also against the row.
+        // The object takes precedence over the row.
         self.cluster.ephemeral = content.ephemeral.clone().map(Box::new);
         if self.cluster.is_external() {
             self.cluster.labels.clone_from(&content.labels);
@@ -176,11 +176,11 @@ impl Mirror {
         }
     }
 
-    /// The head keeps its id when its operator replaces it.
+    /// Mirrors the head; its row keeps its id when the operator replaces the head.
     fn head(&mut self, nodes: &[Node], members: &[ObservedMember], now: Timestamp) {
         let heads = || members.iter().filter(|member| member.role == NodeRole::Head && exists(member));
         let row = nodes.iter().find(|node| node.role == NodeRole::Head);
-        // While one is removed and the next exists already, the next one counts.
+        // While an old head is being removed, the new one may exist already and takes precedence.
         let head = heads().find(|member| !member.leaving).or_else(|| heads().next());
         match (row, head) {
             (Some(row), Some(head)) => {
@@ -357,17 +357,17 @@ impl Mirror {
     }
 }
 
-/// Whether a node represents a member that was not observed yet.
+/// Returns true if a node represents a worker that was not observed yet.
 pub(crate) fn is_placeholder(node: &Node) -> bool {
     node.role == NodeRole::Worker && MemberId::of(node).is_none()
 }
 
-/// Whether a node represents an existing worker that is not being removed.
+/// Returns true if a node represents an existing worker that is not being removed.
 pub(crate) fn stays(node: &Node) -> bool {
     node.role == NodeRole::Worker && MemberId::of(node).is_some() && node.status != NodeStatus::Deleting
 }
 
-/// Whether a node that worked still does, or is restarting. A head that was recreated was lost before.
+/// Returns true if a node that worked still works, or if a worker is restarting. A recreated head was lost before.
 fn still_works(before: &Node, now: &Node) -> bool {
     if now.role == NodeRole::Head {
         return now.status == NodeStatus::Active && MemberId::of(now) == MemberId::of(before);

@@ -1,4 +1,4 @@
-//! Events for what an observation of a delegated cluster shows beside its rows.
+//! Events that follow from an observation of a delegated cluster.
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
@@ -23,7 +23,7 @@ pub(crate) fn ignore_other_objects(cluster: &Cluster, mut observed: Observed) ->
     observed
 }
 
-/// Events that follow from an observation.
+/// Converts the findings of an observation into events of a cluster.
 pub(crate) fn to_events(
     action: Option<&Action>,
     cluster: &Cluster,
@@ -42,7 +42,7 @@ pub(crate) fn to_events(
     events.into_iter().map(event).collect()
 }
 
-/// An external event as a Muster event: under its own id, so that it is recorded once.
+/// Converts an external event; it keeps its id, so that it is recorded once.
 fn external_event(cluster: &Cluster, external: &ExternalEvent, node: Option<&Node>) -> Event {
     let level = if external.is_warning { Level::Warn } else { Level::Info };
     let (reason, message) = (&external.reason, &external.message);

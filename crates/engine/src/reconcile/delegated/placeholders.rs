@@ -8,7 +8,7 @@ use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{Write, WriteGoal};
 use crate::run::Subject;
 
-/// Adds a row for each requested member that was not observed yet, so that it has an id.
+/// Adds a row for each requested member that was not observed yet, so that the member has an id.
 pub(super) fn add_placeholders(subject: &mut Subject, goal: &WriteGoal, now: Timestamp) {
     let creates = goal.write == Write::Create;
     let mut new = Vec::new();

@@ -19,24 +19,24 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 const HEALING_DISABLED: &str = "Nothing is brought back unasked in a cluster whose creation did not succeed: \
                                      restart, scale or delete it.";
 
-/// Whether lost nodes are not recovered until a user requests it. A cancelled creation must not be completed by
+/// Returns true if lost nodes are recovered only on a user's request. A cancelled creation must not be completed by
 /// healing, and a creation that failed once rarely succeeds by retrying.
 pub(crate) fn is_healing_disabled(cluster: &Cluster, capabilities: &Capabilities) -> bool {
     capabilities.heals_by_default && cluster.created_at.is_none()
 }
 
-/// The reason, with a note that healing is disabled.
+/// Appends a note to a reason that healing is disabled.
 pub(crate) fn with_healing_disabled(words: &str) -> String {
     let end = if words.ends_with('.') { "" } else { "." };
     format!("{words}{end} {HEALING_DISABLED}")
 }
 
-/// Whether an action began to change a node and did not finish.
+/// Returns true if an action began to change a node and did not finish.
 pub(crate) const fn is_unfinished(status: NodeStatus) -> bool {
     !matches!(status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
-/// Marks running nodes ACTIVE, whatever became of the action, and stops those that do not run yet.
+/// Marks unfinished nodes ACTIVE if they run, although the action did not succeed, and stops those that do not run yet.
 pub(crate) async fn stop_unfinished(run: &mut ActionRun) {
     let own = run.subject.own_nodes(run.action.kind);
     let unfinished: Vec<NodeId> = own.filter(|node| is_unfinished(node.status)).map(|node| node.id).collect();

@@ -17,8 +17,8 @@ pub(crate) struct Obstacles {
     cluster: Option<String>,
 }
 
-/// Flushes pending changes, with the reasons why these nodes are not started or stopped yet, as far as the provider knows
-/// them.
+/// Flushes pending changes, with the reasons why these nodes are not started or stopped yet, as far as the provider
+/// knows them.
 pub(crate) async fn flush_with_obstacles(
     run: &mut ActionRun,
     changing: &HashSet<NodeId>,
@@ -58,7 +58,7 @@ impl Obstacles {
             if reasons.contains_key(&id) {
                 self.reported.entry(id).or_insert_with(|| node.status_reason.clone());
             } else if !changing.contains(&id) {
-                // Its change has ended meanwhile, and its status reason says how.
+                // The change of this node has ended meanwhile, and the status reason describes its result.
                 continue;
             }
             if let Some(node) = nodes.get_mut(id) {
@@ -69,7 +69,7 @@ impl Obstacles {
     }
 }
 
-/// The reasons why the cluster waits, in the order of its nodes.
+/// Combines the reasons why the cluster waits, in the order of its nodes.
 fn cluster_reason(nodes: &[Node], reasons: &HashMap<NodeId, String>) -> Option<String> {
     let named = |node: &'_ Node| Some((node.name.clone(), reasons.get(&node.id)?.clone()));
     let named: Vec<(String, String)> = nodes.iter().filter_map(named).collect();

@@ -1,4 +1,4 @@
-//! The next steps for the members of a cluster. Pure: the same inputs give the same plan.
+//! Decides the next steps for the members of a cluster. Pure: the same inputs give the same plan.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,31 +9,31 @@ use muster_core::time::Timestamp;
 
 use crate::ports::provider::Observed;
 
-/// What an action remembers between two observations.
+/// The failures and stops of earlier steps of the action, by node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RetryState {
-    /// Nodes that failed permanently, and why: not retried in this action.
+    /// Nodes that failed permanently, with the reason: they are not retried in this action.
     pub(crate) given_up: HashMap<NodeId, String>,
-    /// Nodes that failed transiently: no retry before this moment.
+    /// Nodes that failed transiently, with the time before which they are not retried.
     pub(crate) not_before: HashMap<NodeId, Timestamp>,
-    /// Nodes that were stopped and should be gone: not stopped again before this moment.
+    /// Nodes whose stop was acknowledged, with the time before which they are not stopped again.
     pub(crate) not_stopped_before: HashMap<NodeId, Timestamp>,
 }
 
-/// The goal.
+/// The goal for the members of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     /// The cluster as it should be.
     pub(crate) cluster: &'a Cluster,
     /// Members to remove.
     pub(crate) leaving: &'a HashSet<NodeId>,
-    /// Workers find a new head by themselves.
+    /// True if workers rejoin a new head by themselves.
     pub(crate) workers_outlive_head: bool,
-    /// Missing members are started; not where the cluster is deleted or only observed.
+    /// True if missing members are started; false where the cluster is deleted or only observed.
     pub(crate) start: bool,
-    /// Only this member is handled.
+    /// The only member that is handled, if there is one.
     pub(crate) only: Option<NodeId>,
-    /// No member is added.
+    /// True if no member is added.
     pub(crate) keep_size: bool,
     /// Members to recreate, with their old physical ids.
     pub(crate) recreate: &'a HashMap<NodeId, String>,
@@ -42,7 +42,7 @@ pub(crate) struct Input<'a> {
 /// The next steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// A head is to be added.
+    /// True if a head is to be added.
     pub(crate) add_head: bool,
     /// Numbers of workers to add, by group.
     pub(crate) add: BTreeMap<String, u32>,
@@ -54,23 +54,23 @@ pub(crate) struct Plan {
     pub(crate) gone: Vec<NodeId>,
     /// Members that run, with their physical ids.
     pub(crate) up: Vec<(NodeId, String)>,
-    /// Members that do not run, and why, as far as that is known.
+    /// Members that do not run, with the reason, as far as it is known.
     pub(crate) down: Vec<(NodeId, String)>,
-    /// The decision.
+    /// The decision that these steps lead to.
     pub(crate) verdict: Verdict,
 }
 
 /// The decision of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is something to do.
+    /// Add, start or stop members.
     #[default]
     Act,
-    /// There is nothing to do now; observe again when something changes, or then.
+    /// Nothing can be done now: observe again when something changes, or at this time.
     Wait(Option<Timestamp>),
     /// The goal is reached.
     Reached,
-    /// The goal cannot be reached.
+    /// The goal cannot be reached, for these reasons.
     Unreachable(Vec<String>),
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn plan(
     for node in nodes.iter().filter(chosen) {
         match node.role {
             NodeRole::Worker => planner.member(node, &observed.of(node.id), head_is_up),
-            // It was planned first.
+            // The head was planned before the workers.
             NodeRole::Head => {}
             NodeRole::Unknown(role) => planner.leave_alone(node, role.as_str()),
         }
@@ -113,11 +113,11 @@ struct Planner<'a> {
     retry_state: &'a RetryState,
     now: Timestamp,
     plan: Plan,
-    /// Moments of retries.
+    /// The times of pending retries.
     retries: Vec<Timestamp>,
-    /// Something may still change by itself.
+    /// True if the state of a member may still change without a step.
     hopeful: bool,
-    /// What will not change in this action.
+    /// The reasons of members that this action cannot bring to the goal.
     failures: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Workers are started once their head runs.
+    /// Returns true if the head runs, or if the cluster has none: workers are started only then.
     fn head_is_up(&self, nodes: &[Node], observed: &Observed) -> bool {
         let head = nodes.iter().find(|node| node.role == NodeRole::Head);
         let up = |node: &Node| {
@@ -139,8 +139,7 @@ impl Planner<'_> {
         !self.input.cluster.has_head || head.is_some_and(up)
     }
 
-    /// A node of a role that only a newer version knows is left to that version, whatever happens to it. An action on
-    /// just this node cannot succeed here.
+    /// Leaves a node of an unknown role to the newer version that knows the role. An action on just this node fails.
     fn leave_alone(&mut self, node: &Node, role: &str) {
         if self.input.only == Some(node.id) {
             self.failures.push(format!("{}: this version does not know the role '{role}'", node.name));
@@ -156,7 +155,7 @@ impl Planner<'_> {
         let leaving = self.input.leaving.contains(&node.id);
         match observed {
             Observation::Absent if leaving => self.plan.gone.push(node.id),
-            // Also an exited node: stopping it removes its leftovers.
+            // An exited node is stopped too, which removes its leftovers.
             _ if leaving => self.stop(node),
             Observation::Running { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
             Observation::Running { physical_id }
@@ -165,7 +164,7 @@ impl Planner<'_> {
                 self.stop(node);
             }
             Observation::Running { physical_id } => self.plan.up.push((node.id, physical_id.clone())),
-            // It waits for a head that is gone: the head is handled first.
+            // The worker waits for a head that does not run: the head is handled first.
             Observation::Starting { .. }
                 if self.input.start && !head_is_up && node.role == NodeRole::Worker => {}
             Observation::Starting { .. } if self.input.start && self.is_outdated(node) => self.stop(node),
@@ -198,7 +197,7 @@ impl Planner<'_> {
         if !self.input.start {
             return;
         }
-        // Without a head workers are not started; the head is handled first.
+        // Workers are not started without a head; the head is handled first.
         if !head_is_up && node.role == NodeRole::Worker {
             if self.input.only.is_some() {
                 self.failures.push(format!("{}: its head does not run", node.name));
@@ -237,7 +236,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds missing members. A failed member keeps its place: its failure is the result.
+    /// Plans the missing members. A failed member is not missing: its failure is the result of the action.
     fn count(&mut self, nodes: &[Node]) {
         if !self.input.start || self.input.keep_size || self.input.only.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What a plan changes in memory, and the commit before its step.
+//! Applies a plan to the rows in memory, and commits them before the step.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn record_observed(nodes: &mut Members, children: &mut Children, plan
     for (id, physical_id) in &plan.up {
         let is_known =
             |node: &Node| node.status == NodeStatus::Active && node.physical_id.as_ref() == Some(physical_id);
-        // Observing a node that this action changes does not complete it.
+        // The observation of a node does not complete the change that this action makes to it.
         let is_changing = |node: &Node| matches!(node.status, NodeStatus::Deleting | NodeStatus::Operating);
         if nodes.get(*id).is_some_and(|node| !is_known(node) && !is_changing(node)) {
             record_started(nodes, children, *id, physical_id.clone(), now);
@@ -61,7 +61,7 @@ pub(super) fn record_observed(nodes: &mut Members, children: &mut Children, plan
     }
 }
 
-/// The commit before the step: the nodes that are about to be started and stopped, and their child actions.
+/// Commits, before the step, the nodes that are about to be started and stopped, and their child actions.
 pub(super) async fn record_step(
     run: &mut ActionRun,
     goal: &Goal,
@@ -71,7 +71,7 @@ pub(super) async fn record_step(
     let now = run.now();
     let lost_head = lost_head(&run.subject, plan);
     if lost_head.is_some() {
-        // A new head: workers that cannot rejoin it belong to the old one from here on.
+        // The new incarnation marks workers that cannot rejoin the new head as outdated.
         run.subject.cluster.incarnation += 1;
     }
     let mut children = record_starts(&mut run.subject, &mut run.children, plan, added, lost_head, now);
@@ -114,7 +114,7 @@ fn record_starts(
             node.status =
                 if node.created_at.is_none() { NodeStatus::Creating } else { NodeStatus::Recovering };
             if node.incarnation < *incarnation && lost_head != Some(*id) {
-                // It follows a new head, or is restarted on request: that does not count as a crash.
+                // A node that follows a new head, or is restarted on request, did not crash.
                 node.starts.clear();
             }
             node.incarnation = *incarnation;
@@ -147,7 +147,7 @@ fn record_stops(
     begun
 }
 
-/// The head, if it worked before and is about to be restarted after a crash.
+/// Returns the head if it worked before and is about to be restarted after a crash.
 fn lost_head(subject: &Subject, plan: &Plan) -> Option<NodeId> {
     let present = subject.cluster.incarnation;
     let lost =

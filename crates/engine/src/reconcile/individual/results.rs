@@ -1,4 +1,4 @@
-//! Results of single nodes.
+//! Records the results of starting and stopping single nodes.
 
 use muster_core::action::ActionStatus;
 use muster_core::backoff::Backoff;
@@ -32,7 +32,7 @@ impl Individual<'_> {
             Ok(None) => {
                 let stops = self.stops.entry(id).or_default();
                 *stops += 1;
-                // If it still runs, it is not stopped again at once.
+                // A node that still runs is not stopped again at once.
                 let not_before = now.after(retry_delay(self.backoff, *stops));
                 self.retry_state.not_stopped_before.insert(id, not_before);
                 if let Some(node) = nodes.get_mut(id) {
@@ -76,7 +76,7 @@ impl Individual<'_> {
         }
     }
 
-    /// Gives up nodes that still run although the provider acknowledged many stops; whether there are any.
+    /// Gives up nodes that still run although the provider acknowledged many stops; returns true if there are any.
     pub(super) fn give_up_stops(
         &mut self,
         plan: &Plan,
@@ -98,7 +98,7 @@ impl Individual<'_> {
     }
 }
 
-/// The delay after a number of attempts in a row.
+/// Returns the delay after a number of attempts in a row, with jitter.
 fn retry_delay(backoff: Backoff, attempts: u32) -> TimeSpan {
     backoff.delay(attempts, fastrand::f64())
 }

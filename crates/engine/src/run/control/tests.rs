@@ -25,7 +25,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// What an action may have to stop for.
+/// The causes for which an action may have to stop, by rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Cause {
     Nothing,

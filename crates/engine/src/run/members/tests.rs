@@ -17,7 +17,7 @@ fn id(index: u32) -> NodeId {
     sample::node(index).id
 }
 
-/// The next commit, with what it writes of nodes.
+/// Drains the members into their next commit.
 fn drain(members: &mut Members) -> Record {
     let nil = Uuid::nil();
     let ticket =

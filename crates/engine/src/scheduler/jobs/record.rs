@@ -1,4 +1,4 @@
-//! What is written about a job.
+//! Records the progress of jobs.
 
 use muster_core::cluster::Cluster;
 use muster_core::event::Event;
@@ -10,14 +10,14 @@ use crate::admission::submit;
 use crate::context::Context;
 use crate::events::reason;
 
-/// Writes about one job, under the fence of its claim.
+/// Records the progress of one job under the fence of its claim.
 pub(super) struct JobRecord<'c> {
     pub(super) context: &'c Context,
     pub(super) ticket: TaskTicket,
 }
 
 impl JobRecord<'_> {
-    /// Records what was reached; false if another engine has the job.
+    /// Records progress; returns false if another engine owns the job, or the job has ended.
     pub(super) async fn reached(
         &self,
         job: &Job,

@@ -1,27 +1,27 @@
-//! What to do about one cluster whose app was observed. Pure: the time is passed in.
+//! Decides about one cluster whose app was observed. Pure: the time is passed in.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What was observed of an app.
+/// The observed state of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It wants its cluster.
+    /// The app wants its cluster.
     Present,
-    /// It is gone; its pods may still run.
+    /// The app is gone; its pods may still run.
     Gone {
-        /// Whether some do.
+        /// True if pods of the app still run.
         has_pods: bool,
     },
-    /// It could not be observed.
+    /// The app could not be observed.
     Unknown,
 }
 
-/// What to do.
+/// The next step for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing.
+    /// Wait for the next observation.
     Wait,
     /// Warn the users of the cluster.
     Warn,
@@ -29,7 +29,7 @@ pub(super) enum Step {
     End,
 }
 
-/// Since when an app is gone without a pod, as observed without a pause, and what to do.
+/// Returns the time since which the app has been gone and without pods, without interruption, and the next step.
 pub(super) fn decide(
     gone_since: Option<Instant>,
     seen: Seen,

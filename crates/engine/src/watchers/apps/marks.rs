@@ -10,7 +10,7 @@ use muster_store::reads::UnmarkedApp;
 use crate::context::{Context, Engine};
 use crate::ports::provider::{AppMarks, AppProvider, Provider, ProviderError};
 
-/// Writes what objects of apps do not say yet; false if some could not be written.
+/// Writes stale marks on objects of apps; returns false if some could not be written.
 pub(super) async fn write(
     context: &Context,
     provider: &Arc<dyn Provider>,
@@ -46,8 +46,8 @@ async fn write_one(
 }
 
 impl Engine {
-    /// Writes on the objects of an instance's apps which clusters they use, where that has changed. What cannot be
-    /// written now is written later.
+    /// Writes on the objects of an instance's apps which clusters they use, where that has changed. The watcher retries
+    /// marks that cannot be written now.
     pub async fn write_app_marks(&self, instance: &InstanceId) -> Result<(), StoreError> {
         let Some(provider) = self.provider(instance) else { return Ok(()) };
         let unmarked = self.context.store.unmarked_apps(instance).await?;

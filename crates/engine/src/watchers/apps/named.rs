@@ -1,4 +1,4 @@
-//! Apps of marks that others wrote: a mark with a name alone makes that app one that uses the cluster.
+//! Registers the apps of marks that another program wrote: a mark with only a name makes the app a user of the cluster.
 
 use muster_core::app::{App, AppIdentity, AppState};
 use muster_core::cluster::Cluster;
@@ -9,8 +9,8 @@ use muster_store::commands::{AppUseChanged, ChangeAppUse, RegisterApp};
 use crate::context::Context;
 use crate::ids::new_id;
 
-/// Registers that an app uses the cluster whose mark names it, so that it is listed, and watched like others; whether
-/// that is new. `known` is the row of the app.
+/// Registers that an app uses the cluster whose mark names it, so that the app is listed, and watched like others.
+/// Returns true if that is new. `known` is the row of the app.
 pub(super) async fn register(
     context: &Context,
     cluster: &Cluster,

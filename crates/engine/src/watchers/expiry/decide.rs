@@ -1,4 +1,4 @@
-//! What to do about the limits of one cluster. Pure: the clock and the reported activity are passed in.
+//! Decides about the limits of one cluster. Pure: the time and the reported activity are passed in.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::limits::{Activity, ExpiryState, notice};
@@ -10,12 +10,12 @@ const QUERY_PERIOD: (TimeSpan, TimeSpan) = (TimeSpan::from_secs(1), TimeSpan::fr
 /// Delay before a failed deletion is retried.
 const RETRY_AFTER: TimeSpan = TimeSpan::from_secs(60);
 
-/// State of a cluster between two evaluations; lost with the engine, and then rebuilt.
+/// The state of a cluster between two evaluations. Not stored: a new engine begins without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WatchState {
-    /// When its activity was last queried.
+    /// The time of the last query of its activity.
     pub(crate) queried_at: Option<Timestamp>,
-    /// When its deletion was last requested.
+    /// The time of the last request of its deletion.
     pub(crate) deletion_requested_at: Option<Timestamp>,
 }
 
@@ -28,26 +28,26 @@ pub(crate) enum ExpiryReason {
     Lifetime,
 }
 
-/// What to do about one cluster.
+/// The decision about one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExpiryDecision {
-    /// Delete it, for this reason.
+    /// The reason to delete the cluster; none to keep it.
     pub(crate) end: Option<ExpiryReason>,
-    /// Warn its users of these limits.
+    /// The limits of which its users have to be warned.
     pub(crate) warn: Vec<ExpiryReason>,
     /// The state to record.
     pub(crate) expiry_state: ExpiryState,
-    /// When to evaluate it again; none if only a change of the cluster can matter.
+    /// The time of the next evaluation; none if only a change of the cluster can matter.
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Whether its activity has to be queried now.
+/// Returns true if the activity of a cluster has to be queried now.
 pub(crate) fn is_query_due(cluster: &Cluster, watch_state: WatchState, now: Timestamp) -> bool {
     next_query_at(cluster, watch_state).is_some_and(|at| at <= now)
 }
 
-/// When its activity is queried next: periodically, and when a warning or the timeout is due. Not during an action:
-/// that counts as use.
+/// Returns the time of the next activity query: periodically, and when a warning or the timeout is due. None during an
+/// action, which counts as use.
 fn next_query_at(cluster: &Cluster, watch_state: WatchState) -> Option<Timestamp> {
     let limit = cluster.limits.idle_timeout?;
     if cluster.status.is_transitional() {
@@ -61,7 +61,7 @@ fn next_query_at(cluster: &Cluster, watch_state: WatchState) -> Option<Timestamp
     moments.into_iter().flatten().filter(|moment| *moment > queried_at).chain([regular]).min()
 }
 
-/// Decides, with the activity if it was queried just now.
+/// Decides about a cluster; `activity` is given only if it was queried just now.
 pub(crate) fn decide(
     cluster: &Cluster,
     activity: Option<Activity>,

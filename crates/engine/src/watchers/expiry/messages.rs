@@ -7,12 +7,12 @@ use muster_core::time::{TimeSpan, Timestamp};
 use crate::events::{self, reason};
 use crate::watchers::expiry::decide::ExpiryReason;
 
-/// Rounded to whole seconds, for messages.
+/// Rounds a time span to whole seconds, for messages.
 fn about(span: TimeSpan) -> TimeSpan {
     TimeSpan::from_micros((span.micros() + 500_000) / 1_000_000 * 1_000_000)
 }
 
-/// The event that warns of a deletion.
+/// Returns the event that warns of a deletion.
 pub(crate) fn warning(cluster: &Cluster, of: ExpiryReason, now: Timestamp) -> Event {
     let left = |end: Option<Timestamp>| about(end.unwrap_or(now).since(now));
     let (word, message) = match of {
@@ -37,7 +37,7 @@ pub(crate) fn warning(cluster: &Cluster, of: ExpiryReason, now: Timestamp) -> Ev
     events::of_cluster(None, cluster, Level::Warn, word, &message, now)
 }
 
-/// The reason and the message of a deletion.
+/// Returns the reason and the message of a deletion.
 pub(crate) fn end(cluster: &Cluster, by: ExpiryReason) -> (&'static str, String) {
     match by {
         ExpiryReason::Idle => {

@@ -1,4 +1,4 @@
-//! When each cluster is evaluated next.
+//! Schedules the next evaluation of each cluster.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +21,7 @@ impl Timers {
         self.set(id, Some(Timestamp::default()), watch_state);
     }
 
-    /// Schedules a cluster for that moment, or only after its next change.
+    /// Schedules a cluster for a moment; without one, only a change of the cluster schedules it.
     pub(crate) fn set(&mut self, id: ClusterId, at: Option<Timestamp>, watch_state: WatchState) {
         self.forget(id);
         self.queue.extend(at.map(|at| (at, id)));
@@ -35,23 +35,24 @@ impl Timers {
         }
     }
 
-    /// The state of a cluster.
+    /// Returns the state of a cluster.
     pub(crate) fn watch_state(&self, id: ClusterId) -> WatchState {
         self.known.get(&id).map(|(_, watch_state)| *watch_state).unwrap_or_default()
     }
 
-    /// The due clusters, at most `at_most`, the longest waiting first. They stay until they are set or removed.
+    /// Returns the due clusters, at most `at_most`, the longest waiting first. They stay due until they are rescheduled
+    /// or removed.
     pub(crate) fn due(&self, now: Timestamp, at_most: usize) -> Vec<ClusterId> {
         let due = self.queue.iter().take_while(|(at, _)| *at <= now);
         due.take(at_most).map(|(_, id)| *id).collect()
     }
 
-    /// The moment of the next evaluation.
+    /// Returns the moment of the next evaluation.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// All known clusters.
+    /// Returns all known clusters.
     pub(crate) fn known(&self) -> Vec<ClusterId> {
         self.known.keys().copied().collect()
     }

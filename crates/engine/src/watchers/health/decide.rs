@@ -1,4 +1,4 @@
-//! Whether a node is healthy. Pure: the same inputs give the same answer.
+//! Decides whether a node is healthy. Pure: the same inputs give the same answer.
 
 use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::policy::health::{PollUrl, Settings};
@@ -9,19 +9,19 @@ use crate::ports::probe::PollResult;
 /// The result of one detection mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It works, or its state is unknown.
+    /// The node works, or its state is unknown.
     Healthy,
-    /// It does not work; a recent change may be the reason.
+    /// The node does not work; a recent change may be the reason.
     Unhealthy,
-    /// It is dead: its provider observed that.
+    /// The node is certainly dead, as its provider observed.
     Dead,
 }
 
-/// Health as the provider observes it.
+/// Returns the health of a node by the observation of its provider.
 pub(crate) fn by_provider(node: &Node, observation: &Observation) -> Health {
     match observation {
         Observation::Exited { .. } => Health::Dead,
-        // It never worked, or it did and is gone.
+        // A node that worked before is gone; a node that never worked may still be starting.
         Observation::Absent if node.created_at.is_some() => Health::Dead,
         Observation::Absent => Health::Unhealthy,
         // A node that ended with its machine is recovered only on request.
@@ -32,12 +32,12 @@ pub(crate) fn by_provider(node: &Node, observation: &Observation) -> Health {
     }
 }
 
-/// Health of the machine below a node.
+/// Returns the health of a node by the state of the machine that it runs on.
 pub(crate) const fn by_machine(unhealthy: bool) -> Health {
     if unhealthy { Health::Dead } else { Health::Healthy }
 }
 
-/// Health as the node's URL reports it.
+/// Returns the health of a node by the result of polling its URL.
 pub(crate) const fn by_url(polled: &PollResult, options: &PollUrl) -> Health {
     match polled {
         // The health of a node that may not be polled is unknown.
@@ -47,14 +47,13 @@ pub(crate) const fn by_url(polled: &PollResult, options: &PollUrl) -> Health {
     }
 }
 
-/// Whether a node is looked at at all: one that is being changed is left alone, and one whose role only a newer version
-/// knows.
+/// Returns true if a node is to be checked: it is not being changed, and this version knows its role.
 pub(crate) const fn is_settled(node: &Node) -> bool {
     node.has_known_role()
         && matches!(node.status, NodeStatus::Active | NodeStatus::Warning | NodeStatus::Error)
 }
 
-/// Whether a node has to be recovered.
+/// Returns true if a node has to be recovered.
 pub(crate) fn needs_recovery(settings: &Settings, node: &Node, found: &[Health], now: Timestamp) -> bool {
     let changed = node.updated_at.unwrap_or(node.init_at);
     let settling = settings.is_settling(changed, now);

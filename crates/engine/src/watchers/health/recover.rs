@@ -1,4 +1,4 @@
-//! Submission of recoveries.
+//! Submits recoveries of unhealthy nodes.
 
 use muster_core::action::{ActionKind, Cause, OnConflict};
 use muster_core::change::{Change, Recovery};
@@ -14,7 +14,7 @@ use crate::admission::Caller;
 use crate::context::Context;
 use crate::events;
 
-/// Submits a recovery; false if another action holds the node or its cluster.
+/// Submits a recovery; returns false if another action holds the node or its cluster, or the cluster is gone.
 pub(crate) async fn submit(
     context: &Context,
     cluster: &Cluster,

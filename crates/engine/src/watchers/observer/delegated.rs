@@ -1,4 +1,4 @@
-//! Observation of delegated clusters outside any action: recorded in rows and events, and never reverted.
+//! Records observations of delegated clusters outside any action in rows and events. Changes are never reverted.
 
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::ephemeral::AppStanding;
@@ -29,9 +29,9 @@ pub(crate) async fn record_observation(
     let now = context.clock.now();
     let mirror = match &observed.object {
         ObjectState::Unknown => return Ok(ObserveOutcome::Pending),
-        // Its creation failed or is not that far: there was no object that could be missing.
+        // No object was ever observed: the creation failed, or has not written it yet.
         ObjectState::Absent if cluster.observed.object.is_none() => return Ok(ObserveOutcome::InSync),
-        // They may go with the object, or stay without it: which of them is not known until it has happened.
+        // The remaining parts may be deleted with the object or outlive it, which is unknown until it has happened.
         ObjectState::Absent if !observed.remaining.is_empty() => return Ok(ObserveOutcome::Pending),
         ObjectState::Absent => return end(context, duty, &cluster, now).await,
         ObjectState::Present(spec) => {
@@ -76,7 +76,7 @@ async fn record_amounts(
     Ok(())
 }
 
-/// Marks the row of a cluster deleted that was deleted elsewhere.
+/// Marks the row of a cluster as deleted that was deleted elsewhere.
 async fn end(
     context: &Context,
     duty: String,
@@ -85,7 +85,7 @@ async fn end(
 ) -> Result<ObserveOutcome, StoreError> {
     let (reason, message) = Box::pin(why_deleted(context, cluster)).await?;
     let mut event = events::of_cluster(None, cluster, Level::Warn, reason, &message, now);
-    // Its profile is deleted with it.
+    // The amounts are recorded now, because the profile is deleted with the cluster.
     Box::pin(record_amounts(context, cluster, cluster, &mut event)).await?;
     let command = Command {
         duty,
@@ -108,7 +108,7 @@ async fn end(
     Ok(ObserveOutcome::from(context.store.mirror(command).await?).and_repeat())
 }
 
-/// Why a cluster is gone: Kubernetes removes what belongs to an app with the app.
+/// Returns why a cluster is gone: Kubernetes removes objects that an app owns together with the app.
 async fn why_deleted(context: &Context, cluster: &Cluster) -> Result<(&'static str, String), StoreError> {
     if let Some(mark) = cluster.ephemeral.as_deref()
         && context.marked_app(cluster, mark).await?.standing == AppStanding::Gone
@@ -118,7 +118,7 @@ async fn why_deleted(context: &Context, cluster: &Cluster) -> Result<(&'static s
     Ok((reason::DELETED_ELSEWHERE, "it was deleted elsewhere".to_owned()))
 }
 
-/// Evaluates the status of the cluster, and what keeps it from its goal.
+/// Evaluates the status of the cluster, with the obstacles that keep it from its goal.
 fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &ObjectSpec, observed: &Observed, resized: bool) {
     let counts = mirror.counts(before);
     let cluster = &mut mirror.cluster;

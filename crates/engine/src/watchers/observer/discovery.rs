@@ -1,4 +1,4 @@
-//! Discovery: external clusters get a row.
+//! Creates the rows of external clusters that were discovered.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::events::{self, reason};
 use crate::ids::new_id;
 use crate::ports::provider::{DiscoveredCluster, ObjectContent, Provider};
 
-/// Gives an existing cluster a row; returns whether it has one now.
+/// Creates the row of an existing cluster; returns true if it has one now.
 pub(crate) async fn discover(
     context: &Context,
     provider: &Arc<dyn Provider>,

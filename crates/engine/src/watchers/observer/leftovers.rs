@@ -1,4 +1,5 @@
-//! Objects of clusters that are history, written by an engine that was paused while another one ended its action.
+//! Collects leftover objects of deleted clusters: an engine that was paused may write one after another engine has
+//! ended its action.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use crate::context::Context;
 use crate::ports::provider::Provider;
 use crate::watchers::observer::{ObserveOutcome, duty};
 
-/// How long after a collection that failed or was cancelled the next one is submitted. What passes soon, such as an
-/// unreachable server, was retried by the action itself.
+/// The delay after a failed or cancelled collection before the next one is submitted. The action itself has retried
+/// transient errors, such as an unreachable server.
 const RETRY_AFTER: TimeSpan = TimeSpan::from_secs(600);
 
-/// How long after its cluster's deletion an object counts as restored from a backup.
+/// The time after the deletion of its cluster from which a created object counts as restored from a backup.
 const RESTORED_AFTER: TimeSpan = TimeSpan::from_secs(3600);
 
-/// Submits the deletion of an object whose cluster is history, if Muster created and deleted that cluster. What others
-/// deleted and restored from a backup is another cluster.
+/// Submits the deletion of an object whose cluster is deleted, if Muster created and deleted that cluster. An object
+/// that others deleted and restored from a backup is another cluster.
 pub(crate) async fn collect(
     context: &Context,
     provider: &Arc<dyn Provider>,
@@ -36,7 +37,7 @@ pub(crate) async fn collect(
         return Ok(ObserveOutcome::InSync);
     }
     let (now, last) = (context.clock.now(), last_deletion(context, history, &[]).await?);
-    // Older deletions may be purged before the row is; a collection was only submitted where there was one.
+    // The deletion may be purged before the row. An earlier collection proves it: none is submitted without a deletion.
     let was_deleted_here = last.as_ref().is_some_and(Action::collects_garbage)
         || last_deletion(context, history, &[ActionStatus::Succeeded]).await?.is_some();
     if !was_deleted_here {
@@ -61,17 +62,17 @@ pub(crate) async fn collect(
     let (clusters, orphans, events) = (Vec::new(), Vec::new(), Vec::new());
     let healing = vec![submit::garbage_collection(context, history)];
     let command = Observe { duty, engine, clusters, orphans, events, healing, now };
-    // It is open until the object is gone, whatever becomes of the action.
+    // The observation is repeated until the object is gone, however the action ends.
     Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
-/// Whether it was restored from a backup: it was made long after its cluster was deleted, when no engine could still
-/// be about to write it.
+/// Returns true if an object was restored from a backup: it was created long after its cluster was deleted, when no
+/// engine could still be about to write it.
 fn is_restored(created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
     created.zip(deleted).is_some_and(|(created, deleted)| created > deleted.after(RESTORED_AFTER))
 }
 
-/// The last deletion of a cluster, of those in one of these states if any are given.
+/// Returns the last deletion of a cluster, of those in one of these states if any are given.
 async fn last_deletion(
     context: &Context,
     history: &Cluster,
@@ -88,10 +89,10 @@ async fn last_deletion(
     Ok(context.store.actions(&query).await?.items.pop())
 }
 
-/// Whether an object that is there needs another deletion than the last one.
+/// Returns true if an existing object needs another deletion after the last one.
 fn is_collection_due(last: &Action, now: Timestamp) -> bool {
     let Some(ended) = last.ended_at else { return false };
-    // After a success the object was gone: it was written again since.
+    // After a success the object was gone, so it was written again since.
     last.status == ActionStatus::Succeeded || now >= ended.after(RETRY_AFTER)
 }
 

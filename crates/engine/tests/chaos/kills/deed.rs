@@ -1,10 +1,10 @@
-//! What engines are killed at.
+//! The operations that engines are killed in.
 
 use muster_testkit::world::{WORLD_CLUSTER, WORLD_NODE};
 
 use crate::facts::Expected;
 
-/// What an engine does when it is killed.
+/// The operation that an engine executes when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     Create,
@@ -18,35 +18,35 @@ pub(super) enum Deed {
     Recover,
     Check,
     Operate,
-    /// Chosen members end.
+    /// Named members are removed and deleted.
     Remove,
     /// Nodes that are in no cluster become members.
     Add,
-    /// They take the places of members.
+    /// Nodes that are in no cluster replace members.
     Replace,
-    /// Members follow another recipe, batch by batch.
+    /// Members are updated to another recipe, batch by batch.
     Roll,
-    /// They follow it with their head.
+    /// Members are updated to another recipe together with their head.
     RollWithHead,
     Attach,
     Detach,
     Node(NodeDeed, Place),
 }
 
-/// What it does to a single node.
+/// An operation on a single node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeDeed {
     Create,
     Delete,
     Rename,
-    /// It follows another recipe.
+    /// The node is updated to another recipe.
     Remake,
-    /// It is recreated.
+    /// The node is recreated.
     Recover,
     Check,
 }
 
-/// Where that node is.
+/// The membership of that node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a cluster of plain nodes.
@@ -58,7 +58,7 @@ pub(super) enum Place {
 }
 
 impl Deed {
-    /// Workers before, and the expected result; single nodes have their own expectations.
+    /// The number of workers before, and the expected result; single nodes have their own expectations.
     pub(super) fn sizes(self) -> (u32, Expected) {
         let (before, workers, made, again) = match self {
             Self::Create => (0, Some(3), 4, 0),
@@ -69,7 +69,7 @@ impl Deed {
             Self::Recover => (3, Some(3), 3, 1),
             Self::Check => (2, Some(2), 3, 0),
             Self::Operate | Self::Replace => (3, Some(3), 3, 0),
-            // Those that come were made elsewhere.
+            // The added nodes were created in another cluster, which counts them.
             Self::Add => (1, Some(4), 1, 0),
             Self::Roll => (3, Some(3), 3, 3),
             Self::RollWithHead => (2, Some(2), 3, 3),
@@ -95,7 +95,7 @@ impl Deed {
 }
 
 impl NodeDeed {
-    /// What there should be afterwards where there were two workers, or that node alone.
+    /// The expected result in a cluster of two workers, or for a node in no cluster.
     pub(super) const fn expected(self, place: Place) -> Expected {
         let remade = matches!(self, Self::Remake | Self::Recover);
         let (workers, made, again) = match (place, self) {

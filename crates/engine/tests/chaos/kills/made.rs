@@ -1,4 +1,4 @@
-//! What deeds are done to.
+//! The clusters, nodes and policies that are prepared for operations.
 
 use muster_core::action::{ActionKind, Target};
 use muster_core::ids::{ClusterId, NodeId, PolicyId, ProfileId};
@@ -39,7 +39,7 @@ pub(super) async fn workers(harness: &Harness, cluster: ClusterId, count: usize)
     workers.map(|node| node.id).take(count).collect()
 }
 
-/// Nodes that are in no cluster: they have left one.
+/// Nodes that are in no cluster, because they have left one.
 pub(super) async fn leavers(harness: &Harness, engine: &Replica, count: u32) -> Vec<NodeId> {
     let cluster = plain(engine, count).await;
     let nodes = workers(harness, cluster, count as usize).await;
@@ -48,7 +48,7 @@ pub(super) async fn leavers(harness: &Harness, engine: &Replica, count: u32) -> 
     nodes
 }
 
-/// A node that was made in no cluster.
+/// A node that was created in no cluster.
 pub(super) async fn alone(harness: &Harness, engine: &Replica) -> NodeId {
     let action = engine.create_node(None, recipe(harness, WORLD_NODE).await).await;
     succeeded(&engine.end(action.id).await);

@@ -1,4 +1,4 @@
-//! Deeds on single nodes.
+//! Operations on single nodes that an engine is killed in.
 
 use muster_core::action::ActionKind;
 use muster_core::ids::{ActionId, ClusterId, NodeId, ProfileId};
@@ -13,14 +13,14 @@ use crate::harness::{Harness, created, succeeded};
 
 const NEW_NAME: &str = "renamed";
 
-/// A deed on a node.
+/// An operation on a node, with its preparation.
 pub(super) struct NodeTask {
     deed: NodeDeed,
     place: Place,
     cluster: Option<ClusterId>,
-    /// None if it is yet to be made.
+    /// The node; none if the operation creates it.
     node: Option<NodeId>,
-    /// What it is made from, or is to be.
+    /// The recipe of a node that the operation creates or recreates.
     profile: ProfileId,
 }
 

@@ -1,12 +1,13 @@
-//! When engines are killed.
+//! The calls at which engines are killed.
 
 use muster_testkit::world::Verb::{self, Create, Delete, Observe, Operate, Start, Stop};
 
 use super::deed::Place::{Alone, Head, Member};
 use super::deed::{Deed, NodeDeed};
 
-/// Calls of a verb that an engine is killed at, by how many of that verb came before in its deed: the moments between
-/// two records. What is named twice gets there once, and is lost the other time.
+/// Calls of a verb at which an engine is killed, by the number of earlier calls of that verb in the operation: each
+/// call is between two records. A number that is listed twice stands for two kills: one whose call arrives, one whose
+/// call is lost.
 pub(super) type Step = (Deed, Verb, &'static [u32]);
 
 pub(super) const OF_CLUSTERS: &[Step] = &[
@@ -59,7 +60,7 @@ pub(super) const OF_NODES: &[Step] = &[
     (Deed::Node(NodeDeed::Check, Member), Observe, &[0]),
 ];
 
-/// What there is nothing to be held at in: it is a few commits, and over in as many milliseconds.
+/// Operations without a call that could be held: they are a few commits, and take as many milliseconds.
 pub(super) const BRIEF: &[Deed] = &[
     Deed::Add,
     Deed::Replace,
@@ -69,7 +70,7 @@ pub(super) const BRIEF: &[Deed] = &[
     Deed::Node(NodeDeed::Rename, Member),
 ];
 
-/// Everything that takes longer.
+/// Operations that take longer.
 pub(super) const DEEDS: &[Deed] = &[
     Deed::Create,
     Deed::Grow,

@@ -1,4 +1,4 @@
-//! Deeds on clusters, and the tasks that they make with those on nodes.
+//! Operations on clusters, and tasks, which are operations on clusters or on nodes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,20 +14,20 @@ use super::node::NodeTask;
 use crate::facts;
 use crate::harness::{Harness, by, created, new_cluster, succeeded};
 
-/// A deed, and what it is done to.
+/// An operation, and the cluster or node that was prepared for it.
 pub(super) enum Task {
     Cluster(ClusterTask),
     Node(NodeTask),
 }
 
-/// How the end of a task is recognised.
+/// The sign by which the end of a task is recognised.
 pub(super) enum Begun {
     Action(ActionId),
     Lost(NodeId),
 }
 
 impl Task {
-    /// Makes what the deed is done to.
+    /// Creates the cluster or node for the operation.
     pub(super) async fn prepare(deed: Deed, harness: &Harness, engine: &Replica) -> Self {
         match deed {
             Deed::Node(deed, place) => Self::Node(NodeTask::prepare(deed, place, harness, engine).await),
@@ -35,7 +35,7 @@ impl Task {
         }
     }
 
-    /// Asks for the deed.
+    /// Requests the operation.
     pub(super) async fn begin(&self, harness: &Harness, engine: &Replica) -> Begun {
         match self {
             Self::Cluster(task) => task.begin(harness, engine).await,
@@ -43,7 +43,7 @@ impl Task {
         }
     }
 
-    /// Another engine has done it, and everything agrees.
+    /// Waits until another engine has finished the operation, and checks that rows and world agree.
     pub(super) async fn finish(&self, harness: &Harness, engine: &Replica, begun: Begun) {
         match (self, begun) {
             (Self::Cluster(task), begun) => task.finish(harness, engine, begun).await,
@@ -53,18 +53,18 @@ impl Task {
     }
 }
 
-/// A deed on a cluster.
+/// An operation on a cluster, with its preparation.
 pub(super) struct ClusterTask {
     deed: Deed,
     cluster: ClusterId,
     about: About,
 }
 
-/// What it is about beside the cluster.
+/// The objects that the operation needs besides the cluster.
 enum About {
     Nothing,
     Nodes(Vec<NodeId>),
-    /// Members, and who comes for each.
+    /// Members, each with the node that replaces it.
     Pairs(HashMap<NodeId, NodeId>),
     Recipe(ProfileId),
     Policy(PolicyId),
@@ -169,7 +169,7 @@ impl ClusterTask {
         facts::agree(harness, self.cluster, self.deed.sizes().1).await;
     }
 
-    /// Expectations beyond counts of nodes.
+    /// Checks the result of the operation beyond the counts of nodes.
     async fn is_as_asked(&self, harness: &Harness) {
         let nodes = made::members(harness, self.cluster).await;
         match (&self.about, self.deed) {
@@ -197,7 +197,7 @@ impl ClusterTask {
         }
     }
 
-    /// The world learns the clusters of nodes when they are observed.
+    /// Observes nodes that changed their cluster, because the world learns the cluster of a node only then.
     async fn tell_whose(&self, engine: &Replica) {
         if !matches!(self.deed, Deed::Add | Deed::Replace) {
             return;

@@ -22,7 +22,7 @@ async fn deleted(harness: &Harness) -> (Cluster, Action) {
     (harness.cluster(cluster.id).await, delete)
 }
 
-/// The actions that delete what is left of a cluster, oldest first.
+/// The actions that delete the leftover object of a cluster, oldest first.
 async fn collections(harness: &Harness, history: &Cluster) -> Vec<Action> {
     let query = ActionQuery { cluster: Some(history.id), ..ActionQuery::default() };
     let mut actions = harness.store().actions(&query).await.expect("the store answers").items;
@@ -31,7 +31,7 @@ async fn collections(harness: &Harness, history: &Cluster) -> Vec<Action> {
     actions
 }
 
-/// Returns when so many collections were submitted, with the last one, ended.
+/// Waits until so many collections were submitted and the last one has ended, and returns that one.
 async fn collected(harness: &Harness, history: &Cluster, count: usize) -> Action {
     let submitted = eventually("a collection", PATIENCE, async || {
         let all = collections(harness, history).await;
@@ -41,7 +41,7 @@ async fn collected(harness: &Harness, history: &Cluster, count: usize) -> Action
     harness.ended(last.id).await
 }
 
-/// Returns when the observer has seen everything that happened before.
+/// Returns when the observer has processed all earlier changes.
 async fn observed(harness: &Harness) {
     let other = created(harness, 1).await;
     harness.operators.edit(other.id, |group| group.desired = 2);
@@ -58,7 +58,7 @@ async fn an_object_that_comes_after_the_deletion_is_deleted_by_one_action(harnes
     assert!(collection.fence > delete.fence, "{:?} after {:?}", collection.fence, delete.fence);
     let deed = harness.operators.deeds().pop().expect("something was done");
     assert_eq!((deed.verb, deed.fence), (Verb::Delete, collection.fence));
-    // Users see what it is, and why.
+    // The action shows users its kind, cause and reason.
     assert_eq!((collection.kind, collection.cause), (ActionKind::ClusterDelete, Cause::Healing));
     assert_eq!((collection.door, collection.reason.as_str()), (Door::Engine, "LeftoverFound"));
     assert_eq!(collection.status_reason, "The object of a deleted cluster was removed.");
@@ -70,7 +70,7 @@ async fn an_object_that_comes_after_the_deletion_is_deleted_by_one_action(harnes
     }
     assert_eq!(harness.cluster(history.id).await, history, "history does not change");
     assert_eq!(harness.nodes(history.id).await, []);
-    // And should it be written once more, it is deleted once more.
+    // An object that is written once more is deleted once more.
     harness.operators.write_late(&history);
     assert_eq!(collected(&harness, &history, 2).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.operators.objects(), 0);

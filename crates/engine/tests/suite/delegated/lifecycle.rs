@@ -1,4 +1,4 @@
-//! A whole life: create, grow, shrink, restart, update, delete.
+//! The lifecycle of a delegated cluster: create, grow, shrink, restart, update, delete.
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
 use muster_core::cluster::{Cluster, ClusterStatus};

@@ -10,7 +10,7 @@ use muster_testkit::operator::{OPERATED_CLUSTER, Verb};
 use super::{created, engine, names, open, operated, recorded_events, soon};
 use crate::harness::{Harness, PATIENCE, exactly};
 
-/// An engine whose heartbeat never comes: to others it is dead after a second.
+/// Starts an engine whose heartbeat never renews the lease: for others it is dead after a second.
 pub(super) async fn replace_by_a_dying_one(harness: &mut Harness) {
     harness.engine.stop().await;
     let config = Config { lease: TimeSpan::from_secs(1), heartbeat: TimeSpan::from_secs(3600), ..soon() };

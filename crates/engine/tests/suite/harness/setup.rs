@@ -1,4 +1,4 @@
-//! How an engine of a test differs from the usual one.
+//! The settings by which the engine of a test differs from the default.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use muster_testkit::{FreshStore, ManualClock};
 
 use super::{Harness, Kind};
 
-/// An engine to be started, over a fresh database or beside the one of a harness.
+/// An engine to be started, with a fresh database or with the one of a harness.
 pub(crate) struct Setup {
     config: Config,
     policies: Policies,
@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     by_hand: bool,
 }
 
-/// The usual engine.
+/// The default engine.
 pub(crate) fn setup() -> Setup {
     Setup {
         config: Config::default(),
@@ -43,24 +43,24 @@ impl Setup {
         Self { policies, ..self }
     }
 
-    /// A clock that is set by hand. The lease outlives every test, however far the clock is set, and what the engine
-    /// does by its own period it does soon, unless another configuration follows.
+    /// Uses a clock that is set by hand. The lease outlives every test, however far the clock is set, and the safety
+    /// period is short, unless another configuration follows.
     pub(crate) fn clock(self, clock: &ManualClock) -> Self {
         let config = Config { safety_period: TimeSpan::from_millis(50), ..self.config };
         Self { clock: Arc::new(clock.clone()), by_hand: true, config, ..self }
     }
 
-    /// A clock of the machine, or one that is shared with other replicas.
+    /// Uses the clock of the machine, or one that is shared with other replicas.
     pub(crate) fn shared_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// Where messages go before nodes are removed.
+    /// Sends webhooks before nodes are removed to this receiver.
     pub(crate) fn hooks(self, hooks: &Arc<impl Webhooks + 'static>) -> Self {
         Self { hooks: Arc::clone(hooks) as Arc<dyn Webhooks>, ..self }
     }
 
-    /// Starts it over a fresh database and providers in memory; none where there is no such database.
+    /// Starts the engine with a fresh database and providers in memory; none if there is no such database.
     pub(crate) async fn open(self, kind: Kind) -> Option<Harness> {
         let fresh = FreshStore::open(kind).await?;
         let (provider, operators) = (Arc::new(World::default()), Arc::default());
@@ -68,7 +68,7 @@ impl Setup {
         Some(Harness { engine, provider, fresh, operators })
     }
 
-    /// Starts it over this store and the providers of a harness.
+    /// Starts the engine with this store and the providers of a harness.
     pub(crate) async fn start(self, store: Store, harness: &Harness) -> Engine {
         self.start_over(store, &harness.provider, &harness.operators).await
     }

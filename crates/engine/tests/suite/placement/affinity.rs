@@ -1,4 +1,4 @@
-//! Beside whom nodes run.
+//! Placement of nodes by affinity to server groups and zones.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::placement::{Affinity, Placement, ServerGroup};

@@ -1,4 +1,4 @@
-//! Over regions and zones, outwards and inwards.
+//! Distribution of nodes over regions and zones, when clusters grow and shrink.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::ids::NodeId;

@@ -1,4 +1,4 @@
-//! What policies decide is what happens.
+//! Actions follow the decisions of policies.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::ids::NodeId;
@@ -81,7 +81,7 @@ async fn hooks_and_batches_are_left_with_the_action(harness: Harness) {
     assert_eq!(action.data["update"]["pause_time"], json!(0));
 }
 
-/// What a scaling needs of a policy, with the action's end.
+/// Runs a scaling, and returns the final status of its action.
 async fn scaled(
     harness: &Harness,
     cluster: &muster_core::cluster::Cluster,

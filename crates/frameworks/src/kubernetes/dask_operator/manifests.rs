@@ -57,12 +57,12 @@ pub(super) fn manifests(plan: DesiredCluster<'_>, flavor: &str) -> Result<Vec<Ma
     Ok(manifests)
 }
 
-/// Without service links: Dask would read the variables of a cluster called `dask` as settings.
+/// Disables service links: Dask would read the variables of a cluster called `dask` as settings.
 fn pod_spec(container: &Value, node: &NodeRecipe) -> Value {
     pod::with_pod_settings(json!({"containers": [container], "enableServiceLinks": false}), node)
 }
 
-/// The spec of a scheduler's pod.
+/// Returns the spec of a scheduler's pod.
 pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
     let node = recipe.head();
     let container = Container {
@@ -80,7 +80,7 @@ pub(super) fn scheduler(recipe: &ClusterRecipe) -> Value {
     pod_spec(&container, &node)
 }
 
-/// The spec of a worker's pod. The worker derives its threads and memory from the limits of its container.
+/// Returns the spec of a worker's pod. The worker derives its threads and memory from the limits of its container.
 pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe) -> Value {
     let container = Container {
         name: "worker",

@@ -1,9 +1,9 @@
 //! Writes to objects of the Dask operator.
 //!
-//! Each worker is a Deployment. The operator creates and removes workers only when the number of a group changes. To choose
-//! the workers to remove, it calls the scheduler, and hangs if that does not respond. So the chosen Deployments are deleted
-//! first, and then the number already fits. An interruption between both leaves fewer workers than the number: a retry, or
-//! any other change of the number, repairs that.
+//! Each worker is a Deployment. The operator creates and removes workers only when the number of a group changes. To
+//! choose the workers to remove, it calls the scheduler, and hangs if that does not respond. So the chosen Deployments
+//! are deleted first, and then the number already fits. An interruption between both leaves fewer workers than the
+//! number: a retry, or any other change of the number, repairs that.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(super) fn resize(
     Ok(steps)
 }
 
-/// The object of a group. The root is skipped: its number is only the initial one, and must not be written.
+/// Returns the object of a group. The root is skipped: its number is only the initial one, and must not be written.
 fn object_of<'w>(objects: &[&'w ObjectProjection], group: &str) -> Result<&'w str, String> {
     let mut objects = objects.iter().skip(1);
     let own = objects.find(|object| object.groups.iter().any(|own| own.name == group));

@@ -7,7 +7,7 @@ use crate::kubernetes::projection::text;
 /// The default registry.
 const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// The full name of an object's image, as pods have it.
+/// Returns the full name of an object's image, as pods have it.
 pub(super) fn of_object(image: &Value) -> String {
     let part = |key: &str| text(&image[key]);
     let (registry, repository, tag) = (part("registry"), part("repository"), part("tag"));
@@ -18,7 +18,7 @@ pub(super) fn of_object(image: &Value) -> String {
     in_full(&if tag.is_empty() { named } else { format!("{named}:{tag}") })
 }
 
-/// The full name of an image, with default registry, folder and tag.
+/// Returns the full name of an image, with default registry, folder and tag.
 pub(super) fn in_full(image: &str) -> String {
     let (registry, rest) = split_registry(image);
     let tag = if rest.contains([':', '@']) { "" } else { ":latest" };
@@ -26,7 +26,7 @@ pub(super) fn in_full(image: &str) -> String {
     format!("{}/{folder}{rest}{tag}", registry.unwrap_or(DEFAULT_REGISTRY))
 }
 
-/// The parts of an image's name for an object; the error explains names that cannot be written in parts.
+/// Returns the parts of an image's name for an object; the error explains names that cannot be written in parts.
 pub(super) fn to_object(image: &str) -> Result<Value, String> {
     let (registry, rest) = split_registry(image);
     match rest.rsplit_once(':') {
@@ -37,7 +37,8 @@ pub(super) fn to_object(image: &str) -> Result<Value, String> {
     }
 }
 
-/// The registry that an image's name begins with, if any: only registries have dots or ports, or are `localhost`.
+/// Returns the registry that an image's name begins with, if any: only registries have dots or ports, or are
+/// `localhost`.
 fn split_registry(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
         Some((registry, rest)) if registry.contains(['.', ':']) || registry == "localhost" => {

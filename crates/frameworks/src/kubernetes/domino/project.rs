@@ -40,13 +40,13 @@ fn project_group(spec: &Value, template: PodTemplate) -> GroupProjection {
     let sized_by_floor = !spec["worker"].is_object();
     let size = if sized_by_floor { number("minReplicas") } else { whole(&spec["worker"]["replicas"]) };
     let (desired, floor) = (size.unwrap_or(1), number("minReplicas"));
-    // One is the least that the operator accepts; where there is none, a size of 0 makes none.
+    // The operator accepts no floor below 1. A resize to 0 writes a floor of 1, and only where the object has a floor.
     let pinned = if desired == 0 { floor.map(|_| 1) } else { Some(desired) };
     GroupProjection {
         name: DEFAULT_GROUP.to_owned(),
         index: 0,
         desired,
-        // minReplicas is the autoscaler's floor and moves with the size, so that it is no lower bound for users.
+        // A resize moves minReplicas, the autoscaler's floor, with the size: it is no lower bound for users.
         bounds: number("maxReplicas").map(|max| (0, Some(max))),
         floor,
         floor_differs: autoscaling.is_some() && floor != pinned,
@@ -57,7 +57,7 @@ fn project_group(spec: &Value, template: PodTemplate) -> GroupProjection {
     }
 }
 
-/// The reason why the operator ignores an object that its webhooks have accepted.
+/// Returns the reason why the operator ignores an object that its webhooks have accepted.
 fn rejection(key: &str, resources: &Value) -> Option<String> {
     let amount = |side: &str, name: &str| -> Option<u64> {
         let value = resources[side].get(name)?.clone();

@@ -39,7 +39,7 @@ fn group<'w>(objects: &[&'w ObjectProjection], name: &str) -> Result<&'w GroupPr
     groups.find(|group| group.name == name).ok_or_else(|| format!("there is no group '{name}' any more"))
 }
 
-/// The fields of the autoscaler; none without an autoscaler, where bounds exist only in the row.
+/// Returns the fields of the autoscaler; none without an autoscaler, where bounds exist only in the row.
 fn autoscaling(group: &GroupProjection, change: &GroupResize<'_>) -> Result<Map<String, Value>, String> {
     let mut numbers = Map::new();
     if group.bounds.is_none() {
@@ -97,7 +97,7 @@ pub(super) fn remake(
     }])
 }
 
-/// The recipes of head and workers; the error explains settings for which the object has no field.
+/// Returns the recipes of head and workers; the error explains settings for which the object has no field.
 pub(super) fn check(
     DesiredCluster { cluster, recipe }: DesiredCluster<'_>,
 ) -> Result<(NodeRecipe, NodeRecipe), String> {
@@ -120,7 +120,8 @@ pub(super) fn check(
     Ok((masters, workers))
 }
 
-/// The part of the object that describes a node, as far as it changes: every change recreates pods.
+/// Returns the changed fields of the part of the object that describes a node. Fields that do not change are not
+/// written, since every change recreates pods.
 fn node(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Option<Value> {
     let mut node = Map::new();
     node.extend(resources(before, after, now).map(|resources| ("resources".to_owned(), resources)));
@@ -141,15 +142,15 @@ fn node(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Option<Va
     (!node.is_empty()).then_some(Value::Object(node))
 }
 
-/// The keys whose values differ; null removes a key.
+/// Returns the keys whose values differ; null removes a key.
 fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Map<String, Value> {
     let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
     let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
     removed.chain(changed.map(|(key, value)| (key.clone(), value.clone().into()))).collect()
 }
 
-/// The resources of a node, if they change. The operator accepts a limit below the request and then does nothing, so the
-/// limit of an amount is set with it: that of cpu only if the shape has one.
+/// Returns the resources of a node, if they change. The operator accepts a limit below the request and then does
+/// nothing, so the limit of an amount is set with it: that of cpu only if the shape has one.
 fn resources(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Option<Value> {
     let (wanted, shape) = (after.shape(), &now.shape);
     let other = before.shape() != wanted
@@ -180,7 +181,7 @@ fn resources(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Opti
     Some(json!({"requests": requests, "limits": limits}))
 }
 
-/// The new image, which all nodes share; none if it does not change.
+/// Returns the new image, which all nodes share; none if it does not change.
 fn changed_image(head: &NodeRecipe, worker: &NodeRecipe, now: &str) -> Result<Option<Value>, String> {
     match head.image.as_ref().or(worker.image.as_ref()) {
         Some(image) if image::in_full(image) != now => image::to_object(image).map(Some),

@@ -81,7 +81,7 @@ fn manifest(plan: DesiredCluster<'_>, version: &str, spec: &Value) -> Manifest {
     Manifest { kind: &RAY_CLUSTER, body, owned: false }
 }
 
-/// A time as Go prints it.
+/// Returns a time as Go prints it.
 fn go_time(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or_default();
     at.strftime("%Y-%m-%d %H:%M:%S%.f +0000 UTC").to_string()
@@ -125,7 +125,7 @@ fn default_image(version: Option<&str>) -> String {
     format!("rayproject/ray:{version}")
 }
 
-/// The version in the tag of an image, or of the default image if none is given.
+/// Returns the version in the tag of an image, or of the default image if none is given.
 fn version_of_image(image: Option<&str>) -> Option<String> {
     let default = default_image(None);
     let tag = image.unwrap_or(&default).rsplit_once(':')?.1;
@@ -192,7 +192,7 @@ fn template(container: &Value, node: &NodeRecipe) -> Value {
     json!({"metadata": metadata, "spec": spec})
 }
 
-/// The head group: start parameters and pod template.
+/// Returns the head group: start parameters and pod template.
 pub(super) fn head(plan: DesiredCluster<'_>) -> Result<Value, String> {
     let node = plan.recipe.head();
     let serves = plan.cluster.annotations.get(SERVES).is_some_and(|value| value == "true");
@@ -204,7 +204,7 @@ pub(super) fn head(plan: DesiredCluster<'_>) -> Result<Value, String> {
     }))
 }
 
-/// The start parameters and pod template of a worker group.
+/// Returns the start parameters and pod template of a worker group.
 pub(super) fn workers(plan: DesiredCluster<'_>, group: Option<&WorkerGroup>) -> Result<Value, String> {
     let node = plan.recipe.workers(group);
     Ok(json!({
@@ -225,7 +225,7 @@ fn worker_group(plan: DesiredCluster<'_>, group: &WorkerGroup) -> Result<Value, 
     Ok(spec)
 }
 
-/// The arguments of `ray start` as the operator expects them: a map of names to values.
+/// Returns the arguments of `ray start` as the operator expects them: a map of names to values.
 pub(super) fn start_parameters(node: &NodeRecipe, own: &[(&str, &str)]) -> Result<Value, String> {
     let mut parameters: BTreeMap<String, String> =
         own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

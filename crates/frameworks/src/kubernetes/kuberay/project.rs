@@ -42,8 +42,8 @@ pub(super) fn project_object(object: &Value) -> ObjectProjection {
     }
 }
 
-/// The view of a `RayCluster` in APIs: metadata, spec, state and ports. The rest of the status changes often, and is in the
-/// rows of the cluster.
+/// Returns the view of a `RayCluster` in APIs: metadata, spec, state and ports. The rest of the status changes often,
+/// and is in the rows of the cluster.
 pub(super) fn root_view(object: &Value) -> Value {
     const METADATA: [&str; 7] =
         ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels", "annotations"];
@@ -60,7 +60,7 @@ fn fields(object: &Value, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), object.get(name)?.clone()))).collect()
 }
 
-/// The ports by purpose.
+/// Returns the ports by purpose.
 fn ports(endpoints: &Value) -> BTreeMap<String, String> {
     let port = |(purpose, port): (&String, &Value)| Some((purpose.clone(), port.as_str()?.to_owned()));
     endpoints.as_object().into_iter().flatten().filter_map(port).collect()

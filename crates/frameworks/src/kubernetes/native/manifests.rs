@@ -12,14 +12,15 @@ use crate::kubernetes::object::{DEPLOYMENT, Manifest, ResourceKind, SERVICE};
 use crate::kubernetes::pod::{self, Container};
 use crate::spark::{DAEMON_MEMORY, DECOMMISSION, LIGHT, MASTER_OPTIONS};
 
-/// The part of a pod's memory that the worker process itself needs, in MiB: its heap, and the same amount outside of it.
+/// The part of a pod's memory that the worker process itself needs, in MiB: its heap, and the same amount outside of
+/// it.
 const OVERHEAD: u64 = 2 * DAEMON_MEMORY;
 
 /// A worker reconnects to the configured address of the Service, and not to the address of the last master's pod.
 const WORKER_OPTIONS: &str = "-Dspark.worker.preferConfiguredMasterAddress=true";
 
-/// The hook that drains a worker: SIGPWR decommissions it, and the loop waits until its executors have finished their tasks,
-/// moved their blocks and exited. The brackets keep grep from finding itself.
+/// The hook that drains a worker: SIGPWR decommissions it, and the loop waits until its executors have finished their
+/// tasks, moved their blocks and exited. The brackets keep grep from finding itself.
 const DRAIN: &str =
     "kill -PWR 1; while grep -qs '[C]oarseGrainedExecutorBackend' /proc/[0-9]*/cmdline; do sleep 1; done";
 
@@ -29,7 +30,7 @@ const LONGEST_SERVICE: usize = 63;
 /// Seconds that a worker has to drain.
 const GRACE: u64 = 60;
 
-/// The root comes first, and the workers last: once their Deployment exists, the cluster is complete.
+/// Renders the root first and the workers last: once the Deployment of the workers exists, the cluster is complete.
 pub(super) fn manifests(plan: DesiredCluster<'_>, flavor: &str) -> Result<Vec<Manifest>, String> {
     let DesiredCluster { cluster, recipe } = plan;
     let group = only_group(cluster, flavor)?;
@@ -90,12 +91,12 @@ fn worker_spec(plan: DesiredCluster<'_>, group: &WorkerGroup) -> Value {
     })
 }
 
-/// Without service links: Spark would read the variables of a cluster called `spark-master` as settings.
+/// Disables service links: Spark would read the variables of a cluster called `spark-master` as settings.
 fn pod_spec(container: &Value, node: &NodeRecipe) -> Value {
     pod::with_pod_settings(json!({"containers": [container], "enableServiceLinks": false}), node)
 }
 
-/// The users' labels and annotations of a pod, with the labels of its selector.
+/// Returns the users' labels and annotations of a pod, with the labels of its selector.
 fn pod_metadata(chosen_by: &Value, node: &NodeRecipe) -> Value {
     let mut labels = json!(node.pod.labels);
     for (key, value) in chosen_by.as_object().into_iter().flatten() {
@@ -108,7 +109,7 @@ fn pod_metadata(chosen_by: &Value, node: &NodeRecipe) -> Value {
     metadata
 }
 
-/// The spec of the master's pod.
+/// Returns the spec of the master's pod.
 pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
     let files = recipe.spark.master_config.as_ref();
     let node = settings::with_files(recipe.head(), files);
@@ -124,7 +125,7 @@ pub(super) fn master(recipe: &ClusterRecipe, cluster: &str) -> Value {
     pod_spec(&container, &node)
 }
 
-/// The spec of a worker's pod.
+/// Returns the spec of a worker's pod.
 pub(super) fn worker(recipe: &ClusterRecipe, node: &NodeRecipe, cluster: &str) -> Value {
     let address = format!("spark://{cluster}:7077");
     let files = recipe.spark.worker_config.as_ref();
@@ -169,7 +170,7 @@ fn environment(cluster: &str, heap: u64, options: &str) -> Vec<Value> {
     ]
 }
 
-/// The script replaces itself by the Java process, which then is the first process of its container.
+/// Sets the command of a container: a script that replaces itself by the Java process, which then is process 1.
 fn set_command(container: &mut Value, class: &str, own: &[&str], node: &NodeRecipe) {
     container["command"] = json!(["/opt/spark/bin/spark-class", format!("org.apache.spark.deploy.{class}")]);
     container["args"] = own.iter().copied().chain(node.args.iter().map(String::as_str)).collect();
@@ -182,12 +183,12 @@ fn probe(container: &mut Value, port: &str) {
         json!({"httpGet": page, "initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10});
 }
 
-/// The memory of a node in MiB, Spark's unit.
+/// Returns the memory of a node in MiB, Spark's unit.
 fn mebibytes(node: &NodeRecipe) -> u64 {
     pod::memory(&node.shape()).bytes() >> 20
 }
 
-/// The part of a worker's memory that is left for executors, in MiB.
+/// Returns the part of a worker's memory that is left for executors, in MiB.
 fn executor_memory(node: &NodeRecipe) -> u64 {
     let all = mebibytes(node);
     all.saturating_sub(OVERHEAD).max(all / 2).max(1)

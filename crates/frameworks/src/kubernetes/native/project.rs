@@ -36,7 +36,7 @@ pub(super) fn project_object(object: &Value) -> Option<ObjectProjection> {
     }
 }
 
-/// A Service proves only that it exists.
+/// Projects a Service, of which only the existence is used.
 pub(super) fn project_service(object: &Value) -> Option<ObjectProjection> {
     let (cluster, name) = (metadata_entry(object, "labels", CLUSTER)?, text(&object["metadata"]["name"]));
     let part = match metadata_entry(object, "labels", TYPE)?.as_str() {

@@ -35,7 +35,7 @@ fn prefer_deletion(victim: &Victim) -> ObjectWrite {
     ObjectWrite { kind: &POD, name: victim.pod.clone(), operation: WriteOperation::Merge(body) }
 }
 
-/// Clients of Oshinko read the size from the master's annotation.
+/// Returns the write of the size to the master's annotation, from which clients of Oshinko read it.
 fn recorded_size(objects: &[&ObjectProjection], workers: u32) -> Option<ObjectWrite> {
     let root = objects.first()?;
     let config = root.config.as_deref().and_then(|config| settings::resized(config, workers));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_core::recipe::{Mount, Volume};
 use serde_json::{Value, json};
 
-/// The volume of a pod.
+/// Returns the volume of a pod.
 pub(super) fn volume(mount: &Mount) -> Value {
     let mut volume = match &mount.of {
         Volume::Claim(claim) => {

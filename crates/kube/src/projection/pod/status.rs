@@ -1,4 +1,4 @@
-//! The status of a pod: its observation, and why it is not ready yet.
+//! The status of a pod: its observation, and the reason why it is not ready yet.
 
 use muster_core::node::Observation;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ struct ContainerTerminated {
     message: String,
 }
 
-/// A container that crashes again and again.
+/// A container in a crash loop: the kubelet restarts it with growing delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CrashLoop {
     pub(crate) container: String,
@@ -63,7 +63,7 @@ pub(crate) struct CrashLoop {
 }
 
 impl PodStatus {
-    /// The container that is in a crash loop, if one is.
+    /// Returns the container that is in a crash loop, if any.
     pub(super) fn crash_loop(&self) -> Option<CrashLoop> {
         let mut containers = self.init_container_statuses.iter().chain(&self.container_statuses);
         let container = containers.find(|status| {
@@ -72,7 +72,7 @@ impl PodStatus {
         Some(CrashLoop { container: container.name.clone(), restarts: container.restart_count })
     }
 
-    /// The observation of a pod with this physical id, and why it is not ready yet.
+    /// Returns the observation of a pod with this physical id, and the reason why it is not ready yet.
     pub(super) fn observe(&self, identity: &str) -> (Observation, String) {
         let physical_id = identity.to_owned();
         match self.phase.as_str() {
@@ -98,12 +98,12 @@ impl PodStatus {
         }
     }
 
-    /// The reason why the pod ended.
+    /// Returns the reason why the pod ended.
     fn end_reason(&self) -> String {
         let containers = || self.container_statuses.iter().chain(&self.init_container_statuses);
         let ended =
             |status: &ContainerStatus| status.state.terminated.clone().map(|end| (end, status.name.clone()));
-        // A container that failed explains the end, not those that were stopped because of it.
+        // A container that failed explains the end of the pod; the others were stopped because of that failure.
         let mut ends: Vec<_> = containers().filter_map(ended).collect();
         ends.sort_by_key(|(end, _)| end.exit_code == 0);
         match ends.first() {
@@ -114,7 +114,7 @@ impl PodStatus {
         }
     }
 
-    /// The reason why the pod is not ready yet; empty if it is just starting.
+    /// Returns the reason why the pod is not ready yet; empty if it is just starting.
     fn obstacle(&self) -> String {
         let unschedulable = |each: &&PodCondition| {
             each.r#type == "PodScheduled" && each.status == "False" && each.reason == "Unschedulable"

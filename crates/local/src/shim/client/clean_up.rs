@@ -33,7 +33,7 @@ impl Shims {
         self.clean_up(folder).await
     }
 
-    /// Does the same for a caller that holds the node's lock.
+    /// Does the same as [`Self::clean_up_lost`] for a caller that holds the node's lock.
     pub(super) async fn clean_up(&self, folder: &NodeFolder) -> io::Result<usize> {
         let known = folder.read_state().ok().flatten();
         let here = known.filter(|state| sys::boot_id().is_ok_and(|boot| boot == state.boot_id));
@@ -76,7 +76,7 @@ fn find_processes(node: NodeId, shim: Option<ProcessId>) -> io::Result<Vec<(i32,
         |pid| sys::environment_has(pid, &marker) || shim.is_some_and(|shim| shim.led_session_of(pid));
     let mut found = Vec::new();
     for pid in sys::own_processes() {
-        // Checked again after opening: the number may have been reused between the first check and the open.
+        // The check is repeated on the open descriptor: the number may have been reused after the first check.
         if is_of_node(pid)
             && let Some(process) = Pidfd::open_pid(pid)?
             && is_of_node(pid)

@@ -9,7 +9,7 @@ use super::Shims;
 use crate::shim::folder::NodeFolder;
 use crate::shim::lock::{LockError, NodeLock, StaleGeneration};
 
-/// Why a node's folder was not removed.
+/// A reason why a node's folder was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     /// The node has seen a higher generation.
@@ -53,7 +53,7 @@ impl Shims {
 
 /// Removes the socket that a killed shim left in the runtime folder.
 pub(super) fn remove_socket(shims: &Shims, folder: &NodeFolder) {
-    // Both the recorded and the current path, since the environment variable of the runtime folder may have changed.
+    // Both the recorded and the current path are tried, since the variable of the runtime folder may have changed.
     let recorded = folder.read_state().ok().flatten().map(|state| state.socket);
     for socket in recorded.into_iter().chain([shims.runtime.socket(folder.node())]) {
         let _ = fs::remove_file(socket);

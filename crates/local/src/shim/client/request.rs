@@ -1,4 +1,4 @@
-//! Sends one request to a running shim and reads the reply.
+//! Requests to a running shim: sends one and reads the reply.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const SOCKET_TIMEOUT: Duration = Duration::from_millis(2500);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Why a request to a shim failed.
+/// A reason why a request to a shim failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
     /// The node has seen a higher generation.
@@ -104,7 +104,7 @@ async fn exchange(stream: UnixStream, request: &ShimRequest) -> io::Result<ShimR
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Maps a broken connection to the end of the shim, which is what breaks it.
+/// Maps the error of a broken connection to that of a shim that has ended, because only its end breaks a connection.
 fn broken_to_end(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => io::ErrorKind::UnexpectedEof.into(),

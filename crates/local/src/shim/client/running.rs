@@ -20,7 +20,7 @@ pub struct RunningNode {
     shim: Option<Pidfd>,
 }
 
-/// How the run of a node ended.
+/// The outcome of one run of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunOutcome {
     /// The shim recorded how the node ended. No process is left.
@@ -41,17 +41,17 @@ impl RunningNode {
         self.shim.is_some()
     }
 
-    /// The folder of the node.
+    /// Returns the folder of the node.
     pub const fn folder(&self) -> &NodeFolder {
         &self.folder
     }
 
-    /// The process of the node's command.
+    /// Returns the process of the node's command.
     pub fn process(&self) -> Option<ProcessId> {
         self.state.child
     }
 
-    /// The state that was recorded at the start.
+    /// Returns the state that was recorded at the start.
     pub const fn state(&self) -> &ShimState {
         &self.state
     }

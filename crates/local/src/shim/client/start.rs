@@ -25,7 +25,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 const ATTEMPTS: u32 = 200;
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Why a node was not started.
+/// A reason why a node was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The node has seen a higher generation.
@@ -63,9 +63,9 @@ pub enum StartError {
 impl Shims {
     /// Starts a node and returns once its command is running.
     ///
-    /// A node that is running is adopted by this generation. One that is stopping is waited for and started again. The
-    /// processes of a lost one are killed first. If this future is dropped, the node is either not started, or found by
-    /// the next call.
+    /// A node that is running is adopted by this generation. A node that is stopping is restarted after its end. The
+    /// processes of a lost node are killed first. If this future is dropped, the node either is not started, or is
+    /// found by the next call.
     pub async fn start(&self, folder: &NodeFolder, launch: &LaunchSpec) -> Result<RunningNode, StartError> {
         let node = folder.node();
         let on_folder = |error| StartError::Folder { node, error };
@@ -137,7 +137,7 @@ impl Shims {
         })?;
         let mut shim = Command::new(&self.program)
             .arg0("muster")
-            // The id is shown in process lists, for people.
+            // The shim does not read the id: it identifies the node in process lists.
             .args([SHIM, &folder.node().to_string()])
             .env_clear()
             .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! Stop of a node, in every state.
+//! Stop of a node, whatever its state.
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 10;
 /// Time limit of a stop by signal to the shim; longer than the grace period of such a stop.
 const SIGNAL_STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why a node was not stopped.
+/// A reason why a node was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The node has seen a higher generation.
@@ -38,9 +38,9 @@ pub enum StopError {
 }
 
 impl Shims {
-    /// Stops a node whatever its state, and returns how it ended once no process of it is left; `None` if it never ran
-    /// or the end is unknown. Lower generations cannot start it afterwards. A stop that the shim has accepted continues
-    /// if this future is dropped.
+    /// Stops a node whatever its state, and returns its outcome once no process of the node is left; `None` if the node
+    /// never ran or its end is unknown. Lower generations cannot start the node afterwards. A stop that the shim has
+    /// accepted continues if this future is dropped.
     pub async fn stop(
         &self,
         folder: &NodeFolder,
@@ -59,7 +59,7 @@ impl Shims {
                 found => {
                     let mut lock = match NodeLock::acquire(folder) {
                         Ok(lock) => lock,
-                        // Nothing to stop, and a late start finds no folder.
+                        // There is nothing to stop, and a late start finds no folder.
                         Err(LockError::Gone) => return Ok(None),
                         // A shim holds the lock, and is about to record that it runs.
                         Err(LockError::Busy) => {

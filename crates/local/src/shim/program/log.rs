@@ -10,7 +10,7 @@ use crate::shim::folder::NodeFolder;
 use crate::shim::launch::LogLimits;
 use crate::shim::log_times::LogTimes;
 
-/// Least size of a log file: smaller files would be rotated all the time.
+/// The smallest limit of a log file: smaller files would be rotated all the time.
 const MIN_FILE_BYTES: u64 = 4096;
 
 /// Writes the output of a node to files. Disk errors lose output, but never stop the node.
@@ -133,8 +133,8 @@ impl LogWriter {
     }
 }
 
-/// Returns how many bytes of `output` are written to a file with this much room: whole lines if possible; a part of a
-/// line only into an empty file.
+/// Returns the number of bytes of `output` to write to a file with this much room. Lines are kept whole, except for a
+/// line that is longer than an empty file.
 fn bytes_that_fit(output: &[u8], room: usize, is_empty: bool) -> usize {
     if output.len() <= room {
         return output.len();

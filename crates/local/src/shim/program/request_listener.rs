@@ -1,4 +1,4 @@
-//! Listens on the shim's socket for requests, one line of JSON in each direction.
+//! The listener on the shim's socket. A request is one line of JSON, and so is its reply.
 
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;

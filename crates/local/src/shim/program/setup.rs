@@ -1,4 +1,4 @@
-//! The start of a shim: reading the start order, taking the lock, opening the socket and starting the command.
+//! The steps of a shim's start: it reads the start order, acquires the lock, opens the socket and starts the command.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, PipeWriter, Read as _};
@@ -101,7 +101,7 @@ pub(super) fn spawn_command(
     stage.stdin(Stdio::from(reports)).stdout(output.try_clone()?).stderr(output);
     // The handle is dropped without waiting: the supervisor reaps all children.
     let started = stage.spawn();
-    // Closes our ends of the pipes, which the builder owns; otherwise they never end.
+    // The builder owns this process's ends of the pipes, which would otherwise keep the pipes open.
     drop(stage);
     let pid = started?.id().cast_signed();
     let mut failure = String::new();

@@ -16,7 +16,7 @@ use crate::attached::{CANNOT_RUN, NO_SUCH_COMMAND};
 use crate::shim::launch::LaunchSpec;
 use crate::sys;
 
-/// Why the command was not executed.
+/// The reason why the command was not executed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StageFailure {
     pub(super) code: i32,
@@ -25,7 +25,7 @@ pub(super) struct StageFailure {
 
 /// Returns the command that starts the stage. The stage reports failures to its standard input, which must be a pipe.
 pub(super) fn command(launch: &LaunchSpec) -> Command {
-    // The running program, even if an upgrade has replaced its file.
+    // This path executes the running program, even if an upgrade has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("muster").arg(STAGE).arg(sys::own_pid().to_string()).arg(&launch.working_folder);
     command.args(&launch.command).env_clear().envs(&launch.environment);
@@ -35,7 +35,7 @@ pub(super) fn command(launch: &LaunchSpec) -> Command {
 /// Executes the command; returns only if that fails.
 pub(super) fn run_stage(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Ok(mut report) = sys::take_stdin() else { return ExitCode::FAILURE };
-    // None means that the shim has ended, so there is no process to report to.
+    // Without a failure to report, the shim has ended, and no process reads the pipe.
     let Some(failure) = execute_command(&mut arguments) else { return ExitCode::FAILURE };
     report_failure(&mut report, &failure);
     ExitCode::from(u8::try_from(failure.code).unwrap_or(1))

@@ -45,7 +45,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Takes the lock, opens the socket and starts the command. The error is the report for the server.
+    /// Acquires the lock, opens the socket and starts the command. The error is the report for the server.
     pub(super) async fn start(order: StartOrder) -> Result<Self, StartReport> {
         let StartOrder { node: id, folder, runtime, launch } = order;
         setup::detach_from_server().map_err(start_failure("the shim cannot detach from its server"))?;
@@ -102,7 +102,7 @@ impl Supervisor {
         Ok(Self { folder, runtime, node, log, oom, output, socket, listener, requests, ends, signals })
     }
 
-    /// The recorded state of the node.
+    /// Returns the recorded state of the node.
     pub(super) fn state(&self) -> &ShimState {
         self.node.state()
     }

@@ -1,10 +1,10 @@
-//! Parts of a pod in JSON, made where they are missing.
+//! Access to parts of a pod in JSON, which are created where they are missing.
 
 use serde_json::{Map, Value};
 
 use super::{InjectRefusal, malformed};
 
-/// The object under a key; made if it is missing or null.
+/// The object under a key; created if it is missing or null.
 pub(super) fn object<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,
@@ -16,7 +16,7 @@ pub(super) fn object<'a>(
     child.as_object_mut().ok_or_else(|| malformed(format!("{key} is not an object")))
 }
 
-/// The list under a key; made if it is missing or null.
+/// The list under a key; created if it is missing or null.
 pub(super) fn list<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,
@@ -28,7 +28,7 @@ pub(super) fn list<'a>(
     child.as_array_mut().ok_or_else(|| malformed(format!("{key} is not a list")))
 }
 
-/// The text under a key; an empty one counts as none, as everywhere in Kubernetes.
+/// The text under a key; an empty text counts as missing, as everywhere in Kubernetes.
 pub(super) fn text<'a>(parent: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     parent.get(key)?.as_str().filter(|text| !text.is_empty())
 }

@@ -129,7 +129,7 @@ proptest! {
                 let of = |field: &str| term[field].as_array().is_some_and(|conditions| !conditions.is_empty());
                 of("matchExpressions") || of("matchFields")
             };
-            // A term that fits no node goes on to fit none.
+            // A term that matched no node must still match none.
             if terms.get(place).is_some_and(|before| !has_conditions(before)) {
                 prop_assert_eq!(term, &terms[place]);
                 continue;

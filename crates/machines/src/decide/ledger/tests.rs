@@ -119,7 +119,7 @@ fn an_adopted_guest_keeps_the_time_of_its_booking() {
     assert_eq!(core_time(ledger[0].booked_at.0), at(100));
 }
 
-/// The pod in JSON, and what is left of it after the patch.
+/// The pod in JSON after the removals, and the removals.
 fn patched(guest: &SlotPod, annotations: &Value) -> (Value, Vec<GateRemoval>) {
     let machine = machine(&[("t", 1)], &["x"]);
     let removals = gate_removals(machine.bookings(), &[guest]);
@@ -217,7 +217,7 @@ fn a_released_guest_without_a_node_is_reported(
 }
 
 proptest! {
-    /// Whatever dies in between: no more hold a slot than there are, and they entered in order.
+    /// However often the leader dies: there are never more holders than slots, and guests are booked in order.
     #[test]
     fn never_more_than_the_slots_hold_one(slots in 0_i32..6, guests in 0_usize..20, events in prop::collection::vec((any::<bool>(), 0_usize..20), 0..60)) {
         let mut machine = machine(&[("t", slots)], &[]);

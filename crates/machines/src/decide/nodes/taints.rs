@@ -1,4 +1,4 @@
-//! Taints of nodes.
+//! The taints that groups put on nodes.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use crate::keys;
 
 const EFFECT: &str = "NoSchedule";
 
-/// Whether a taint is one that these groups put on nodes.
+/// Returns true if these groups put the taint on nodes.
 fn is_ours(taint: &Taint, owned: OwnedKeys) -> bool {
     let of_group = taint.value.as_deref().is_some_and(|value| owned.groups.contains(value));
     let shared = owned.shared && taint.key == keys::NODE_POOL;
     taint.effect == EFFECT && (shared || (is_type_key(&taint.key) && of_group))
 }
 
-/// Whether a node has a taint that names a group.
+/// Returns true if a node has a taint that names a group.
 pub(super) fn carries(node: &Node, group: &str) -> bool {
     let groups = BTreeSet::from([group]);
     taints(node).iter().any(|taint| is_ours(taint, OwnedKeys { groups: &groups, shared: false }))
 }
 
-/// The operations that give a node the wanted taints and leave those of others as they are; none if nothing changes.
+/// The operations that give a node the wanted taints and leave those of others as they are; empty if nothing changes.
 pub(super) fn operations(node: &Node, owned: OwnedKeys, wanted: &[(String, String)]) -> Vec<Value> {
     let before = taints(node);
     let is_wanted = |taint: &Taint| {
@@ -46,7 +46,7 @@ pub(super) fn operations(node: &Node, owned: OwnedKeys, wanted: &[(String, Strin
     if after == before {
         return Vec::new();
     }
-    // An API server takes null for a list that is not there.
+    // To an API server a missing list equals null.
     let tested = if before.is_empty() { Value::Null } else { json!(before) };
     vec![
         json!({"op": "test", "path": "/spec/taints", "value": tested}),

@@ -60,7 +60,7 @@ fn after(plan: &NodePlan, nodes: &[Value]) -> Vec<Value> {
         match write {
             NodeWrite::Patch { node, patch } => {
                 let node = nodes.iter_mut().find(|other| other["metadata"]["name"] == **node).unwrap();
-                // The crate, unlike an API server, does not take null for what is not there.
+                // To the json-patch crate, unlike to an API server, a missing list does not equal null.
                 node["spec"].as_object_mut().unwrap().entry("taints").or_insert(Value::Null);
                 json_patch::patch(node, patch).unwrap();
                 if node["spec"]["taints"].as_array().is_none_or(Vec::is_empty) {

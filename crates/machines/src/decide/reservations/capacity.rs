@@ -15,12 +15,12 @@ use crate::types::MachineType;
 /// The most nodes that a message names.
 const NAMED_NODES: usize = 10;
 
-/// A node that can be used, and what pods other than the slots of its type need of it.
+/// A usable node, and the requests on it that do not belong to slots of the type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSlots<'a> {
     /// The node.
     pub node: &'a Node,
-    /// The requests of other pods, and what guests of the type need beyond their slot.
+    /// The requests of other pods, and the requests of guests of the type beyond their slot.
     pub others: Amounts,
 }
 
@@ -31,12 +31,12 @@ pub struct TypeCapacity {
     pub slots: u64,
     /// The number of slots in the spec.
     pub promised: u64,
-    /// The arithmetic.
+    /// The calculation by node, for the condition `CapacityShort`.
     pub message: String,
 }
 
 impl TypeCapacity {
-    /// Whether the spec promises more than the nodes have.
+    /// Returns true if the spec promises more slots than the nodes have.
     pub const fn is_short(&self) -> bool {
         self.slots < self.promised
     }
@@ -56,7 +56,7 @@ pub fn other_requests<'a>(
     by_node
 }
 
-/// Counts the slots of a type: on each node as many as its scarcest resource has, after other pods.
+/// Counts the slots of a type: on each node, as many as the scarcest resource allows after the requests of other pods.
 pub fn type_capacity(machine_type: &MachineType, nodes: &[NodeSlots]) -> TypeCapacity {
     let slot = slot_amounts(&machine_type.spec);
     let promised = u64::try_from(machine_type.available).unwrap_or(0);
@@ -79,7 +79,7 @@ pub fn type_capacity(machine_type: &MachineType, nodes: &[NodeSlots]) -> TypeCap
     TypeCapacity { slots, promised, message }
 }
 
-/// The slots of a node, and how they are counted. A type that needs nothing fits as often as it is promised.
+/// The slots of a node, and the calculation as text. A type that requests nothing fits as often as it is promised.
 fn node_capacity(
     node: &Node,
     others: &Amounts,

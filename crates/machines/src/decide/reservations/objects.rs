@@ -10,10 +10,10 @@ use crate::keys;
 use crate::placement;
 use crate::types::{Machine, MachineType};
 
-/// The image of reservations: a program that does nothing, and ends at once when it is asked to.
+/// The image of reservations: a program that does nothing, and exits at once on SIGTERM.
 pub const RESERVATION_IMAGE: &str = "registry.k8s.io/pause:3.10";
 
-/// How long a reservation may take to end, in seconds. Not 0: the pod would be gone from the API server before its node
+/// The grace period of a reservation, in seconds. Not 0: the pod would disappear from the API server before its node
 /// has released the devices.
 const GRACE_SECONDS: i64 = 1;
 

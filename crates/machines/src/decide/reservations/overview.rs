@@ -8,46 +8,46 @@ use crate::decide::reservations::plan::ObservedMachine;
 use crate::decide::reservations::status::usage;
 use crate::types::{Gpu, Machine, MachineType, TypeAmounts, Usage};
 
-/// A group as users see it.
+/// A group in the overview.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupOverview {
     /// The group.
     pub name: String,
     /// The name of its Machine.
     pub machine: String,
-    /// Its types; those that the Machine does not have any more come last.
+    /// The types; those that were removed from the Machine come last.
     pub types: Vec<TypeOverview>,
 }
 
-/// A type as users see it.
+/// A type in the overview.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TypeOverview {
     /// The type.
     pub name: String,
-    /// The resources of one slot; none if the type was removed from the Machine.
+    /// The resources of one slot; `None` if the type was removed from the Machine.
     pub amounts: Option<TypeAmounts>,
     /// The number of slots by state.
     pub usage: Usage,
-    /// Its guests: those that have a slot in the order in which they got it, then those that wait.
+    /// The guests: those that have a slot in the order of their bookings, then those that wait.
     pub guests: Vec<GuestOverview>,
 }
 
-/// A guest as users see it.
+/// A guest in the overview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestOverview {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it has a slot.
+    /// True if the guest has a slot.
     pub has_slot: bool,
-    /// Its place in the queue; none if it has a slot, or if there are none.
+    /// The position in the queue; `None` if the guest has a slot, or the type has no slots.
     pub position: Option<usize>,
-    /// The time since which it has its slot, or waits for one.
+    /// The time since which the guest has its slot, or waits for one.
     pub since: Timestamp,
 }
 
-/// A group as it was observed.
+/// The overview of an observed group.
 pub fn overview(observed: &ObservedMachine<'_>) -> GroupOverview {
     let Machine { metadata, spec, .. } = observed.machine;
     let ledger = observed.machine.bookings();
@@ -94,7 +94,7 @@ pub fn overview(observed: &ObservedMachine<'_>) -> GroupOverview {
     }
 }
 
-/// Amounts in one form, however the Machine writes them.
+/// Normalises amounts, whatever form the Machine has them in.
 fn shown_amounts(TypeAmounts { cpu, memory, gpu }: &TypeAmounts) -> TypeAmounts {
     let gpu = gpu.as_ref().map(|gpu| {
         let resource = gpu.resource.as_deref().unwrap_or_default();

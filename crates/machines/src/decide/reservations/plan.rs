@@ -1,4 +1,4 @@
-//! The writes that bring the reservations of a Machine to what they should be.
+//! The plan of writes that make the reservations of a Machine match its spec and its ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,17 +23,17 @@ use crate::types::{Booking, Machine, MachineNodePool, MachineType, NodePoolEntry
 pub struct ObservedMachine<'a> {
     /// The Machine.
     pub machine: &'a Machine,
-    /// Its group.
+    /// The group of the Machine.
     pub group: &'a str,
-    /// Its pool, if it was created.
+    /// The pool of the Machine, if it exists.
     pub pool: Option<&'a MachineNodePool>,
     /// The nodes of the cluster by name.
     pub nodes: BTreeMap<&'a str, &'a Node>,
-    /// The guests of the group that count.
+    /// The counted guests of the group.
     pub guests: Vec<&'a SlotPod>,
     /// The reservations of the group in our namespace.
     pub reservations: Vec<&'a SlotPod>,
-    /// By node, what pods need that are in neither of these lists: see [`other_requests`](super::other_requests).
+    /// The requests by node of pods in neither of these lists: see [`other_requests`](super::other_requests).
     pub other_requests: BTreeMap<&'a str, Amounts>,
     /// The sets of reservations of the group in our namespace.
     pub sets: Vec<&'a StatefulSet>,
@@ -68,28 +68,29 @@ pub enum ReservationWrite {
     DeletePod(PodDeletion),
 }
 
-/// A reservation that has to go.
+/// The deletion of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodDeletion {
     /// The name.
     pub name: String,
     /// The UID.
     pub uid: String,
-    /// Whether to delete it without waiting for its node, which is lost.
+    /// True if the pod is deleted without waiting for its node, which is lost.
     pub forced: bool,
 }
 
 /// The settings of new reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservationSettings<'a> {
-    /// Their namespace.
+    /// The namespace of the reservation pods.
     pub namespace: &'a str,
-    /// Their image; [`RESERVATION_IMAGE`](super::RESERVATION_IMAGE) unless a cluster has its own registry.
+    /// The image of the reservation pods: [`RESERVATION_IMAGE`](super::RESERVATION_IMAGE) unless a cluster has its own
+    /// registry.
     pub image: &'a str,
 }
 
-/// The writes of a pass, in order. The ledger is the one that was acknowledged last. Types in `held_back` are being taken over: their
-/// sets are not written yet.
+/// The writes of a pass, in order. Types in `held_back` are being taken over from the published operator: their sets
+/// are not written yet.
 pub fn plan_reservations(
     observed: &ObservedMachine,
     ledger: &[Booking],
@@ -128,7 +129,7 @@ pub fn plan_reservations(
     writes
 }
 
-/// The types of the spec; none once the Machine goes.
+/// The types of the spec; empty once the Machine is being deleted.
 fn wanted_types<'a>(observed: &ObservedMachine<'a>) -> &'a [MachineType] {
     if observed.machine.is_leaving() { &[] } else { &observed.machine.spec.machine_types }
 }
@@ -137,7 +138,7 @@ fn is_referenced(machine: &Machine, machine_type: &str) -> bool {
     machine.spec.node_pool.iter().any(|entry| entry.single_type() == Some(machine_type))
 }
 
-/// Whether an object was made by this controller for this Machine, and is not on its way out.
+/// Returns true if this controller created the object for this Machine, and the object is not being deleted.
 fn is_ours(observed: &ObservedMachine, object: &impl ResourceExt) -> bool {
     let owned = |uid: &str| object.owner_references().iter().any(|owner| owner.uid == uid);
     let labelled = object.labels().get(keys::MACHINE_TYPE);
@@ -166,7 +167,8 @@ fn write_service(
     }
 }
 
-/// Applies a set that differs. What cannot be changed is replaced: the set goes first, and is applied when it is gone.
+/// Applies a set that differs. If an immutable field differs, the set is deleted, and applied by a pass after it is
+/// gone.
 fn write_set(writes: &mut Vec<ReservationWrite>, observed: &ObservedMachine, wanted: StatefulSet) {
     let Some(existing) = observed.sets.iter().find(|set| set.name_any() == wanted.name_any()) else {
         writes.push(ReservationWrite::ApplySet(Box::new(wanted)));
@@ -189,13 +191,13 @@ fn write_set(writes: &mut Vec<ReservationWrite>, observed: &ObservedMachine, wan
     }
 }
 
-/// The entry of a node for a type.
+/// The node's entry in the spec, if it has this type.
 fn entry<'a>(observed: &ObservedMachine<'a>, node: &str, machine_type: &str) -> Option<&'a NodePoolEntry> {
     let entries = &observed.machine.spec.node_pool;
     entries.iter().find(|entry| entry.name == node && entry.single_type() == Some(machine_type))
 }
 
-/// Whether a pod is on a node that cannot be used for its type.
+/// Returns true if a pod is on a node that cannot be used for the pod's type.
 pub(super) fn has_unusable_node(observed: &ObservedMachine, pod: &SlotPod) -> bool {
     let Some(name) = &pod.node else { return false };
     let node = observed.nodes.get(name.as_str()).copied();
@@ -203,8 +205,8 @@ pub(super) fn has_unusable_node(observed: &ObservedMachine, pod: &SlotPod) -> bo
         .is_none_or(|entry| node_health(entry.mode, node, observed.health) != NodeHealth::Ready)
 }
 
-/// The deletion of a reservation whose slot no guest could take. A lost node never confirms it, so that it is forced,
-/// also for one that terminates.
+/// The deletion of a reservation on a node that no guest could use. A lost node never confirms a deletion, so that the
+/// deletion is forced there, even if the pod is terminating.
 fn misplaced(observed: &ObservedMachine, pod: &SlotPod) -> Option<ReservationWrite> {
     let node = pod.node.as_ref()?;
     if pod.is_finished() || !has_unusable_node(observed, pod) {
@@ -224,7 +226,7 @@ pub fn capacities(observed: &ObservedMachine) -> Vec<TypeCapacity> {
         .collect()
 }
 
-/// Whether the pods of a type can be placed on a node, as far as its labels and its group go.
+/// Returns true if the group and the labels of a node allow pods of the type.
 fn fits(group: &str, node: &Node, machine_type: &MachineType) -> bool {
     let is_of_another = node.annotations().get(keys::MACHINE_GROUP).is_some_and(|other| other != group);
     let is_selected = gpu_label(&machine_type.spec)
@@ -232,7 +234,7 @@ fn fits(group: &str, node: &Node, machine_type: &MachineType) -> bool {
     !is_of_another && is_selected
 }
 
-/// The usable nodes of a type, with what is taken of them by others.
+/// The usable nodes of a type, with the requests of other pods on them.
 fn nodes_of<'a>(observed: &ObservedMachine<'a>, machine_type: &MachineType) -> Vec<NodeSlots<'a>> {
     let slot = slot_amounts(&machine_type.spec);
     let entries = observed.machine.spec.node_pool.iter();

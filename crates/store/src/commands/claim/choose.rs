@@ -11,11 +11,13 @@ use crate::rows::actions;
 use crate::transaction::Transaction;
 use crate::value::{Value, args};
 
-// A project is compared as `project || ''`, so that neither database uses the index of projects: that has all of history.
+// Projects are compared as `project || ''`, so that no database uses the index by project, which contains all of
+// history.
 
 impl Claim {
-    /// READY actions, the most urgent and oldest of each target, whose target no other action has locked. One that was
-    /// begun goes before them all: it has the lock that they wait for.
+    /// Chooses READY actions whose target no other action has locked: of each target the one with the highest priority,
+    /// and among these the oldest. An action that was started before precedes them all: it holds the lock that they
+    /// wait for.
     pub(super) async fn waiting(
         &self,
         tx: &mut Transaction<'_>,
@@ -24,7 +26,7 @@ impl Claim {
         let mut chosen = Vec::new();
         let mut projects = self.projects(tx).await?;
         let mut left = limit;
-        // A share that a project cannot use, because its actions wait for locks, is given to the others.
+        // A share that a project cannot use, because its actions wait for locks, is distributed among the others.
         while left > 0 {
             let shares = shares(&projects, left);
             let sharing = projects.iter_mut().zip(shares).filter(|(_, share)| *share > 0);
@@ -46,7 +48,7 @@ impl Claim {
         Ok(chosen)
     }
 
-    /// The projects that have READY actions, and how many of this engine's actions each has: those with the fewest first.
+    /// The projects that have READY actions, with their numbers of actions that this engine runs, in ascending order.
     async fn projects(&self, tx: &mut Transaction<'_>) -> Result<Vec<Project>, StoreError> {
         let (sql, arguments) = self.choose_projects();
         let rows = tx.rows(sql, arguments).await?;
@@ -72,8 +74,8 @@ impl Claim {
         let filter = self.filter(&mut arguments);
         arguments.push(Value::Text(Some(project.to_owned())));
         let project = arguments.len();
-        // An action of a cluster keeps later ones of its nodes waiting: they share the cluster, and would keep it from
-        // that action for as long as new ones come.
+        // An action of a cluster precedes later ones of the cluster's nodes: they share the cluster's lock, and new
+        // ones could starve the action of the cluster.
         let rest = format!(
             "WHERE {OPEN} AND a.status = $1 AND (a.project || '') = ${project} AND {filter} AND (a.not_before IS NULL OR a.not_before <= $2) \
              AND NOT EXISTS (SELECT 1 FROM locks l WHERE l.action_id <> a.id AND (l.target = a.target \
@@ -108,7 +110,7 @@ impl Claim {
     pub(super) fn choose_abandoned(&self, lock: &str, now: i64) -> (String, Vec<Value>) {
         let mut arguments = args![now, self.now];
         let filter = self.filter(&mut arguments);
-        // By their engines, of which few are dead: thousands of actions may wait for the world under one that lives.
+        // Chosen by the engine, because few engines are dead, while a live engine may run thousands of actions.
         let rest = format!(
             "WHERE {RUNNING} AND a.owner IN (SELECT e.id FROM engines e WHERE e.lease_until < $1) \
              AND (a.not_before IS NULL OR a.not_before <= $2) AND {filter} ORDER BY a.created_at, a.id LIMIT {}{lock}",
@@ -125,7 +127,7 @@ struct Project {
     running: usize,
     /// The number of its actions that were chosen in this claim.
     chosen: usize,
-    /// Whether no other action of it can be claimed.
+    /// True if no other action of the project can be claimed.
     is_exhausted: bool,
 }
 
@@ -135,9 +137,9 @@ impl Project {
     }
 }
 
-/// The number of actions to claim for each project, so that afterwards all projects have equally many running ones.
+/// The number of actions to claim for each project, so that all projects end up with equally many running actions.
 fn shares(projects: &[Project], limit: usize) -> Vec<usize> {
-    // A project alone has no one to share with.
+    // A single project gets all slots.
     if projects.len() == 1 {
         return vec![limit];
     }
@@ -192,7 +194,7 @@ mod tests {
             let plan = sqlite::rows(&database, &explain, arguments).unwrap();
             let plan: Vec<String> = plan.into_iter().map(|row| Row::Sqlite(row).text(3).unwrap()).collect();
             assert!(plan.iter().any(|step| step.contains(index)), "{plan:#?}");
-            // There are few engines, and few projects that have work.
+            // Scans of engines, and of the projects that have work, are allowed, because these are few.
             let few = ["SCAN e", "SCAN w"];
             let scans = plan.iter().any(|step| step.starts_with("SCAN") && !few.contains(&step.as_str()));
             assert!(!scans, "{plan:#?}");

@@ -1,4 +1,4 @@
-//! Readiness of components: that they work, not only that their processes run.
+//! Readiness checks of components, which show that they work, not only that their processes run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -28,7 +28,7 @@ pub(in crate::testbed) async fn answers(client: Client, path: &str) -> Result<()
     Ok(())
 }
 
-/// Waits until the controller manager has made the first service account, which shows that its controllers run.
+/// Waits until the controller manager has created the first service account, which shows that its controllers run.
 pub(super) async fn makes_service_accounts(client: Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     wait::await_condition(accounts, "default", |seen: Option<&ServiceAccount>| seen.is_some()).await?;

@@ -15,10 +15,10 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// The API server needs moments, but not on a machine that compiles meanwhile.
+/// The longest time for the definitions to be served: a moment, but longer on a machine that compiles.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Makes every custom resource definition in a folder, unless it is there, and waits until they are served.
+/// Creates every custom resource definition in a folder, unless it exists, and waits until all are served.
 pub(super) async fn make(admin: &Client, folder: &Path) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -35,7 +35,7 @@ pub(super) async fn make(admin: &Client, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Sends a file as it is: they are megabytes, which the API server reads faster than we would.
+/// Creates one definition. The file of several megabytes is sent unparsed, because the API server parses it faster.
 async fn make_one(admin: &Client, path: &Path) -> Result<String> {
     let text = fs::read_to_string(path)?;
     let name = name_in(&text)?.to_owned();

@@ -20,26 +20,26 @@ use uuid::Uuid;
 
 use crate::world::provider::WorldProvider;
 
-/// A line to an engine.
+/// A request to an engine.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Ask {
-    /// A cluster of this profile type and so many workers.
+    /// Create a cluster of this profile type with this number of workers.
     Create(ClusterId, String, u32),
-    /// A change of a cluster.
+    /// Change a cluster.
     Change(ClusterId, ActionKind, Value),
-    /// A node made from a stored profile, in a cluster or in none.
+    /// Create a node from a stored profile, in a cluster or as an orphan.
     CreateNode(Option<ClusterId>, ProfileId),
-    /// A change of a node.
+    /// Change a node.
     ChangeNode(NodeId, ActionKind, Value),
-    /// The end of an action.
+    /// Wait for the end of an action.
     End(ActionId),
     /// Wait until a cluster has no unfinished actions.
     Rest(ClusterId),
-    /// Return its present name.
+    /// Return the present id of the engine.
     Name,
 }
 
-/// A line from an engine.
+/// A response of an engine.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Action(Box<Action>),
@@ -164,7 +164,7 @@ fn caller() -> Caller {
     Caller { principal: sample::principal(), door: Door::Core, reason: String::new(), request: None }
 }
 
-/// A database that is unavailable for a while does not end the wait.
+/// Waits for the end of an action, even if the database is unavailable for a while.
 async fn end(engine: &Engine, id: ActionId) -> Action {
     loop {
         match engine.wait(id, Milestone::Reached, TimeSpan::from_secs(3600)).await {
@@ -184,7 +184,7 @@ async fn rest(engine: &Engine, id: ClusterId) {
         if actions.is_ok_and(|page| page.items.iter().all(|action| action.status.is_final())) {
             return;
         }
-        // Response by commits; a notice that was missed costs a moment.
+        // Wait for the next commit; poll in case a notice was missed.
         drop(tokio::time::timeout(Duration::from_millis(200), commits.recv()).await);
     }
 }

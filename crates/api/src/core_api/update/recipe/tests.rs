@@ -21,12 +21,12 @@ fn of_head(head: wire::HeadGroupSpec) -> wire::Cluster {
     wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() }
 }
 
-/// A profile that a user made, or one that was made from a create request.
+/// A profile that a user created, or an implicit one from a create request.
 fn profile(properties: Map<String, Value>, implicit: bool) -> Profile {
     Profile { properties, implicit, ..sample::profile() }
 }
 
-/// A cluster as a create leaves it, with its profile.
+/// A cluster and its profile, as a create request stores them.
 fn created(given: &wire::Cluster) -> (Cluster, Profile) {
     let own = given.profile_properties.clone().map(Map::from).unwrap_or_default();
     let properties = recipe::properties(given, own, Some(Framework::Ray)).expect("a recipe");

@@ -1,4 +1,4 @@
-//! The pod template of a head or of workers. Its first container runs Ray.
+//! Reads the pod template of a head or of workers. The first container runs Ray.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl<'t> Pod<'t> {
         text(&self.metadata["annotations"]["ray.io/compute-template"])
     }
 
-    /// The image that its creator gave; empty for objects of others, as from existing servers.
+    /// Returns the image that the creator gave in the annotation; empty without it, as the KubeRay API server does.
     pub(super) fn image(&self) -> String {
         text(&self.metadata["annotations"]["ray.io/compute-image"])
     }
@@ -81,7 +81,7 @@ impl<'t> Pod<'t> {
         labels
     }
 
-    /// Its variables, without those that Ray and KubeRay need.
+    /// Returns the variables, without those that KubeRay sets.
     pub(super) fn environment(&self, reserved: &[&str]) -> EnvironmentVariables {
         let env = &self.container["env"];
         let all = list(env)
@@ -111,7 +111,7 @@ impl<'t> Pod<'t> {
         list(&self.spec["volumes"]).iter().filter_map(volume).collect()
     }
 
-    /// Its volumes that these mounts name.
+    /// Returns the volumes that these mounts name.
     pub(super) fn mounted(&self, mounts: &[Value]) -> Vec<Volume> {
         let volumes = list(&self.spec["volumes"]);
         let of = |mount: &Value| volumes.iter().find(|volume| volume["name"] == mount["name"]);
@@ -119,7 +119,7 @@ impl<'t> Pod<'t> {
     }
 }
 
-/// The variables that have values of their own.
+/// Returns the variables with a literal value.
 pub(super) fn values(env: &Value, reserved: &[&str]) -> BTreeMap<String, String> {
     let named = list(env).iter().map(|variable| (text(&variable["name"]), variable));
     let own = named
@@ -140,7 +140,7 @@ fn source(from: &Value) -> Option<EnvValueFrom> {
     Some(EnvValueFrom { source: source.into(), name: text(name), key: text(key) })
 }
 
-/// Whole objects whose keys are variables, by their names.
+/// Returns the objects whose keys all become variables, by the name of the object.
 pub(super) fn whole_sources(from: &Value) -> BTreeMap<String, EnvValueFrom> {
     let whole = |from: &Value| {
         let (source, object) = match (from.get("configMapRef"), from.get("secretRef")) {
@@ -154,7 +154,7 @@ pub(super) fn whole_sources(from: &Value) -> BTreeMap<String, EnvValueFrom> {
     list(from).iter().filter_map(whole).collect()
 }
 
-/// A volume of a kind that clients know.
+/// Converts a volume; returns none for a kind that this API does not have.
 fn volume(volume: &Value, mount: &Value) -> Option<Volume> {
     let propagation = match mount["mountPropagation"].as_str() {
         Some("HostToContainer") => MountPropagationMode::Hosttocontainer,

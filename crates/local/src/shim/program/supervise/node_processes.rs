@@ -34,7 +34,7 @@ pub(super) struct NodeProcesses {
 #[derive(Debug)]
 struct Stopping {
     record: StopRecord,
-    /// When the processes are killed; none once they were.
+    /// The time at which the processes are killed; none after that.
     deadline: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ impl NodeProcesses {
         }
     }
 
-    /// The time of the next check or kill, if no signal comes before.
+    /// Returns the time of the next check or kill, if no signal arrives before.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.check_at.or_else(|| self.stop.as_ref().and_then(|stop| stop.deadline))
     }

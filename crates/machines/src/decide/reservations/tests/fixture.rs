@@ -1,4 +1,4 @@
-//! A Machine, its nodes and its pods, as a few words.
+//! A Machine with its nodes and pods, described by short texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ pub(super) fn tainted(name: &str, key: &str) -> Node {
     node(name, &json!({"taints": [{"key": key, "effect": "NoSchedule"}]}))
 }
 
-/// `r0@n1` is a reservation on n1; `g0` a guest without a node. A word after it changes the rest.
+/// `r0@n1` is a reservation on n1; `g0` a guest without a node. A second word such as `terminating` sets the state.
 pub(super) fn pod(words: &str) -> SlotPod {
     let (what, how) = words.split_once(' ').unwrap_or((words, ""));
     let (name, node) =
@@ -137,7 +137,7 @@ impl World {
         capacities(&self.observed())
     }
 
-    /// The replicas that the plan applies; none if it applies no set.
+    /// The replicas that the plan applies; `None` if it applies no set.
     pub(super) fn replicas(&self) -> Option<i32> {
         self.writes().iter().find_map(|write| match write {
             ReservationWrite::ApplySet(set) => set.spec.as_ref().unwrap().replicas,
@@ -145,7 +145,7 @@ impl World {
         })
     }
 
-    /// Does what a plan says to sets and services.
+    /// Applies the plan to the observed objects, and returns the number of writes.
     pub(super) fn carry_out(&mut self) -> usize {
         let writes = self.writes();
         for write in &writes {

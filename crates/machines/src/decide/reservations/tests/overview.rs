@@ -38,6 +38,6 @@ fn a_type_that_was_taken_away_is_shown_while_it_has_guests() {
     assert_eq!(guests(&shown.types[0]), []);
     assert_eq!(shown.types[1].amounts, None);
     assert_eq!(shown.types[1].usage, Usage { maximum: 0, reserved: 0, used: 1, waiting: 1 });
-    // There is nothing that it could wait for.
+    // The removed type has no slots, so that `g1` has no position.
     assert_eq!(guests(&shown.types[1]), [("g0", true, None), ("g1", false, None)].map(named));
 }
