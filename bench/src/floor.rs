@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 
 use crate::database;
 use crate::machine;
-use crate::rows::Rows;
+use crate::rows::TableRows;
 
 /// The number of prepared statements in the cache: more than there are different ones.
 const STATEMENTS: usize = 64;
@@ -20,20 +20,20 @@ const STATEMENTS: usize = 64;
 /// The rows that one create leaves in a database.
 pub struct Created {
     id: String,
-    cluster: Rows,
-    groups: Rows,
-    profile: Rows,
-    nodes: Rows,
-    action: Rows,
-    children: Rows,
-    begun: Rows,
-    ended: Rows,
+    cluster: TableRows,
+    groups: TableRows,
+    profile: TableRows,
+    nodes: TableRows,
+    action: TableRows,
+    children: TableRows,
+    begun: TableRows,
+    ended: TableRows,
 }
 
 impl Created {
     /// Reads the rows of a cluster.
     pub fn read(from: &Connection, id: &str) -> Result<Self> {
-        let rows = |table, rest: &str| Rows::read(from, table, rest, &id);
+        let rows = |table, rest: &str| TableRows::read(from, table, rest, &id);
         let (begun, ended) = rows("events", "WHERE cluster_id = ? ORDER BY at, id")?.split(1);
         Ok(Self {
             id: id.to_owned(),
@@ -63,13 +63,13 @@ type FloorStep = fn(&Prepared, &Connection) -> Result<()>;
 /// The rows of a create in the states that they pass through.
 struct Prepared<'c> {
     created: &'c Created,
-    cluster: Rows,
-    action: Rows,
-    nodes: Rows,
-    children: Rows,
-    /// The action while it runs, and the cluster meanwhile.
-    running: Rows,
-    creating: Rows,
+    cluster: TableRows,
+    action: TableRows,
+    nodes: TableRows,
+    children: TableRows,
+    /// The action and the cluster while the action runs.
+    running: TableRows,
+    creating: TableRows,
 }
 
 impl<'c> Prepared<'c> {
@@ -151,7 +151,7 @@ impl Floor {
         for sql in schema.query_map([], |row| row.get::<_, String>(0))? {
             connection.execute_batch(&sql?)?;
         }
-        Rows::read(like, "counters", "WHERE ? = 0", &0)?.insert(&connection)?;
+        TableRows::read(like, "counters", "WHERE ? = 0", &0)?.insert(&connection)?;
         Ok(Self { connection })
     }
 

@@ -48,7 +48,7 @@ pub fn main(framework: Framework, remove_at_most: Duration) -> Result<()> {
 }
 
 /// The durations of a create, and of the removal of an idle worker.
-struct Round {
+struct LaptopRound {
     create: Duration,
     remove: Duration,
 }
@@ -62,7 +62,7 @@ async fn measure(
 ) -> Result<()> {
     let folder = server::folder()?;
     let server = Server::start_with(muster, folder.path(), &[("MUSTER_PYTHON", python)]).await?;
-    let caller = Caller { muster, data: folder.path(), python };
+    let caller = MusterCommands { muster, data: folder.path(), python };
     let package = bare::package(framework, python).await?;
     // Python compiles modules at their first import, which is not measured.
     by_hand(framework, python, &package).await?;
@@ -73,7 +73,8 @@ async fn measure(
     }
     drop(server);
     println!("{}, a head and {WORKERS} workers, {rounds} rounds in turn", framework.framework());
-    let middle = |rounds: &[Round], of: fn(&Round) -> Duration| median(rounds.iter().map(of).collect());
+    let middle =
+        |rounds: &[LaptopRound], of: fn(&LaptopRound) -> Duration| median(rounds.iter().map(of).collect());
     let (by_hand, through) = (middle(&bare, |round| round.create), middle(&ours, |round| round.create));
     report("started and awaited by hand", milliseconds(by_hand));
     report("muster create", milliseconds(through));
@@ -84,7 +85,11 @@ async fn measure(
     Ok(())
 }
 
-async fn by_hand(framework: &'static dyn LocalFramework, python: &Path, package: &str) -> Result<Round> {
+async fn by_hand(
+    framework: &'static dyn LocalFramework,
+    python: &Path,
+    package: &str,
+) -> Result<LaptopRound> {
     let started = Instant::now();
     let mut cluster = Bare::start(framework, python, package, WORKERS).await?;
     let create = started.elapsed();
@@ -92,27 +97,31 @@ async fn by_hand(framework: &'static dyn LocalFramework, python: &Path, package:
     cluster.retire_one().await?;
     let remove = started.elapsed();
     cluster.end().await?;
-    Ok(Round { create, remove })
+    Ok(LaptopRound { create, remove })
 }
 
-async fn through(framework: &dyn LocalFramework, caller: &Caller<'_>, name: &str) -> Result<Round> {
+async fn through(
+    framework: &dyn LocalFramework,
+    caller: &MusterCommands<'_>,
+    name: &str,
+) -> Result<LaptopRound> {
     let (framework, workers) = (framework.framework().to_string(), WORKERS.to_string());
     let create = caller.run(&["create", name, "--framework", &framework, "--workers", &workers]).await?;
     let fewer = (WORKERS - 1).to_string();
     let remove = caller.run(&["scale", name, "--workers", &fewer]).await?;
     caller.run(&["delete", name]).await?;
-    Ok(Round { create, remove })
+    Ok(LaptopRound { create, remove })
 }
 
 /// Runs commands of Muster.
-struct Caller<'p> {
+struct MusterCommands<'p> {
     muster: &'p Path,
     data: &'p Path,
     python: &'p Path,
 }
 
-impl Caller<'_> {
-    /// How long a command took, which has to work.
+impl MusterCommands<'_> {
+    /// Runs a command that must succeed, and returns its duration.
     async fn run(&self, arguments: &[&str]) -> Result<Duration> {
         let mut command = Command::from(server::muster(self.muster));
         command.args(arguments).arg("--data-dir").arg(self.data);

@@ -9,13 +9,13 @@ const ARGUMENTS: usize = 8_000;
 
 /// Some rows of one table.
 #[derive(Debug, Clone)]
-pub struct Rows {
+pub struct TableRows {
     table: &'static str,
     columns: Vec<String>,
     values: Vec<Vec<Value>>,
 }
 
-impl Rows {
+impl TableRows {
     /// Reads the rows of `table` that `rest` chooses.
     pub fn read(from: &Connection, table: &'static str, rest: &str, id: &dyn ToSql) -> Result<Self> {
         let mut statement = from.prepare(&format!("SELECT * FROM {table} {rest}"))?;

@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::test::folder::Folder;
-use crate::test::supervisor::Supervisor;
+use crate::test::folder::RunFolder;
+use crate::test::supervisor::TestbedSupervisor;
 use crate::{layout, step, testbed};
 
 /// Benchmarks that need the testbed; the others need only the server.
@@ -53,23 +53,24 @@ fn needs_testbed(bench: &str) -> bool {
     ON_TESTBED.contains(&bench)
 }
 
-/// Runs a benchmark on the testbed that there is, or on one of its own.
+/// Runs a benchmark on the running testbed, or on a new one.
 fn on_testbed(bench: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if let Some(running) = std::env::var_os("MUSTER_TESTBED") {
         return bench(Path::new(&running));
     }
     let inventory = testbed::provide()?;
-    let folder = Folder::make(&std::env::temp_dir())?;
-    let supervisor = Supervisor::start(&layout::target()?.join("release/testbed"), inventory, &folder)?;
+    let folder = RunFolder::make(&std::env::temp_dir())?;
+    let supervisor =
+        TestbedSupervisor::start(&layout::target()?.join("release/testbed"), inventory, &folder)?;
     let ran = bench(supervisor.testbed());
     let stopped = supervisor.stop();
     ran.and(stopped)
 }
 
-/// Builds them, and beside them what they measure.
+/// Builds the benchmarks and the programs that they measure.
 fn build(benchmarks: &[&String]) -> Result<()> {
     let mut cargo = layout::cargo()?;
-    // Built for the whole workspace: for one package, libraries would be built again with fewer features.
+    // Built for the whole workspace: for one package, libraries would be rebuilt with fewer features.
     cargo.args(["build", "--release", "--locked", "--workspace", "--bin", "muster"]);
     cargo.args(["--features", "muster-cli/jemalloc"]);
     if benchmarks.iter().any(|bench| needs_testbed(bench)) {

@@ -1,20 +1,20 @@
-//! `cargo deny`: licences, banned crates and sources always; advisories if their database is reachable.
+//! `cargo deny`: the checks of licences, banned crates and sources; advisories only if their database is reachable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 use crate::{layout, step};
 
 /// The version of cargo-deny, which is built into the cache.
 const VERSION: &str = "0.20.2";
 
-/// Seconds for fetching the database of advisories: without a network, git waits for minutes.
+/// The time-out in seconds for fetching the database of advisories: without a network, git waits for minutes.
 const PATIENCE: &str = "20";
 
-/// Checks, and says which part could not be checked here.
+/// Runs the checks, and returns a note if a part could not be checked.
 pub(crate) fn check() -> Result<Option<String>> {
     let program = installed().context("cargo-deny could not be installed")?;
     let mut checks = vec!["bans", "licenses", "sources"];
@@ -40,19 +40,19 @@ fn installed() -> Result<PathBuf> {
     let folder = tools.join(format!("cargo-deny-{VERSION}"));
     let program = folder.join("bin/cargo-deny");
     std::fs::create_dir_all(&folder)?;
-    let _lock = Lock::take(&tools.join("lock"), "building cargo-deny")?;
-    // A target folder of its own, so that our dependencies are not rebuilt with its features.
+    let _lock = FileLock::take(&tools.join("lock"), "building cargo-deny")?;
+    // A separate target folder, so that the workspace's dependencies are not rebuilt with cargo-deny's features.
     let target = folder.join("target");
     if !program.exists() {
         let mut cargo = layout::cargo()?;
-        // It runs for seconds, and a build without optimisation takes less than half of the time.
+        // Built without optimisation, which takes less than half of the time; cargo-deny runs only for seconds.
         cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.args(["install", "--debug", "--locked", "--quiet", "--version", VERSION, "--root"]);
         cargo.arg(&folder).arg("cargo-deny");
         let what = format!("building cargo-deny {VERSION} (about 2 minutes, once)");
         step::run_quietly(&what, &mut step::dying_with_us(&cargo), &folder.join("build.log"))?;
     }
-    // Also the leftovers of a run that was killed between the two.
+    // Also removes the leftovers of a run that was killed between build and removal.
     if target.exists() {
         std::fs::remove_dir_all(target)?;
     }

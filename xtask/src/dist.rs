@@ -11,7 +11,7 @@ use clap::Parser;
 
 use crate::{layout, step};
 use linking::Linking;
-use package::Package;
+use package::ArchiveContent;
 
 /// The folder of archives, below the top of the tree.
 const FOLDER: &str = "target/dist";
@@ -27,8 +27,12 @@ impl Dist {
         let linking = Linking::of(&std::fs::read(&muster)?);
         resolves_names(&muster)?;
         let root = layout::root();
-        let package =
-            Package { version: env!("CARGO_PKG_VERSION"), target: &target, root: &root, muster: &muster };
+        let package = ArchiveContent {
+            version: env!("CARGO_PKG_VERSION"),
+            target: &target,
+            root: &root,
+            muster: &muster,
+        };
         let archive = package.write(&root.join(FOLDER))?;
         println!("{}", archive.display());
         println!("the binary is {linking}");
@@ -46,10 +50,10 @@ fn host() -> Result<String> {
     host.map(str::to_owned).with_context(|| format!("rustc -vV names no host: {text}"))
 }
 
-/// Builds the binary, statically linked: it then runs on every Linux of this processor.
+/// Builds the binary, statically linked, so that it runs on every Linux with this processor architecture.
 fn build(target: &str) -> Result<PathBuf> {
     let mut cargo = layout::cargo()?;
-    // The target is named so that build scripts and macros, which are loaded, are not linked statically.
+    // With an explicit target the flags do not apply to build scripts and macros, which must be loadable.
     cargo.args(["build", "--release", "--locked", "--package", "muster-cli", "--bin", "muster"]);
     cargo.args(["--features", "jemalloc", "--target", target]);
     cargo.env(rustflags_variable(target), "-C target-feature=+crt-static");
@@ -57,15 +61,15 @@ fn build(target: &str) -> Result<PathBuf> {
     Ok(layout::target()?.join(target).join("release/muster"))
 }
 
-/// The variable that has the compiler's flags for a target.
+/// The environment variable with the compiler's flags for a target.
 fn rustflags_variable(target: &str) -> String {
     format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"))
 }
 
-/// Checks that the binary runs, and finds the address of a name: with a libc that is linked in, that may fail at run time.
+/// Checks that the binary runs and resolves a host name, which may fail at run time with a statically linked libc.
 fn resolves_names(muster: &Path) -> Result<()> {
     let mut command = Command::new(muster);
-    // Nothing listens on port 9; any error but a failed name resolution proves the point.
+    // Nothing listens on port 9, so that every error except a failed name resolution is a success.
     command.args(["whoami", "--server", "http://localhost:9"]).env("MUSTER_NO_AUTOSTART", "1");
     let output = command.stdin(Stdio::null()).output().context("the binary does not run")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -9,12 +9,12 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// A held lock. Dropping it releases it even if child processes inherited it; a kill does not.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct FileLock {
     file: File,
 }
 
-impl Lock {
-    /// Takes the lock of a file, after waiting for a run that is `doing` the same.
+impl FileLock {
+    /// Locks a file, after waiting for another run; `doing` describes its work in the message.
     pub(crate) fn take(path: &Path, doing: &str) -> Result<Self> {
         let cannot = || format!("cannot lock {}", path.display());
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(cannot)?;
@@ -29,7 +29,7 @@ impl Lock {
         Self::inherited(file)
     }
 
-    /// Takes the lock of a file or folder that is there, unless another process holds it.
+    /// Locks an existing file or folder; `None` if another process holds the lock.
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>> {
         let cannot = || format!("cannot lock {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -40,7 +40,7 @@ impl Lock {
         }
     }
 
-    /// Holds the lock of a file together with others who only share it.
+    /// Locks a file in shared mode.
     pub(crate) fn share(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot lock {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -54,9 +54,9 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing it is not enough while a child that inherited it lives; if it fails, closing is what is left.
+        // Unlock explicitly: closing the file does not release the lock while a child that inherited it lives.
         let _ = self.file.unlock();
     }
 }
@@ -69,18 +69,18 @@ mod tests {
     fn a_lock_that_is_held_or_shared_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = Lock::take(&path, "testing").unwrap();
-        assert!(Lock::try_take(&path).unwrap().is_none());
+        let held = FileLock::take(&path, "testing").unwrap();
+        assert!(FileLock::try_take(&path).unwrap().is_none());
         drop(held);
-        let shared = Lock::share(&path).unwrap();
-        assert!(Lock::try_take(&path).unwrap().is_none());
+        let shared = FileLock::share(&path).unwrap();
+        assert!(FileLock::try_take(&path).unwrap().is_none());
         drop(shared);
-        assert!(Lock::try_take(&path).unwrap().is_some());
+        assert!(FileLock::try_take(&path).unwrap().is_some());
     }
 
     #[test]
     fn a_lock_that_cannot_be_had_is_no_lock_that_another_process_holds() {
-        let error = Lock::try_take(Path::new("/nowhere/lock")).unwrap_err().to_string();
+        let error = FileLock::try_take(Path::new("/nowhere/lock")).unwrap_err().to_string();
         assert_eq!(error, "cannot lock /nowhere/lock");
     }
 }

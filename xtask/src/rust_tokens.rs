@@ -1,6 +1,6 @@
-//! Tokens of Rust source, as far as checks of words and constants need them: what is code, text and comment.
+//! A tokenizer of Rust source that distinguishes code, text and comments, for checks of words and constants.
 
-/// A token, as it is written.
+/// A token of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'s> {
     /// The kind of the token.
@@ -30,6 +30,18 @@ pub enum TokenKind {
 pub fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut scanner = Scanner { source, at: 0, line: 1 };
     std::iter::from_fn(|| scanner.next_token()).collect()
+}
+
+/// The tokens of a source file up to its test module, without comments.
+pub fn product_code(source: &str) -> Vec<Token<'_>> {
+    const TEST_MODULE: [&str; 10] = ["#", "[", "cfg", "(", "test", ")", "]", "mod", "tests", "{"];
+    let mut code = tokens(source);
+    code.retain(|token| token.kind != TokenKind::Comment);
+    let begins_tests =
+        |window: &[Token<'_>]| window.iter().zip(TEST_MODULE).all(|(token, text)| token.text == text);
+    let end = code.windows(TEST_MODULE.len()).position(begins_tests);
+    code.truncate(end.unwrap_or(code.len()));
+    code
 }
 
 struct Scanner<'s> {
@@ -76,7 +88,7 @@ impl<'s> Scanner<'s> {
         Some(self.token(TokenKind::Punct, 0, end, end))
     }
 
-    /// The token between two offsets of what is left, of which all up to `end` is consumed.
+    /// The token between two offsets of the remaining source, which is consumed up to `end`.
     fn token(&mut self, kind: TokenKind, begin: usize, content_end: usize, end: usize) -> Token<'s> {
         let text = &self.rest()[begin..content_end];
         self.skip(begin);
@@ -96,7 +108,7 @@ fn end_of_word(text: &str) -> usize {
     text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// The end of the content of the block comment at the beginning, and of the comment; they nest.
+/// The end of the content of the block comment at the beginning, and of the comment. Block comments nest.
 fn end_of_block(text: &str) -> (usize, usize) {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(found) = text[at..].find(['/', '*']) {
@@ -117,7 +129,7 @@ fn end_of_block(text: &str) -> (usize, usize) {
     (text.len(), text.len())
 }
 
-/// Where the content of the string literal at the beginning starts, how long it is, and where the literal ends.
+/// The start and the length of the content of the string literal at the beginning, and the end of the literal.
 fn string(text: &str) -> Option<(usize, usize, usize)> {
     let prefix = ["br", "cr", "b", "c", "r", ""].into_iter().find(|prefix| {
         let quoted = text.strip_prefix(prefix).unwrap_or_default();

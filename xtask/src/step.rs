@@ -1,4 +1,5 @@
-//! The execution of a long command, with its progress, duration, and the end of its log if it failed.
+//! The execution of a long command, with messages about its progress, its duration, and the end of its log if it
+//! failed.
 
 mod failure;
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-pub(crate) use failure::Failure;
+pub(crate) use failure::StepFailure;
 
 /// The interval of progress messages of a silent step.
 const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -23,7 +24,7 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("{what}: {}", failure::describe(status)) }
 }
 
-/// Runs `command` with its output in `log`, and shows the end of that only if it failed.
+/// Runs `command` with its output in `log`, whose end is shown only if the command failed.
 pub(crate) fn run_quietly(what: &str, command: &mut Command, log: &Path) -> Result<()> {
     eprintln!("» {what}");
     let started = Instant::now();
@@ -39,10 +40,10 @@ pub(crate) fn run_quietly(what: &str, command: &mut Command, log: &Path) -> Resu
         eprintln!("  done in {:.0?}", started.elapsed());
         return Ok(());
     }
-    Err(Failure::new(what, status, log).into())
+    Err(StepFailure::new(what, status, log).into())
 }
 
-/// The same command, which the kernel kills when the thread that starts it ends, so also when we are killed.
+/// Wraps a command so that the kernel kills it when the thread that starts it ends, also if xtask is killed.
 pub(crate) fn dying_with_us(command: &Command) -> Command {
     let mut wrapped = Command::new("setpriv");
     wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -86,7 +87,7 @@ fn cannot_start(command: &Command) -> String {
     format!("cannot start {program}{whose}")
 }
 
-/// Whether a program can be started, by its version.
+/// The version that a program prints; `None` if it cannot be run.
 pub(crate) fn version_of(program: &str, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();

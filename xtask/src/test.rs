@@ -1,4 +1,4 @@
-//! `cargo xtask test [FILTER]`: every check and every test, with how long each suite took.
+//! `cargo xtask test [FILTER]`: runs every check and every test, and prints the duration of each suite.
 
 pub(crate) mod folder;
 mod harness;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use run::Run;
+use run::TestRun;
 use suite::Suite;
 
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ impl Test {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let mut run = Run::new(filter.as_deref(), Duration::from_secs(time_limit))?;
+        let mut run = TestRun::new(filter.as_deref(), Duration::from_secs(time_limit))?;
         for suite in choose(known, &wanted, filter.as_deref())? {
             run.suite(&suite);
         }
@@ -77,11 +77,11 @@ fn choose(known: Vec<Suite>, wanted: &[String], filter: Option<&str>) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::suite::Kind;
+    use super::suite::SuiteKind;
     use super::*;
 
     fn known() -> Vec<Suite> {
-        vec![Suite::check("fmt", Kind::Fmt), Suite::check("doc-tests", Kind::DocTests)]
+        vec![Suite::check("fmt", SuiteKind::Fmt), Suite::check("doc-tests", SuiteKind::DocTests)]
     }
 
     fn refusal(wanted: &str, filter: Option<&str>) -> String {

@@ -1,8 +1,8 @@
 //! `cargo xtask testbed`: the real programs that tests run against.
 //!
-//! Every part is made from pins in `testbed/`, those of Python in `crates/frameworks/pins`, into a folder of the
-//! cache whose name carries their hash: so changed pins make a new folder, and what is there is not made again. A
-//! part that cannot be had is no error here: the inventory says why, and the tests that need it say so too.
+//! Every part is built from pins in `testbed/`, or for Python in `crates/frameworks/pins`, into a folder of the cache
+//! whose name contains the hash of the pins: changed pins give a new folder, and an existing part is not rebuilt. A
+//! part that is not available is no error here: the inventory has the reason, which the skipped tests report, too.
 
 mod go;
 mod inventory;
@@ -22,17 +22,17 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use inventory::Inventory;
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 use crate::{layout, step};
 
 #[derive(Debug, Parser)]
 pub(crate) struct Testbed {
     #[command(subcommand)]
-    task: Option<Task>,
+    task: Option<TestbedTask>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum TestbedTask {
     /// Run a Kubernetes with simulated nodes until it is stopped
     Start(Start),
 }
@@ -54,14 +54,14 @@ struct Start {
 }
 
 impl Testbed {
-    /// Whether it needs more than what is given: the runner is a program of ours.
+    /// Returns true if the task compiles a crate of the workspace: `start` needs the testbed's runner.
     pub(crate) fn compiles(&self) -> bool {
         self.task.is_some()
     }
 
     pub(crate) fn run(self) -> Result<ExitCode> {
         let Self { task } = self;
-        if let Some(Task::Start(start)) = task {
+        if let Some(TestbedTask::Start(start)) = task {
             return start.run();
         }
         let inventory = provide()?;
@@ -77,7 +77,7 @@ impl Start {
     fn run(self) -> Result<ExitCode> {
         let runner = runner()?;
         let arguments = self.arguments();
-        // The runner knows what it accepts; it is asked before minutes are spent on providing.
+        // Let the runner check the arguments before minutes are spent on building parts.
         let checked = Command::new(&runner).arg("--check").args(&arguments).status();
         if !checked.context("cannot start the testbed's runner")?.success() {
             return Ok(ExitCode::FAILURE);
@@ -87,7 +87,7 @@ impl Start {
             eprint!("{}", inventory.table());
         }
         let handed = inventory.hand_over()?;
-        // In our place, so that Ctrl-C and SIGTERM reach the one that has to clean up.
+        // Replaces this process, so that Ctrl-C and SIGTERM reach the runner, which cleans up.
         let error = Command::new(runner).arg("--inventory").arg(handed.path()).args(arguments).exec();
         Err(error).context("cannot start the testbed's runner")
     }
@@ -100,11 +100,11 @@ impl Start {
     }
 }
 
-/// Builds missing parts, and prints the inventory.
+/// Builds missing parts, and returns the inventory.
 pub(crate) fn provide() -> Result<Inventory> {
     let folder = layout::cache()?.join("testbed");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let _lock = Lock::take(&folder.join("lock"), "building the testbed")?;
+    let _lock = FileLock::take(&folder.join("lock"), "building the testbed")?;
     let started = Instant::now();
     let mut inventory = Inventory::default();
     go::provide(&folder, &mut inventory)?;
@@ -116,9 +116,9 @@ pub(crate) fn provide() -> Result<Inventory> {
     Ok(inventory)
 }
 
-/// The built program that runs the parts: `crates/testkit` has it, since tests share its code.
+/// Builds the program that runs the parts; it is in `crates/testkit`, because tests share its code.
 fn runner() -> Result<PathBuf> {
-    // Built for the whole workspace: for one package, libraries would be built again with fewer features.
+    // Built for the whole workspace: for one package, libraries would be rebuilt with fewer features.
     let arguments = ["build", "--locked", "--workspace", "--bin", "testbed"];
     step::run("building the testbed's runner", layout::cargo()?.args(arguments))?;
     Ok(layout::target()?.join("debug/testbed"))

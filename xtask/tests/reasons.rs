@@ -1,14 +1,14 @@
 //! `docs/reasons.md` has a row for every reason and error code, and no other row.
 //!
-//! Codes are found in the source by the few forms in which it names them, below for each area. Codes are literals or
-//! constants there: a code that is put together at run time is not found.
+//! Codes are found in the source by the few forms in which it names them, listed below for each area. A code must be a
+//! literal or a constant: a code that is composed at run time is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rstest::rstest;
-use xtask::rust_tokens::{Token, TokenKind, tokens};
+use xtask::rust_tokens::{Token, TokenKind, product_code};
 
 /// A form in which code names a reason: tokens, with `$` for the reason and `_` for any identifier.
 type Form = &'static [&'static str];
@@ -21,11 +21,11 @@ const STATUS: Form = &["StatusCode", ":", ":", "_", ",", "$"];
 const CONFLICT: Form = &["conflict", "(", "$"];
 const ARM: Form = &["=", ">", "$", ","];
 
-/// Where reasons of an area are named, below `crates/`: a file or a folder, the parts of it that are another area's, and
-/// the forms there.
+/// A source of the reasons of an area, below `crates/`: a file or a folder, the parts of it that belong to another
+/// area, and the forms there.
 type Source = (&'static str, &'static [&'static str], &'static [Form]);
 
-/// A heading of the document, how its reasons are spelt, and where they come from.
+/// A heading of the document, with the spelling and the sources of its reasons.
 struct Area {
     heading: &'static str,
     spelling: fn(&str) -> bool,
@@ -127,17 +127,6 @@ fn files(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The tokens of a file up to its tests, without comments.
-fn code(source: &str) -> Vec<Token<'_>> {
-    let code: Vec<Token<'_>> =
-        tokens(source).into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
-    let test_module = ["#", "[", "cfg", "(", "test", ")", "]", "mod", "tests", "{"];
-    let is_there =
-        |window: &[Token<'_>]| window.iter().zip(test_module).all(|(token, text)| token.text == text);
-    let end = code.windows(test_module.len()).position(is_there).unwrap_or(code.len());
-    code[..end].to_vec()
-}
-
 /// The token for `$` if a form matches at the beginning.
 fn matched<'s>(code: &[Token<'s>], form: Form) -> Option<Token<'s>> {
     let mut captured = None;
@@ -205,7 +194,7 @@ fn named_by(area: &Area, everywhere: &Constants) -> BTreeSet<String> {
                 continue;
             }
             let source = fs::read_to_string(&file).expect("a source file");
-            let found = reasons(&code(&source), forms, everywhere);
+            let found = reasons(&product_code(&source), forms, everywhere);
             let found = found.unwrap_or_else(|why| panic!("{}: {why}", file.display()));
             named.extend(found.into_iter().filter(|reason| (area.spelling)(reason)));
         }
@@ -213,7 +202,7 @@ fn named_by(area: &Area, everywhere: &Constants) -> BTreeSet<String> {
     named
 }
 
-/// The reasons with a row, by the heading above it; every row says why and what to do.
+/// The documented reasons by the heading above their rows; panics if a row lacks the explanation or the remedy.
 fn documented(document: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut rows = BTreeMap::<String, BTreeSet<String>>::new();
     let mut heading = String::new();
@@ -236,7 +225,7 @@ fn every_reason_and_error_code_has_a_row_and_every_row_a_reason() {
     let mut everywhere = Constants::new();
     for file in files(&root().join("crates")) {
         let source = fs::read_to_string(&file).expect("a source file");
-        for (name, values) in constants(&code(&source)) {
+        for (name, values) in constants(&product_code(&source)) {
             everywhere.entry(name).or_default().extend(values);
         }
     }
@@ -280,6 +269,6 @@ fn reasons_are_found_where_code_names_them(
     #[case] expected: &[&str],
 ) {
     let everywhere = BTreeMap::from([("ELSEWHERE".to_owned(), BTreeSet::from(["Far".to_owned()]))]);
-    let found = reasons(&code(source), &[form], &everywhere).unwrap();
+    let found = reasons(&product_code(source), &[form], &everywhere).unwrap();
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rstest::rstest;
-use xtask::rust_tokens::{Token, TokenKind, tokens};
+use xtask::rust_tokens::{TokenKind, product_code};
 
 /// The number of declarations of each name that has more than one.
 type Counts = BTreeMap<String, usize>;
@@ -18,7 +18,7 @@ const TABLE: &str = "xtask/type_names.toml";
 /// The folders with sources, below the top of the tree.
 const SOURCES: [&str; 3] = ["crates", "bench", "xtask"];
 
-/// Folders below them without product code, or with generated code.
+/// The folders below them without product code, or with generated code.
 const SKIPPED: [&str; 3] = ["tests", "target", "examples"];
 
 fn root() -> PathBuf {
@@ -42,14 +42,9 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 /// The names of the types that a file declares at its top level, up to its test module.
 fn declared_types(source: &str) -> BTreeSet<String> {
-    let code: Vec<Token<'_>> =
-        tokens(source).into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
-    let test_module = ["#", "[", "cfg", "(", "test", ")", "]", "mod", "tests", "{"];
-    let begins_tests =
-        |window: &[Token<'_>]| window.iter().zip(test_module).all(|(token, text)| token.text == text);
-    let end = code.windows(test_module.len()).position(begins_tests).unwrap_or(code.len());
+    let code = product_code(source);
     let (mut depth, mut names) = (0_usize, BTreeSet::new());
-    for (token, next) in code[..end].iter().zip(code.iter().skip(1)) {
+    for (token, next) in code.iter().zip(code.iter().skip(1)) {
         match (token.kind, token.text) {
             (TokenKind::Punct, "{") => depth += 1,
             (TokenKind::Punct, "}") => depth = depth.saturating_sub(1),
@@ -74,7 +69,7 @@ fn repeated<'f>(files: impl Iterator<Item = &'f BTreeSet<String>>) -> Counts {
     counts
 }
 
-/// The differences between the table and the sources, a line each.
+/// The differences between the table and the sources, one line each.
 fn differences(allowed: &Counts, found: &Counts) -> Vec<String> {
     let names: BTreeSet<&String> = allowed.keys().chain(found.keys()).collect();
     let line = |name: &String| match (

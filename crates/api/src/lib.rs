@@ -1,10 +1,10 @@
-//! The wire formats of Muster's APIs: each parses a request, calls one function of `muster-service`, and renders its result.
+//! The wire formats of Muster's APIs: each parses a request, calls `muster-service`, and renders the result.
 //!
-//! It contains routes, conversions, errors, authentication and the HTTP server. It contains no rule about clusters: rules
-//! are in `muster-service` and `muster-engine`, so that every API has the same ones.
+//! The crate contains routes, conversions, errors, authentication and the HTTP server. It contains no rule about
+//! clusters: rules are in `muster-service` and `muster-engine`, so that all APIs share them.
 //!
-//! Begin reading at [`server`] (ports and routers) and `core_api.rs` (the core API). [`clustering`] and [`scaler`] are the
-//! other two APIs, [`auth`] authenticates callers, and [`access`] lists the permissions of every method.
+//! Begin reading at [`server`] (ports and routers) and `core_api.rs` (the core API). [`clustering`] and [`scaler`] are
+//! the other two APIs, [`auth`] authenticates callers, and [`access`] lists the permissions of every method.
 
 pub mod access;
 pub mod access_log;
@@ -21,6 +21,7 @@ pub mod identity;
 mod list_turn;
 mod one_port;
 pub mod probes;
+mod readiness;
 mod reauthenticate;
 pub mod rest;
 pub mod scaler;

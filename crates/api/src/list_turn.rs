@@ -1,4 +1,4 @@
-//! A bound on the memory that lists take: few of them are read, rendered and sent at a time, however many are requested.
+//! Bounds the memory of list responses: only a few are read, rendered and sent at a time, however many are requested.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,28 +17,28 @@ use tokio::time::timeout;
 use crate::error::ApiError;
 use crate::streams::{CallerKey, key_of};
 
-/// More than cores, so that none is idle while others wait for the database or for their clients, and fewer than the
-/// connections to the database, so that lists do not hold up everything else.
+/// The number of lists at a time. Larger than the usual number of cores, so that no core is idle while lists wait for
+/// the database or for clients; smaller than the number of database connections, so that lists leave some to others.
 const AT_A_TIME: usize = 12;
 
-/// The most of one caller, so that others have their turn.
+/// The number of lists of one caller at a time, so that other callers get permits too.
 const OF_ONE_CALLER: usize = 6;
 
-/// How long a list waits for its turn.
+/// The longest time that a list waits for its permits.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long an answer keeps its turn while its client does not read it.
+/// The longest time that a response holds its permits while it is not sent completely.
 const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much of an answer is handed to its connection at once.
-const FRAME: usize = 16 << 10;
+/// The largest frame of a response that is passed to its connection at once.
+const FRAME: usize = 4 << 10;
 
-/// The turns of all lists.
+/// The semaphores of all lists.
 static TURNS: LazyLock<ListTurns> = LazyLock::new(ListTurns::default);
 
 struct ListTurns {
     all: Arc<Semaphore>,
-    /// The turns of each caller that has or waits for one.
+    /// The semaphore of each caller that holds a permit or waits for one.
     callers: Mutex<HashMap<CallerKey, Weak<Semaphore>>>,
 }
 
@@ -61,7 +61,7 @@ impl ListTurns {
         turns
     }
 
-    /// Waits for a turn of the caller's, then for one of all.
+    /// Waits for a permit of the caller, and then for one that all callers share.
     async fn wait(&self, caller: Option<&Principal>) -> Result<ListTurn, ApiError> {
         let own = self.of_caller(caller);
         let permits = async {
@@ -77,18 +77,18 @@ impl ListTurns {
     }
 }
 
-/// The turn of a list.
+/// The permits of a list, held until this value is dropped.
 pub(crate) struct ListTurn {
     _permits: [OwnedSemaphorePermit; 2],
 }
 
 impl ListTurn {
-    /// Waits for a turn; refuses the list if that takes too long.
+    /// Waits for the permits; refuses the list if that takes too long.
     pub(crate) async fn wait(caller: Option<&Principal>) -> Result<Self, ApiError> {
         TURNS.wait(caller).await
     }
 
-    /// The response to a list, which keeps its turn until it is sent; another response is left as it is.
+    /// Wraps the response to a list so that it holds its permits until it is sent; another response is unchanged.
     pub(crate) fn until_sent(turn: Option<Self>, response: Response) -> Response {
         let Some(turn) = turn else { return response };
         let (sent, unsent) = oneshot::channel::<()>();
@@ -100,12 +100,12 @@ impl ListTurn {
     }
 }
 
-/// A body in small frames: what a connection has taken and not sent does not keep the whole body in memory.
+/// A body in small copied frames, so that a frame that waits in a connection does not keep the whole body in memory.
 struct ListBody {
     body: Body,
-    /// What is left of the last frame of the body.
+    /// The rest of the last frame of the inner body.
     rest: Bytes,
-    /// Dropped with the body, when all of it is sent.
+    /// Releases the permits when the body is dropped, which happens after it was sent.
     _sent: oneshot::Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Probes and metrics.
+//! The routes of probes and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,9 +17,7 @@ use serde_json::json;
 
 use crate::access_log::Requests;
 use crate::error::ErrorMessage;
-
-/// How long the database may take to answer a probe: probes usually time out after a second.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(800);
+use crate::readiness::Readiness;
 
 /// The metrics of the server.
 #[derive(Debug)]
@@ -44,26 +42,27 @@ impl Default for ServerMetrics {
 #[derive(Clone)]
 struct Probes {
     service: Service,
+    readiness: Readiness,
     metrics: Arc<ServerMetrics>,
 }
 
-/// `/healthz`, `/readyz`, `/metrics`.
-pub(crate) fn routes(service: Service, metrics: ServerMetrics) -> Router {
+/// Returns the routes `/healthz`, `/readyz` and `/metrics`.
+pub(crate) fn routes(service: Service, readiness: Readiness, metrics: ServerMetrics) -> Router {
     Router::new()
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .route("/metrics", get(show_metrics))
-        .with_state(Probes { service, metrics: Arc::new(metrics) })
+        .with_state(Probes { service, readiness, metrics: Arc::new(metrics) })
         .layer(map_response(not_stored))
 }
 
-/// What was true a moment ago is not kept by caches.
+/// Prevents caching, since these responses are valid only for a moment.
 async fn not_stored(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// Liveness: the process answers, and its engine is not dead. What a restart does not mend is no reason to fail.
+/// Liveness: the process responds, and its engine is alive. Conditions that a restart does not repair must not fail it.
 async fn healthy(State(probes): State<Probes>) -> Response {
     match probes.service.liveness() {
         Ok(()) => Json(json!({"status": "healthy"})).into_response(),
@@ -71,10 +70,10 @@ async fn healthy(State(probes): State<Probes>) -> Response {
     }
 }
 
-/// Readiness: the engine holds its lease and claims actions, the last write succeeded, and the database answers. What
-/// concerns some namespaces only is a warning: the others are served.
+/// Readiness: the engine holds its lease and claims actions, the last write succeeded, and the database responds.
+/// Problems of single namespaces are only warnings, since the other namespaces are served.
 async fn ready(State(probes): State<Probes>) -> Response {
-    match probes.service.readiness(PATIENCE).await {
+    match probes.readiness.observe().await {
         Ok(()) => {
             let warnings = probes.service.unobserved().warnings();
             let body = if warnings.is_empty() {
@@ -96,7 +95,7 @@ fn unavailable(status: &'static str, reason: String) -> Response {
 }
 
 async fn show_metrics(State(probes): State<Probes>) -> Response {
-    let Probes { service, metrics } = probes;
+    let Probes { service, readiness: _, metrics } = probes;
     metrics.lease_age.set(Duration::from(service.lease_age()).as_secs_f64());
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &metrics.registry) {

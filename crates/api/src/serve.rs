@@ -1,4 +1,4 @@
-//! Assembles the APIs: routes behind the guard and behind authentication.
+//! Assembles the APIs: puts routes behind the guard and authentication.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::guard::{self, GuardSettings};
 use crate::reauthenticate::Identified;
 use crate::rest::{self, ErrorContext};
 
-/// The REST side of the core API, guarded and authenticated.
+/// Builds the REST router of the core API, with guard and authentication.
 pub fn router(endpoints: &[Endpoint], authenticators: Authenticators, guard: GuardSettings) -> Router {
     protect(rest::routes(endpoints), authenticators, guard)
 }
 
-/// The gRPC side of the core API, guarded and authenticated.
+/// Builds the gRPC router of the core API, with guard and authentication.
 pub fn grpc_router(
     routes: tonic::service::Routes,
     authenticators: Authenticators,
@@ -35,18 +35,18 @@ pub fn grpc_router(
     layered(methods, authenticators, guard)
 }
 
-/// The numbers that messages of package `proto` have in gRPC requests.
+/// The field numbers of package `proto` that gRPC clients use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProtoNumbering {
-    /// Those of the KubeRay API server since its API `v1`.
+    /// The numbers of the KubeRay API server since its API `v1`.
     #[default]
     V1,
-    /// Those of its API `v1alpha2`, until version 0.6: the same as in package `muster.v1alpha2`.
+    /// The numbers of its API `v1alpha2`, until version 0.6: the same as in package `muster.v1alpha2`.
     V1alpha2,
 }
 
 impl ProtoNumbering {
-    /// The same methods, where clients with these numbers find them.
+    /// Serves package `proto` by the methods with these numbers.
     pub(crate) fn serve(self, methods: Router) -> Router {
         match self {
             Self::V1 => methods,
@@ -67,9 +67,9 @@ async fn to_v1alpha2(mut request: Request) -> Request {
     request
 }
 
-/// Puts routes behind the guard and behind authentication; the principal is in the request's extensions.
+/// Puts routes behind the guard and authentication, which inserts the principal into the request's extensions.
 ///
-/// Unknown paths are answered here, so routes of other APIs are merged before.
+/// Adds the response to unknown paths, so the routes of all APIs have to be merged before.
 pub fn protect(routes: Router, authenticators: Authenticators, guard: GuardSettings) -> Router {
     layered(routes.fallback(rest::unknown_path), authenticators, guard)
 }
@@ -80,7 +80,7 @@ fn layered(routes: Router, authenticators: Authenticators, guard: GuardSettings)
         .layer(from_fn_with_state(Arc::new(guard), guard::guard))
 }
 
-/// Over gRPC the path is the method.
+/// Authorizes a gRPC request, whose path is the name of the method.
 async fn authorize_grpc(mut request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     if !guard::is_probe(&path)
@@ -91,15 +91,15 @@ async fn authorize_grpc(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// How tonic reports a message that is not of the method's type: as an error of the server.
+/// The prefix of tonic's message for a request that cannot be decoded, which tonic reports as an internal error.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
-/// A message that cannot be decoded is the caller's mistake, not a defect of the server.
+/// Reports a message that cannot be decoded as an error of the caller instead of an internal error.
 async fn refuse_undecodable(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.extensions().get::<Status>();
     let is_undecodable = |status: &&Status| {
-        // A status that the API made has a source.
+        // Only statuses that were converted from an `ApiError` have a source.
         status.code() == Code::Internal
             && status.source().is_none()
             && status.message().starts_with(UNDECODABLE)
@@ -113,7 +113,7 @@ async fn refuse_undecodable(request: Request, next: Next) -> Response {
     }
 }
 
-/// In the extensions of a request whose route is open without authentication; its API leaves it there.
+/// An extension of requests whose route needs no authentication; the API of the route inserts it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublicRoute;
 
@@ -129,7 +129,7 @@ async fn authenticate(
     match authenticators.identify(caller).await {
         Ok(principal) => {
             access_log::record_caller(&principal);
-            let caller = Identified::new(authenticators, request.headers(), principal.clone());
+            let caller = Identified::new(authenticators, &request, principal.clone());
             request.extensions_mut().insert(principal);
             caller.bound(next.run(request).await)
         }

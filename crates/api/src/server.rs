@@ -1,4 +1,4 @@
-//! Serves both ports, one for REST, probes and gRPC, one for gRPC alone, until it is asked to stop.
+//! Serves both ports until the server is stopped: one for REST, probes and gRPC, one for gRPC alone.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -21,24 +21,25 @@ use crate::guard::GuardSettings;
 use crate::identity::Identity;
 use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
+use crate::readiness::Readiness;
 use crate::scaler::Scaler;
 use crate::serve::{ProtoNumbering, grpc_router, protect};
 use crate::{clustering, docs, health, identity, rest, scaler};
 
-/// How long requests in flight may take to end.
+/// The time that requests in flight have to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Bound ports, so that a port in use is reported before anything starts.
 #[derive(Debug)]
 pub struct Ports {
-    /// For REST, probes and gRPC.
+    /// The port for REST, probes and gRPC.
     pub rest: TcpListener,
-    /// For gRPC alone, where its clients expect it.
+    /// The port for gRPC alone, where gRPC clients expect it.
     pub grpc: TcpListener,
 }
 
 impl Ports {
-    /// Binds both; the error names the port that is not available.
+    /// Binds both ports; the error names the address that is not available.
     pub fn bind(rest: SocketAddr, grpc: SocketAddr) -> io::Result<Self> {
         Ok(Self { rest: bind(rest)?, grpc: bind(grpc)? })
     }
@@ -51,7 +52,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A certificate and its key, read and checked, so that bad ones are reported before anything starts.
+/// A certificate and its key, read and validated, so that an invalid pair is reported before anything starts.
 #[derive(Debug, Clone)]
 pub struct Tls(RustlsConfig);
 
@@ -79,9 +80,9 @@ pub struct Server {
     pub clustering: Clustering,
     /// The scaler API.
     pub scaler: Scaler,
-    /// The API where accounts log in, if there are any.
+    /// The API where accounts log in; none without a file of accounts.
     pub identity: Option<Identity>,
-    /// The use cases, for the probes.
+    /// The service layer, for the probes.
     pub service: Service,
     /// The metrics.
     pub metrics: ServerMetrics,
@@ -89,7 +90,7 @@ pub struct Server {
     pub authenticators: Authenticators,
     /// The host names that clients on other machines may use.
     pub allowed_hosts: Vec<String>,
-    /// The numbers of messages in package `proto`.
+    /// The field numbers of package `proto`.
     pub proto_numbering: ProtoNumbering,
     /// TLS on both ports.
     pub tls: Option<Tls>,
@@ -115,14 +116,15 @@ impl Server {
             allowed_hosts: allowed_hosts.clone(),
         };
         let requests = metrics.requests.clone();
+        let readiness = Readiness::of(service.clone());
         let routes = rest::routes(&api.rest())
-            .merge(probes::routes(service.clone(), metrics))
+            .merge(probes::routes(service, readiness.clone(), metrics))
             .merge(clustering.routes())
             .merge(scaler.routes())
             .merge(docs::routes())
             .merge(identity.map(Identity::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
-        let methods = health::add_to(api.grpc(), service);
+        let methods = health::add_to(api.grpc(), readiness);
         let grpc = |address| {
             let router = grpc_router(methods.clone(), authenticators.clone(), guard(address));
             proto_numbering.serve(requests.around(router, Port::Grpc, &[]))
@@ -142,7 +144,7 @@ impl Server {
             let handle = handle.clone();
             async move {
                 stop.await;
-                // First, so that waiting requests are answered before their connections close.
+                // Close the API first, so that waiting requests get a response before their connections close.
                 api.close();
                 handle.graceful_shutdown(Some(GRACE));
             }

@@ -1,32 +1,36 @@
-//! How many streams a caller may have open: each reads the database at every commit that concerns it.
+//! Limits the open streams of a caller, since each stream reads the database at every commit that concerns it, and ends
+//! streams when the server stops.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 
-use futures::stream::{BoxStream, Stream, StreamExt as _};
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 use muster_core::principal::Principal;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 use crate::error::ApiError;
 
-/// The most open streams of one caller.
+/// The largest number of open streams of one caller.
 const MOST: usize = 100;
 
-/// Scheme and id of a caller.
+/// The scheme and the id of a caller.
 pub(crate) type CallerKey = (String, String);
 
-/// Identifies a caller.
+/// Returns the key that identifies a caller.
 pub(crate) fn key_of(caller: &Principal) -> CallerKey {
     (caller.scheme.clone(), caller.id.clone())
 }
 
-/// Open streams by caller.
+/// The number of open streams by caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamLimit {
     open: Arc<Mutex<HashMap<CallerKey, usize>>>,
 }
 
-/// One open stream; it counts for as long as this is there.
+/// One open stream, which counts until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     limit: StreamLimit,
@@ -34,7 +38,7 @@ pub(crate) struct OpenStream {
 }
 
 impl StreamLimit {
-    /// Counts another stream of a caller, unless that has too many.
+    /// Counts another stream of a caller; refuses it if the caller has too many.
     pub(crate) fn open(&self, caller: &Principal) -> Result<OpenStream, ApiError> {
         let key = key_of(caller);
         let mut open = self.open.lock();
@@ -49,7 +53,7 @@ impl StreamLimit {
 }
 
 impl OpenStream {
-    /// A stream that counts until it is dropped.
+    /// Wraps a stream so that it counts until it is dropped.
     pub(crate) fn count<T>(self, stream: impl Stream<Item = T> + Send + 'static) -> BoxStream<'static, T> {
         stream
             .map(move |item| {
@@ -72,9 +76,43 @@ impl Drop for OpenStream {
     }
 }
 
+/// Ends a stream with an error once the server stops. Without the error, a client would mistake that for the end of what
+/// it reads.
+pub(crate) fn until_closed<T: Send + 'static>(
+    closing: &CancellationToken,
+    messages: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    message: &'static str,
+) -> BoxStream<'static, Result<T, Status>> {
+    let interrupted = closing.clone();
+    let stopping = stream::once(async move { interrupted.is_cancelled() }).filter_map(move |stops| {
+        let stopped = || Err(ApiError::unavailable(message).code("ServerStopping").into());
+        ready(stops.then(stopped))
+    });
+    messages.take_until(closing.clone().cancelled_owned()).chain(stopping).boxed()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_a_stopping_server_ends_has_an_error() {
+        let closing = CancellationToken::new();
+        let endless = stream::iter([Ok(1)]).chain(stream::pending());
+        let mut messages = until_closed(&closing, endless, "the server is stopping");
+        assert_eq!(messages.next().await.unwrap().unwrap(), 1);
+        closing.cancel();
+        let stopped = messages.next().await.unwrap().unwrap_err();
+        assert_eq!((stopped.code(), stopped.message()), (tonic::Code::Unavailable, "the server is stopping"));
+        assert!(messages.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_by_itself_has_no_error() {
+        let complete = stream::iter([Ok::<_, Status>(1)]);
+        let messages = until_closed(&CancellationToken::new(), complete, "the server is stopping");
+        assert_eq!(messages.collect::<Vec<_>>().await.len(), 1);
+    }
 
     #[test]
     fn a_caller_may_have_so_many_streams_and_others_have_theirs() {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
+use muster_core::backoff::Backoff;
+use muster_core::time::TimeSpan;
 use muster_proto::v1alpha2::action_service_client::ActionServiceClient;
 use muster_proto::v1alpha2::admin_service_client::AdminServiceClient;
 use muster_proto::v1alpha2::app_service_client::AppServiceClient;
@@ -34,14 +36,18 @@ use crate::version;
 use channel::{Connection, Credentials};
 use folder::{Folder, FolderState};
 
-/// How long a lost server may take to answer again before a command gives up.
+/// Time within which a lost server has to answer again before a command gives up.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(1);
 
-/// Where Kubernetes mounts the token of a pod's service account.
+/// The file in a pod in which Kubernetes provides the token of the pod's service account.
 const POD_TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// How often to look for a server that does not answer yet.
+/// Interval at which a command checks a server that is starting or stopping on this machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Back-off of a command whose server does not answer. The first attempts follow quickly, since most restarts are short;
+/// many commands must not occupy a server that starts with their handshakes.
+const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(25), longest: TimeSpan::from_secs(1) };
 
 /// Largest response that is accepted: a page of clusters with long texts is far below.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
@@ -62,7 +68,7 @@ pub(crate) struct ServerFlags {
     data_dir: Option<PathBuf>,
 }
 
-/// Where commands look for the server.
+/// The place in which commands look for the server.
 #[derive(Debug)]
 enum ServerLocation {
     /// At a given address.
@@ -76,8 +82,28 @@ pub(crate) struct Client {
     location: ServerLocation,
     token: Option<String>,
     connection: Connection,
-    /// When the server stopped answering, and the last error.
-    lost: Option<(Instant, String)>,
+    /// The current outage; `None` while the server answers.
+    outage: Option<Outage>,
+}
+
+/// A time in which the server does not answer.
+struct Outage {
+    since: Instant,
+    /// The first error.
+    why: String,
+    attempts: Attempts,
+}
+
+/// The number of attempts to reach a server in a row.
+#[derive(Debug, Default)]
+struct Attempts(u32);
+
+impl Attempts {
+    /// Returns the delay before the next attempt.
+    fn next_delay(&mut self) -> Duration {
+        self.0 = self.0.saturating_add(1);
+        BACKOFF.delay(self.0, fastrand::f64()).into()
+    }
 }
 
 type Service = InterceptedService<Channel, Credentials>;
@@ -111,7 +137,7 @@ impl ServerFlags {
             },
         };
         warn_of_another_version(&connection);
-        Ok(Client { location, token, connection, lost: None })
+        Ok(Client { location, token, connection, outage: None })
     }
 
     /// Connects to the server if one runs; waits for one that is starting or stopping.
@@ -121,7 +147,7 @@ impl ServerFlags {
             ServerLocation::Address(address) => Some(channel::open(address, token.as_deref()).await?),
             ServerLocation::Folder(folder) => folder.wait_until_settled(token.as_deref()).await?,
         };
-        Ok(connection.map(|connection| Client { location, token, connection, lost: None }))
+        Ok(connection.map(|connection| Client { location, token, connection, outage: None }))
     }
 
     /// Connects to the server if one answers at once.
@@ -134,7 +160,7 @@ impl ServerFlags {
                 _ => None,
             },
         };
-        Ok(connection.map(|connection| Client { location, token, connection, lost: None }))
+        Ok(connection.map(|connection| Client { location, token, connection, outage: None }))
     }
 
     /// Connects on behalf of a command that needs existing objects. If no server has ever used the data folder it fails
@@ -151,7 +177,8 @@ impl ServerFlags {
         }
     }
 
-    /// The same; `None` if no server has ever used the data folder.
+    /// Connects as [`Self::connect`] does, but starts no server for a data folder that no server has ever used: then
+    /// returns `None`.
     pub(crate) async fn find_existing(&self) -> Result<Option<Client>> {
         if let (ServerLocation::Folder(folder), _) = self.location()?
             && !folder.was_used()
@@ -183,7 +210,7 @@ impl ServerFlags {
         }
     }
 
-    /// The given token; an empty environment variable counts as not set.
+    /// Returns the given token; an empty environment variable counts as not set.
     fn token(&self) -> Option<&str> {
         self.token.as_deref().filter(|token| !token.is_empty())
     }
@@ -197,7 +224,8 @@ impl ServerFlags {
         }
     }
 
-    /// Returns where to look for the server, and the token for it. Flags and variables take precedence over the context.
+    /// Returns where to look for the server, and the token for it. Flags and variables take precedence over the
+    /// context.
     fn location(&self) -> Result<(ServerLocation, Option<String>)> {
         // Fails if a provider is installed already, which is then ring too.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -316,7 +344,7 @@ impl Client {
         )
     }
 
-    /// The server's description of itself; `None` if it rejected our credentials.
+    /// Returns the server's description of itself; `None` if the server rejected the credentials of the command.
     pub(crate) fn info(&self) -> Option<&InfoResponse> {
         self.connection.info.as_ref()
     }
@@ -354,27 +382,31 @@ impl Client {
 
     /// Records that the server answers: the next error starts a new time limit.
     pub(crate) fn mark_answered(&mut self) {
-        self.lost = None;
+        self.outage = None;
     }
 
-    /// The error of the current outage, if there is one.
+    /// Returns the error of the current outage, if there is one.
     pub(crate) fn connection_error(&self) -> Option<&str> {
-        self.lost.as_ref().map(|(_, why)| why.as_str())
+        self.outage.as_ref().map(|outage| outage.why.as_str())
     }
 
     /// Waits until the server answers again, perhaps at another address. It is started only if a command had
     /// started it and it was killed; a server that was stopped stays stopped. A server that answers with errors has
     /// the same time limit as one that does not answer.
     pub(crate) async fn reconnect(&mut self, why: &Status, print: impl Fn(&str)) -> Result<(), Failure> {
-        let first = self.lost.is_none();
-        let (since, _) = self.lost.get_or_insert_with(|| (Instant::now(), why.message().to_owned()));
-        let deadline = *since + RECONNECT_LIMIT;
+        let first = self.outage.is_none();
+        let outage = self.outage.get_or_insert_with(|| Outage {
+            since: Instant::now(),
+            why: why.message().to_owned(),
+            attempts: Attempts::default(),
+        });
+        let deadline = outage.since + RECONNECT_LIMIT;
         if first && !connection_lost(why) {
             print(&format!("waiting: {}", why.message()));
         }
         let mut printed = false;
         loop {
-            sleep(POLL_INTERVAL).await;
+            sleep(outage.attempts.next_delay()).await;
             let found = match &self.location {
                 ServerLocation::Address(address) => channel::open(address, self.token.as_deref()).await.ok(),
                 ServerLocation::Folder(folder) => match folder.probe(self.token.as_deref()).await {
@@ -405,6 +437,7 @@ impl Client {
     /// Waits until a server that was asked to stop has stopped.
     pub(crate) async fn wait_until_stopped(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + RECONNECT_LIMIT;
+        let mut attempts = Attempts::default();
         loop {
             let gone = match &self.location {
                 ServerLocation::Address(address) => {
@@ -419,7 +452,21 @@ impl Client {
                 let what = format!("the server has not stopped within {} s", RECONNECT_LIMIT.as_secs());
                 return Err(Failure::new(Exit::TimedOut, what).hint("see its log"));
             }
-            sleep(POLL_INTERVAL).await;
+            sleep(attempts.next_delay()).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_to_reconnect_are_quick_at_first_and_then_rare() {
+        let mut attempts = Attempts::default();
+        let quick: Duration = (0..4).map(|_| attempts.next_delay()).sum();
+        assert!(quick < Duration::from_millis(400), "{quick:?}");
+        let all: Duration = quick + (4..150).map(|_| attempts.next_delay()).sum::<Duration>();
+        assert!(all > RECONNECT_LIMIT, "150 attempts within {all:?}");
     }
 }

@@ -76,13 +76,14 @@ impl Serve {
 #[tokio::main]
 async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     if detached {
-        // A session of its own: what ends the terminal or its command does not end the server.
+        // The server gets a session of its own, so that signals to the terminal or to the starting command do not reach
+        // it.
         rustix::process::setsid().context("cannot leave the terminal")?;
     }
     // Fails if a provider is installed already, which is then ring too.
     drop(rustls::crypto::ring::default_provider().install_default());
     logs::start(settings).map_err(Failure::bad_value)?;
-    settings.warn_of_dev();
+    settings.log_warnings();
     let folder = DataFolder::open(&settings.data_dir)?;
     // Check all settings before starting anything.
     let domino = domino(settings)?;
@@ -126,7 +127,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
         proto_numbering: settings.grpc_proto_numbering.into(),
         tls,
     };
-    // Handle signals before the announcement: a reader may stop the server at once.
+    // Signals are handled before the announcement is written, since its reader may stop the server at once.
     let stop = listeners::stop_requested(shutdown)?;
     let announced = AnnouncementGuard::write(&folder, &info, &ports, server.tls.is_some(), detached)?;
     let served = server.run(ports, stop).await;
@@ -134,7 +135,7 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
     if let Some(machines) = machines {
         machines.stop().await;
     }
-    // The ports are closed, so nothing new arrives: hand running actions over.
+    // The ports are closed, so no new request arrives: now the running actions are handed over.
     engine.stop().await;
     engine.store().close().await;
     served.map(|()| ExitCode::SUCCESS).context("the server failed")

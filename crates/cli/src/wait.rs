@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use muster_api::error::ACTION_HEADER;
-use muster_core::action::ActionKind;
+use muster_core::action::{ActionKind, SUPERSEDED_OUTPUT};
 use muster_core::event::Level;
 use muster_proto::v1alpha2::{
-    Action, Cluster, Event, GetActionRequest, ListEventsRequest, ListNodesRequest, Node,
+    Action, Cluster, Event, GetActionRequest, ListActionsRequest, ListEventsRequest, ListNodesRequest, Node,
     WatchClustersRequest, WatchClustersResponse,
 };
 use muster_proto::wkt;
@@ -22,7 +22,7 @@ use crate::failure::{Exit, Failure, is_retryable};
 use crate::output::message;
 use progress::Progress;
 
-/// How often to poll the action in case a change was missed; normally the watch reports changes.
+/// Interval at which the action is polled in case the watch, which normally reports changes, missed one.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Nodes of larger clusters are not listed while waiting; the cluster has their number.
@@ -154,7 +154,7 @@ impl Subject {
         if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
     }
 
-    /// The same without progress and without handling Ctrl-C, which the caller does.
+    /// Waits as well, but shows no progress and leaves Ctrl-C to the caller.
     pub(crate) async fn wait_silently(&self, client: &mut Client) -> Result<(), Failure> {
         let mut progress = Progress::hidden(&self.name);
         let action = self.wait_until_ended(client, &mut progress).await?;
@@ -187,11 +187,20 @@ impl Subject {
         // Watch before the first read, so that no change between the two is missed.
         let mut watch = client.clusters().watch_clusters(request).await?.into_inner();
         let mut latest: Option<(Cluster, String)> = None;
+        let (mut id, mut creates) = (self.action_id.clone(), false);
         loop {
-            let request = GetActionRequest { id: self.action_id.clone() };
+            let request = GetActionRequest { id: id.clone() };
             let action = client.actions().get_action(request).await?.into_inner();
             client.mark_answered();
             if action.ended_at.is_some() {
+                creates |= action.action == CREATE;
+                if creates
+                    && is_superseded(&action)
+                    && let Some(next) = self.action_after(client, &id).await?
+                {
+                    id = next;
+                    continue;
+                }
                 return Ok(action);
             }
             progress.set_action(&action);
@@ -205,6 +214,17 @@ impl Subject {
                 progress.show(cluster, &nodes, event);
             }
         }
+    }
+
+    /// Returns the next action on the cluster after another one: the change that completes a superseded creation.
+    async fn action_after(&self, client: &Client, id: &str) -> Result<Option<String>, Status> {
+        let request = ListActionsRequest {
+            target: self.cluster_id.clone(),
+            sort_by: "created_at".to_owned(),
+            ..ListActionsRequest::default()
+        };
+        let actions = client.actions().list_actions(request).await?.into_inner().actions;
+        Ok(actions.into_iter().map(|action| action.id).skip_while(|other| other != id).nth(1))
     }
 
     /// Lists the nodes, from which progress derives the current step; empty for large clusters.
@@ -294,7 +314,7 @@ impl Subject {
     }
 }
 
-/// How a wait ended.
+/// The end of a wait.
 enum WaitEnd {
     /// The action has ended.
     Ended(Box<Action>),
@@ -302,6 +322,11 @@ enum WaitEnd {
     TimedOut,
     /// Ctrl-C was pressed.
     Interrupted,
+}
+
+/// Returns true if an action ended because a later change of its cluster was made.
+fn is_superseded(action: &Action) -> bool {
+    action.outputs.as_ref().is_some_and(|outputs| outputs.fields.contains_key(SUPERSEDED_OUTPUT))
 }
 
 /// Returns true for warnings and errors.

@@ -1,4 +1,4 @@
-//! Durable units of change.
+//! Actions: durable, recorded executions of changes on clusters and nodes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -62,7 +62,8 @@ string_enum! {
 }
 
 impl ActionKind {
-    /// Whether an action on a node locks its whole cluster: it changes the membership, or may affect other nodes.
+    /// Returns true if an action of this kind on a node locks the whole cluster, because it changes the membership or
+    /// may affect other nodes.
     pub const fn locks_cluster(self) -> bool {
         matches!(
             self,
@@ -85,17 +86,18 @@ string_enum! {
     stored ActionStatus, "action status" {
         /// Stored, but not to be run yet.
         Init = "INIT",
-        /// Waits for other actions. Clients know this status; no action of this version has it.
+        /// Waits for other actions. Clients of the clustering API know this status, but no action of this version has
+        /// it.
         Waiting = "WAITING",
         /// May be claimed by an engine.
         Ready = "READY",
         /// An engine runs it.
         Running = "RUNNING",
-        /// Stopped by a user, to be resumed; its locks stay.
+        /// Suspended by a user until it is resumed; it keeps its locks.
         Suspended = "SUSPENDED",
         /// Waits for the confirmation of a lifecycle hook.
         WaitingLifecycleCompletion = "WAITING_LIFECYCLE_COMPLETION",
-        /// Reached its goal.
+        /// Ended after it reached its goal.
         Succeeded = "SUCCEEDED",
         /// Ended without reaching its goal.
         Failed = "FAILED",
@@ -105,7 +107,7 @@ string_enum! {
 }
 
 impl ActionStatus {
-    /// Whether the action has ended.
+    /// Returns true if the action has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
@@ -116,7 +118,7 @@ string_enum! {
     Milestone, "milestone" {
         /// The action is stored.
         Accepted = "accepted",
-        /// Its intent is committed, or the provider acknowledged the write.
+        /// The changed intent is committed, or the provider acknowledged the write.
         Applied = "applied",
         /// The requested state was observed.
         Reached = "reached",
@@ -144,7 +146,7 @@ string_enum! {
         Cancel = "CANCEL",
         /// Stop at the next step, until it is resumed.
         Suspend = "SUSPEND",
-        /// End once the change is applied, since a later change waits: only for changes that an operator completes.
+        /// End once the change is applied, because a later change waits. Only for changes that an operator completes.
         Yield = "YIELD",
     }
 }
@@ -152,11 +154,11 @@ string_enum! {
 string_enum! {
     /// The conflict rule while another action holds the target.
     OnConflict, "conflict rule" {
-        /// Refuse while a user's action holds it.
+        /// Refuse while a user's action holds the target.
         Reject = "reject",
-        /// Run after it.
+        /// Wait until the action that holds the target has ended, and then run.
         Queue = "queue",
-        /// Cancel it at its next step, then run.
+        /// Cancel the action that holds the target at its next step, and then run.
         Preempt = "preempt",
     }
 }
@@ -169,12 +171,12 @@ pub enum Target {
     Cluster(ClusterId),
     /// A node.
     Node(NodeId),
-    /// Something that only a newer version knows: its actions are left to engines of that version.
+    /// A kind of target of a newer version. Only engines of that version run actions on it.
     #[serde(skip)]
     Unknown(UnknownTarget),
 }
 
-/// A target of a kind that this version does not know, as a row has it.
+/// A target of a kind that this version does not know, as it is stored in the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UnknownTarget {
     kind: UnknownValue,
@@ -182,7 +184,7 @@ pub struct UnknownTarget {
 }
 
 impl Target {
-    /// The kinds that this version knows, as rows have them.
+    /// The kinds that this version knows, as they are stored in rows.
     pub const KINDS: [&'static str; 2] = ["cluster", "node"];
 
     /// The target that a row names.
@@ -194,7 +196,7 @@ impl Target {
         }
     }
 
-    /// The kind, as rows have it.
+    /// The kind as it is stored in rows.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Cluster(_) => Self::KINDS[0],
@@ -203,7 +205,7 @@ impl Target {
         }
     }
 
-    /// The id, whatever it is the id of.
+    /// The id of the cluster, the node or the unknown target.
     pub const fn id(&self) -> Uuid {
         match self {
             Self::Cluster(id) => *id.as_uuid(),
@@ -213,19 +215,20 @@ impl Target {
     }
 }
 
-/// A number that increases with every claim and take-over; receivers that have seen a higher one refuse a lower.
+/// A number that increases with every claim and take-over of an action. A target refuses a lower number than it has
+/// seen, so that an engine that lost the action cannot write any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub i64);
 
-/// A durable unit of change.
+/// A durable, recorded execution of a change on a cluster or node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// Its id.
     pub id: ActionId,
     /// The kind of the action.
     pub kind: ActionKind,
-    /// The version of its inputs; an engine claims only those it knows.
+    /// The version of the format of its inputs; an engine claims only actions whose version it knows.
     pub version: u32,
     /// Its target.
     pub target: Target,
@@ -237,7 +240,7 @@ pub struct Action {
     pub parent: Option<ActionId>,
     /// The cause of the action.
     pub cause: Cause,
-    /// The API that it came through.
+    /// The API through which the change was requested.
     pub door: Door,
     /// The reason; empty where the cause is enough.
     pub reason: String,
@@ -259,7 +262,7 @@ pub struct Action {
     pub owner: Option<EngineId>,
     /// The fence of that engine's claim.
     pub fence: Fence,
-    /// The number of times that it was requeued after a failure.
+    /// The number of times that the action was requeued after a failure.
     pub tries: u32,
     /// The earliest time of the next claim.
     pub not_before: Option<Timestamp>,
@@ -282,14 +285,18 @@ pub struct Action {
 /// The prefix of the reason of actions that a webhook triggered; the id of the receiver follows.
 pub const WEBHOOK_REASON: &str = "receiver ";
 
-/// The output of a failed action that has the stable reason for which its provider refused the change.
+/// The key in the outputs of a failed action for the stable reason for which its provider refused the change.
 pub const REFUSAL_OUTPUT: &str = "refusal";
+
+/// The output of an action that ended, once its change was applied, because a later change waited for its cluster.
+pub const SUPERSEDED_OUTPUT: &str = "superseded";
 
 impl Action {
     /// The time limit of an action that belongs to no cluster.
     pub const DEFAULT_TIMEOUT: TimeSpan = TimeSpan::from_secs(3600);
 
-    /// An action that a caller requests now, without inputs. A target that is a cluster is also what it belongs to.
+    /// A new action that a caller requests now, without inputs. If its target is a cluster, the action belongs to
+    /// that cluster.
     pub fn new(
         id: ActionId,
         kind: ActionKind,
@@ -336,13 +343,14 @@ impl Action {
         }
     }
 
-    /// Whether the engine submitted it to delete what is left of a cluster whose row is history: nothing else deletes a
-    /// cluster to heal it.
+    /// Returns true if this is a garbage collection: the engine submitted it to delete what is left of a cluster
+    /// whose row is history. Nothing else deletes a cluster for healing.
     pub fn collects_garbage(&self) -> bool {
         self.kind == ActionKind::ClusterDelete && self.cause == Cause::Healing
     }
 
-    /// The name that existing clients know: the kind, and the first eight characters of the target's id.
+    /// The name that existing clients know: the kind and the first eight characters of the target's id, or `webhook_`
+    /// and those of the receiver's id.
     pub fn name(&self) -> String {
         if self.door == Door::Webhook
             && let Some(receiver) = self.reason.strip_prefix(WEBHOOK_REASON)
@@ -365,7 +373,7 @@ impl Action {
         self.inputs.get("operation").and_then(Value::as_str).unwrap_or("operation")
     }
 
-    /// Whether it has reached a milestone.
+    /// Returns true if the action has reached a milestone.
     pub fn has_reached(&self, milestone: Milestone) -> bool {
         match milestone {
             Milestone::Accepted => true,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::InstanceId;
+use crate::object_name::is_object_name;
 use crate::quantity::{Cpu, InvalidQuantity, Memory};
 use crate::shape::{InvalidShape, Shape, Toleration};
 use crate::time::Timestamp;
@@ -13,7 +14,7 @@ use crate::unknown_fields::UnknownFields;
 /// The unit of memory where a template has none.
 pub const DEFAULT_MEMORY_UNIT: &str = "Gi";
 
-/// The longest name: a label of Kubernetes holds it.
+/// The longest name: it has to fit into the value of a Kubernetes label.
 const LONGEST_NAME: usize = 63;
 
 /// A shape that has a name in a namespace.
@@ -27,7 +28,7 @@ pub struct ComputeTemplate {
     pub project: String,
     /// The provider instance that has its record; none if Muster's row is the record.
     pub instance: Option<InstanceId>,
-    /// Identifies its record: another template of the same name has another one.
+    /// Identifies the record; a template that is recreated under the same name has another UID.
     pub uid: String,
     /// Its amounts.
     pub spec: TemplateSpec,
@@ -47,13 +48,13 @@ pub struct TemplateSpec {
     pub memory_unit: String,
     /// Whole accelerators.
     pub gpu: u32,
-    /// The resource that accelerators are requested by; the usual one if empty.
+    /// The resource name by which accelerators are requested; the default one if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gpu_accelerator: String,
     /// Taints of machines that are tolerated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Amounts of other resources, by their names.
+    /// Amounts of extended resources, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extended_resources: BTreeMap<String, u32>,
     /// Fields of a newer version.
@@ -79,7 +80,7 @@ pub enum InvalidTemplate {
     /// No memory.
     #[error("Memory amount is zero. Please specify a valid value.")]
     NoMemory,
-    /// A unit that is none.
+    /// A unit that does not exist.
     #[error("invalid memory quantity \"{given}\": {why}")]
     MemoryUnit {
         /// Amount and unit.
@@ -87,19 +88,22 @@ pub enum InvalidTemplate {
         /// The problem.
         why: InvalidQuantity,
     },
-    /// Anything else.
+    /// The shape of the template is invalid.
     #[error(transparent)]
     Shape(#[from] InvalidShape),
 }
 
 impl ComputeTemplate {
-    /// Refuses what no node can be made from, and names that Kubernetes would refuse.
+    /// Refuses a template that no node can be created from, and a name that Kubernetes would refuse.
     pub fn check(&self) -> Result<(), InvalidTemplate> {
         if self.name.is_empty() {
             return Err(InvalidTemplate::NoName);
         }
         self.spec.check()?;
-        if is_object_name(&self.name) { Ok(()) } else { Err(InvalidTemplate::Name(self.name.clone())) }
+        if !is_object_name(&self.name, LONGEST_NAME) {
+            return Err(InvalidTemplate::Name(self.name.clone()));
+        }
+        Ok(())
     }
 }
 
@@ -114,13 +118,13 @@ impl TemplateSpec {
         Ok(self.shape()?.check()?)
     }
 
-    /// The unit of memory.
+    /// The unit of memory, which defaults to [`DEFAULT_MEMORY_UNIT`].
     pub fn unit(&self) -> &str {
         if self.memory_unit.is_empty() { DEFAULT_MEMORY_UNIT } else { &self.memory_unit }
     }
 
-    /// What a node of this template is given. Operators and effects of tolerations are those that the KubeRay API
-    /// server understands: whatever else is written counts as `Equal` and `PreferNoSchedule`.
+    /// The shape of the nodes of this template. Tolerations are read as by the KubeRay API server: an operator or
+    /// effect that it does not know counts as `Equal` or `PreferNoSchedule`.
     pub fn shape(&self) -> Result<Shape, InvalidTemplate> {
         let given = format!("{}{}", self.memory, self.unit());
         let memory: Memory = given.parse().map_err(|why| InvalidTemplate::MemoryUnit { given, why })?;
@@ -151,17 +155,6 @@ fn understood(toleration: &Toleration) -> Toleration {
         effect: effect.to_owned(),
         ..Toleration::default()
     }
-}
-
-fn is_object_name(name: &str) -> bool {
-    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.iter().all(|byte| is_end(*byte) || *byte == b'-')
-            && bytes.first().is_some_and(|byte| is_end(*byte))
-            && bytes.last().is_some_and(|byte| is_end(*byte))
-    };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_part)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Configuration sets: values under a name that complete the request for a cluster.
+//! Configuration sets: named values that complete the request for a cluster.
 //!
-//! Keys, rules and messages are those of Oshinko's cluster configuration, so that its `ConfigMap`s can be used as they
-//! are, and scripts that compare its messages too.
+//! Keys, rules and messages are those of Oshinko's cluster configuration, so that its `ConfigMap`s can be used
+//! without a change, and scripts can compare its messages.
 
 mod merge;
 mod parse;
 
 use crate::cluster::Framework;
+use crate::object_name::is_object_name;
 use crate::recipe::SparkRecipe;
 use crate::shape::Shape;
 
@@ -19,7 +20,7 @@ pub const DEFAULT_SET: &str = "default-oshinko-cluster-config";
 /// The longest name of a set: that of a `ConfigMap`.
 const LONGEST_NAME: usize = 253;
 
-/// Values of a cluster, of one set or of one request. An absent value is taken from below.
+/// Values of one set or of one request. An absent value is taken from the next lower layer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigValues {
     /// The framework.
@@ -28,13 +29,13 @@ pub struct ConfigValues {
     pub masters: Option<i64>,
     /// The number of workers.
     pub workers: Option<i64>,
-    /// The image of its nodes; an empty one takes that of the sets below away.
+    /// The image of the nodes; an empty value clears that of lower layers.
     pub image: Option<String>,
-    /// The image, if it is a Spark cluster. It goes before `image` of the same set.
+    /// The image of a Spark cluster, which takes precedence over `image` of the same set.
     pub spark_image: Option<String>,
     /// The resources of each worker.
     pub shape: Option<ConfiguredShape>,
-    /// What only clusters of Spark have; an empty name takes that of the sets below away.
+    /// The settings of Spark clusters; an empty name clears that of lower layers.
     pub spark: SparkRecipe,
 }
 
@@ -52,7 +53,7 @@ pub enum ConfiguredShape {
 #[error("invalid cluster configuration, error: {0}")]
 pub struct InvalidConfig(#[from] pub ConfigFault);
 
-/// What is wrong with a configuration, in messages that existing scripts compare.
+/// A fault of a configuration, with the message that existing scripts compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum ConfigFault {
@@ -78,7 +79,7 @@ pub enum ConfigFault {
     WorkerCount,
 }
 
-/// The reason why an explicit value is refused, in messages that existing scripts compare.
+/// The reason why an explicit value is refused, with the message that existing scripts compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what is expected")]
 pub enum InvalidFlag {
@@ -88,16 +89,10 @@ pub enum InvalidFlag {
     Metrics,
 }
 
-/// Whether a set can have this name: that of a `ConfigMap`, and so of a file without a folder.
+/// Returns true if a set can have this name. It has to be the name of a `ConfigMap`, which also keeps a path out of
+/// the name of a file.
 pub fn is_possible_name(name: &str) -> bool {
-    let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_label = |label: &str| {
-        let bytes = label.as_bytes();
-        let ends = bytes.first().zip(bytes.last());
-        ends.is_some_and(|(first, last)| alphanumeric(*first) && alphanumeric(*last))
-            && bytes.iter().all(|byte| alphanumeric(*byte) || *byte == b'-')
-    };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_label)
+    is_object_name(name, LONGEST_NAME)
 }
 
 #[cfg(test)]

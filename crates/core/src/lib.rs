@@ -1,12 +1,13 @@
 //! The types of the domain and the rules that need nothing else: ids, quantities, clusters, nodes, actions, policies.
 //!
-//! Nothing here does I/O, reads a clock or is async: the same inputs give the same result. What a cluster looks like after
-//! a change is decided in `muster-engine`, and what a caller may do in `muster-service`.
+//! Nothing in this crate does I/O, reads a clock or is async: the same inputs give the same result. `muster-engine`
+//! decides what a cluster looks like after a change, and `muster-service` decides what a caller may do.
 //!
 //! Begin reading at [`cluster`] and [`node`] (intent and observation), [`change`] (what a caller can request) and
 //! [`action`] (the recorded execution of a change).
 
 pub mod action;
+pub mod address;
 pub mod app;
 pub mod backoff;
 pub mod candidates;
@@ -25,6 +26,7 @@ pub mod limits;
 pub mod machine;
 pub mod membership;
 pub mod node;
+mod object_name;
 pub mod placement;
 pub mod policy;
 pub mod principal;

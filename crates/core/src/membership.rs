@@ -1,4 +1,4 @@
-//! Checks of membership changes: of requests, and again of actions.
+//! Checks of membership changes, for requests and again for their actions.
 
 use crate::cluster::Cluster;
 use crate::ids::ClusterId;
@@ -6,7 +6,7 @@ use crate::node::{Node, NodeStatus};
 use crate::profile::ProfileType;
 use crate::spec::listed;
 
-/// The reason why a head cannot be removed alone.
+/// The message for a request that removes the head from its cluster.
 pub const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
 
 /// The reason why workers of a type cannot become orphans.
@@ -14,10 +14,17 @@ pub fn cannot_leave(kind: &ProfileType) -> String {
     format!("workers of {kind} cannot leave; pass destroy_after_deletion")
 }
 
-/// What is said of nodes that another provider runs.
+/// The reason why a single node of a type cannot be moved to another profile.
+pub fn cannot_have_own_profile(kind: &ProfileType) -> String {
+    format!(
+        "nodes of type {kind} cannot have a profile of their own: update the profile of their cluster instead"
+    )
+}
+
+/// The end of the message for nodes of another provider instance.
 const ELSEWHERE: &str = "run on another instance than the cluster.";
 
-/// A node that a request names, with its row if it exists.
+/// A node that a request names, with its row if the node exists.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestedNode<'a> {
     /// The name in the request.
@@ -26,7 +33,7 @@ pub struct RequestedNode<'a> {
     pub node: Option<(&'a Node, &'a ProfileType)>,
 }
 
-/// The reason why these cannot be added to a cluster: all reasons, a line each; none if they can.
+/// The reasons why these nodes cannot be added to a cluster, one per line; none if they can.
 pub fn cannot_add(cluster: &Cluster, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let kind = &cluster.profile_type;
     let bad = |wrong: &dyn Fn(&Node, &ProfileType) -> bool| ids(nodes, wrong);
@@ -40,7 +47,7 @@ pub fn cannot_add(cluster: &Cluster, nodes: &[RequestedNode<'_>]) -> Option<Stri
     all(lines)
 }
 
-/// The reason why these cannot be removed from a cluster: all reasons, a line each; none if they can.
+/// The reasons why these nodes cannot be removed from a cluster, one per line; none if they can.
 pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<String> {
     let strangers = ids(nodes, &|node, _| node.cluster_id != Some(cluster));
     all([
@@ -51,7 +58,7 @@ pub fn cannot_remove(cluster: ClusterId, nodes: &[RequestedNode<'_>]) -> Option<
     ])
 }
 
-/// The reason why members cannot be replaced by these: all reasons, a line each; none if they can.
+/// The reasons why these members cannot be replaced by these nodes, one per line; none if they can.
 pub fn cannot_replace(
     cluster: &Cluster,
     old: &[RequestedNode<'_>],

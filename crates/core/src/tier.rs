@@ -1,4 +1,5 @@
-//! Hardware tiers: shapes by name, as Domino offers them. Where there is no Domino, compute templates are the tiers.
+//! Hardware tiers: named shapes that Domino offers. Without Domino, compute templates and configured shapes are the
+//! tiers.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,10 @@ mod tests;
 /// The label that names the tier of a pod.
 pub const TIER_LABEL: &str = "dominodatalab.com/hardware-tier-id";
 
-/// The label of machines by which a tier selects them.
+/// The label of machines by which a tier selects its node pool.
 pub const NODE_POOL: &str = "dominodatalab.com/node-pool";
 
-/// The flags that restrict a tier to kinds of clusters, and how refusals name these.
+/// The flags that restrict a tier to kinds of clusters, with the names of these kinds in refusals.
 const RESTRICTIONS: [(&str, &str); 4] = [
     ("restrictToSpark", "sparkclusters"),
     ("restrictToRay", "rayclusters"),
@@ -25,10 +26,10 @@ const RESTRICTIONS: [(&str, &str); 4] = [
     ("restrictToMpi", "mpicluster"),
 ];
 
-/// The keys under which versions of Domino have these flags.
+/// The keys under which the versions of Domino report these flags.
 const RESTRICTION_KEYS: [&str; 2] = ["computeClusterRestrictions", "hwtComputeClusterRestrictions"];
 
-/// The units of memory, and those of Kubernetes.
+/// The units of memory in Domino, with those of Kubernetes.
 const UNITS: [(&str, &str); 11] = [
     ("B", ""),
     ("KB", "k"),
@@ -50,11 +51,11 @@ pub struct HardwareTier {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// The shape of its nodes; the error says why it cannot be used.
+    /// The shape of the nodes; the error says why the tier cannot be used.
     pub shape: Result<Shape, String>,
-    /// The kinds of clusters that it is restricted to, in the plural; none if all may have it.
+    /// The kinds of clusters that the tier is restricted to, in the plural; empty if it is not restricted.
     pub restricted_to: Vec<&'static str>,
-    /// The label that its pods have beside.
+    /// The value of the label [`TIER_LABEL`] on its pods, if they have that label.
     pub label: Option<String>,
     /// The tier as responses show it.
     pub shown: Value,
@@ -96,19 +97,17 @@ impl HardwareTier {
         }
     }
 
-    /// Whether clusters of this kind, in the plural, may have it.
+    /// Returns true if clusters of this kind, in the plural, may have the tier.
     pub fn allows(&self, kind: &str) -> bool {
         self.restricted_to.is_empty() || self.restricted_to.contains(&kind)
     }
 
-    /// The change that gives nodes this tier, and takes from them what another tier gave.
+    /// The change that gives nodes this tier: it replaces their whole shape and the label of the previous tier. A tier
+    /// without a label only removes that label.
     pub fn change(&self) -> Result<NodeChange, String> {
         let shape = self.shape.clone()?;
-        let labels = self
-            .label
-            .as_ref()
-            .map(|id| MapChange::Keys { keys: BTreeMap::from([(TIER_LABEL.to_owned(), Some(id.clone()))]) });
-        Ok(NodeChange { shape: ShapeChange::all(shape), labels, ..NodeChange::default() })
+        let labels = MapChange::Keys { keys: BTreeMap::from([(TIER_LABEL.to_owned(), self.label.clone())]) };
+        Ok(NodeChange { shape: ShapeChange::all(shape), labels: Some(labels), ..NodeChange::default() })
     }
 }
 
@@ -134,7 +133,6 @@ fn shape(tier: &Value, selects: bool) -> Result<Shape, String> {
                 .filter(|count| count.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(count));
             let whole =
                 whole.ok_or_else(|| format!("numberOfGpus is {count}: a whole number is expected"))?;
-            // In range and whole, as checked above.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
             Some(whole as u32)
         }
@@ -154,7 +152,7 @@ fn shape(tier: &Value, selects: bool) -> Result<Shape, String> {
     Ok(shape)
 }
 
-/// An amount with its unit; none if it is absent.
+/// Reads an amount of memory with its unit; none if it is absent.
 fn memory(given: &Value) -> Result<Option<Memory>, String> {
     if given.is_null() {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Data that policies and the steps of an action exchange; stored with the action as JSON.
 //!
-//! Clients of the clustering API read this, so the names stay. Keys of a newer version are written back unchanged.
+//! Clients of the clustering API read these fields, so their names must not change. Keys of a newer version
+//! are written back unchanged.
 
 use std::collections::HashSet;
 
@@ -15,106 +16,106 @@ use serde_json::{Map, Value};
 
 use crate::ports::provider::{Bounds, MemberId};
 
-/// The data of an action.
+/// The decisions of policies and the progress of steps, from which a take-over continues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActionData {
-    /// Members that are added.
+    /// The members that the action adds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
-    /// Members that are removed.
+    /// The members that the action removes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Deletion>,
-    /// Where new members run.
+    /// The placements of new members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placements>,
     /// The hook that is called before members are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<HookWait>,
-    /// How members follow a new profile.
+    /// The progress of moving members to a new profile or recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<Rollout>,
-    /// How a node is recreated.
+    /// The progress of recreating a single node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recreation>,
-    /// What was decided for a cluster whose members an operator owns.
+    /// The decision for a cluster with delegated membership.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegated: Option<DelegatedDecision>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// Members that are added.
+/// The members that an action adds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Creation {
-    /// How many a policy wants.
+    /// The number of members that a policy wants to add.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// The added nodes, written in the commit that adds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeId>,
-    /// How many in each region.
+    /// The number of added members by region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Counts>,
-    /// How many in each zone.
+    /// The number of added members by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zones: Option<Counts>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// Members that are removed, and how.
+/// The members that an action removes, and the conditions of their removal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Deletion {
-    /// How many.
+    /// The number of members to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// The members that are removed first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Vec<NodeId>>,
-    /// Whether they are deleted; otherwise they leave the cluster.
+    /// True if removed members are deleted; otherwise they leave the cluster as orphans.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroy_after_deletion: Option<bool>,
-    /// Seconds before they are removed.
+    /// The grace period before the removal, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period: Option<i64>,
-    /// Whether the size shrinks with them.
+    /// True if the cluster's size shrinks with the removed members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduce_desired_capacity: Option<bool>,
-    /// When the grace period began.
+    /// The time when the grace period began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_began: Option<Timestamp>,
-    /// How many in each region.
+    /// The number of removed members by region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<Counts>,
-    /// How many in each zone.
+    /// The number of removed members by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zones: Option<Counts>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// Where new members run, in the order in which they are added.
+/// The placements of new members, in the order in which the members are added.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Placements {
-    /// How many.
+    /// The number of placements.
     pub count: u32,
-    /// Each one's place.
+    /// One placement for each new member.
     pub placements: Vec<Placement>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// The hook that is called before members are removed, and since when it waits.
+/// The hook that is called before members are removed, and the state of the wait for confirmations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookWait {
     /// The receiver and the timeout.
     #[serde(flatten)]
     pub hooks: Hooks,
-    /// When the hook was first called.
+    /// The time from which the timeout counts; recorded before the hook is called for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Timestamp>,
     /// The messages, one for each member.
@@ -124,54 +125,56 @@ pub struct HookWait {
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// How members follow a new profile, in batches.
+/// The progress of moving members to a new profile or recipe, in batches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rollout {
-    /// The batches; all members at once if no policy makes any.
+    /// The batches; the roll-out decides them itself if no batch policy has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Vec<Vec<NodeId>>>,
-    /// The cluster's profile before.
+    /// The cluster's previous profile, if the update changes the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<ProfileId>,
     /// Seconds to wait after each batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_time: Option<i64>,
-    /// The size is reached; members still have to follow the profile.
+    /// True once the first batch has begun: the size was reached before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// Batches that have ended.
+    /// The number of batches that have ended.
     #[serde(skip_serializing_if = "is_zero")]
     pub batches_done: usize,
-    /// When the next batch begins.
+    /// The time before which the next batch must not begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rests_until: Option<Timestamp>,
     /// The physical id of a single node before it was recreated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// Workers that are recreated because the cluster says something else of them than before.
+    /// Workers that are recreated because the update changes their recipe.
     #[serde(skip_serializing_if = "HashSet::is_empty")]
     pub recreate: HashSet<NodeId>,
-    /// What the cluster said of its nodes before, if this update changes that.
+    /// The cluster's recipe before the update, if nodes follow a new recipe or profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe_before: Option<RecipeBefore>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
 
-/// What a cluster said of its nodes before an update: that holds again if the update fails.
+/// The recipe of a cluster before an update; it is restored if the update fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecipeBefore {
-    /// The cluster's own part.
+    /// The part that the cluster's own specification holds.
     pub spec: Map<String, Value>,
-    /// Its groups; their sizes do not count.
+    /// The worker groups; their sizes are not restored.
     pub groups: Vec<WorkerGroup>,
+    #[serde(flatten)]
+    pub(crate) unknown: Map<String, Value>,
 }
 
 impl RecipeBefore {
-    /// As a cluster is now.
+    /// Copies the present recipe of a cluster.
     pub(crate) fn of(cluster: &Cluster) -> Self {
-        Self { spec: cluster.spec.clone(), groups: cluster.groups.clone() }
+        Self { spec: cluster.spec.clone(), groups: cluster.groups.clone(), unknown: Map::new() }
     }
 
     /// Restores this recipe in a cluster; its sizes stay.
@@ -194,12 +197,12 @@ const fn is_zero(number: &usize) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recreation {
-    /// Its physical id before.
+    /// The physical id of the old instance, if one ran.
     pub old: Option<String>,
     /// The deadline by which the old instance has to be gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The old instance could not be stopped and is ignored from now on.
+    /// True if the old instance could not be stopped and is ignored from now on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub written_off: bool,
     #[serde(flatten)]
@@ -207,27 +210,30 @@ pub struct Recreation {
 }
 
 /// New sizes of a group; absent values stay unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSizes {
-    /// Which group.
+    /// The name of the group.
     pub group: String,
-    /// How many workers.
+    /// The new number of workers.
     pub desired: Option<u32>,
-    /// Between which bounds.
+    /// The new bounds.
     pub bounds: Option<Bounds>,
+    #[serde(flatten)]
+    pub(crate) unknown: Map<String, Value>,
 }
 
-/// Decisions that must be made once: repeating them after the world has changed could give another result.
+/// The decision of an action on a delegated cluster. It is stored, because repeating it after the cluster has changed
+/// could give another result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DelegatedDecision {
-    /// Sizes that change.
+    /// The sizes to write.
     pub wanted: Vec<GroupSizes>,
-    /// Groups whose members are waited for.
+    /// The groups whose members the action waits for.
     pub groups: Vec<String>,
-    /// More than sizes is written: shapes, images, environments.
+    /// True if more than sizes is written: shapes, images, environments.
     pub recipe: bool,
-    /// The head's recipe is among that.
+    /// True if the head's recipe changes too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub head: bool,
     /// Members that are removed first.
@@ -255,7 +261,7 @@ impl ActionData {
         })
     }
 
-    /// The stored form; none if there is no data.
+    /// Returns the stored form; none if there is no data.
     pub(crate) fn stored(&self) -> Option<Value> {
         // Plain text, numbers and maps with text keys: serializing them cannot fail.
         let stored = serde_json::to_value(self).unwrap_or_default();
@@ -266,14 +272,14 @@ impl ActionData {
         self.creation.get_or_insert_default()
     }
 
-    /// Records which nodes were added: policies read it once the action has ended.
+    /// Records which nodes were added; policies read the list once the action has ended.
     pub(crate) fn record_added(&mut self, added: &[NodeId]) {
         if !added.is_empty() {
             self.creation().nodes.extend(added);
         }
     }
 
-    /// What is decided about members that are removed.
+    /// Returns the decisions about removed members, empty ones if there are none yet.
     pub fn deletion(&mut self) -> &mut Deletion {
         self.deletion.get_or_insert_default()
     }
@@ -319,7 +325,7 @@ impl Deletion {
 }
 
 impl HookWait {
-    /// The URL that messages are posted to; none where the receiver reads them from the action.
+    /// Returns the URL that messages are posted to; none if the receiver reads the messages from the action.
     pub(crate) fn url(&self) -> Option<&str> {
         let Hooks { kind, params, .. } = &self.hooks;
         Some(params.url.as_str()).filter(|url| *kind == HookType::Webhook && !url.is_empty())
@@ -342,6 +348,7 @@ fn seconds(seconds: Option<i64>) -> TimeSpan {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::sample;
     use serde_json::json;
 
     use super::*;
@@ -357,9 +364,11 @@ mod tests {
             "hooks": {"type": "webhook", "params": {"queue": "", "url": "http://127.0.0.1/"}, "timeout": 3,
                 "began": 9, "messages": [{"lifecycle_action_token": "x"}]},
             "update": {"plan": [[node]], "before": node, "pause_time": 1, "begun": true, "batches_done": 1,
-                "rests_until": 11},
+                "rests_until": 11,
+                "recipe_before": {"spec": {"cluster": {}}, "groups": sample::cluster(1, 0, None).groups, "of_a_newer_version": 2}},
             "recovery": {"old": "17", "until": 12, "written_off": true},
-            "delegated": {"wanted": [{"group": "default", "desired": 3, "bounds": {"min": 0, "max": null}}],
+            "delegated": {"wanted": [{"group": "default", "desired": 3, "bounds": {"min": 0, "max": null},
+                "of_a_newer_version": 3}],
                 "groups": ["default"], "recipe": false, "victims": [], "old": [{"identity": "a", "uid": "b"}],
                 "before": [], "called": 4},
             "of_a_newer_version": {"a": [1]},

@@ -1,4 +1,4 @@
-//! What each kind of action does, once it holds its lock and the policies allow it.
+//! Executes each kind of action, once the action holds its lock and the policies allow it.
 
 pub(crate) mod garbage;
 pub(crate) mod hooks;
@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use muster_core::action::ActionKind;
 use muster_core::change::Change;
+use muster_core::cluster::Cluster;
 use muster_core::event::Level;
 use muster_core::ids::NodeId;
 use muster_core::node::NodeRole;
@@ -27,12 +28,13 @@ use crate::reconcile::individual::{self, Goal};
 use crate::reconcile::reasons::restart_needed;
 use crate::run::{ActionRun, Stop, Subject};
 
-/// The kinds that this engine claims, with the newest version of their inputs that it can read.
+/// Returns the kinds of actions that this engine claims, each with the newest version of its inputs that the engine
+/// can read.
 pub(crate) fn executable_kinds() -> Vec<(ActionKind, u32)> {
     ActionKind::ALL.iter().filter_map(|kind| Some((*kind, version(*kind)?))).collect()
 }
 
-/// The newest version of a kind's inputs; none for a kind that is never claimed.
+/// Returns the newest version of a kind's inputs that this engine can read; none for a kind that is never claimed.
 const fn version(kind: ActionKind) -> Option<u32> {
     match kind {
         ActionKind::ClusterCreate
@@ -56,12 +58,12 @@ const fn version(kind: ActionKind) -> Option<u32> {
         | ActionKind::NodeRecover
         | ActionKind::NodeOperation => Some(1),
         ActionKind::ClusterUpdate => Some(5),
-        // Child actions, which their parent executes, and kinds of a newer version.
+        // Child actions are executed by their parent, and unknown kinds by an engine of a newer version.
         ActionKind::NodeJoin | ActionKind::NodeLeave | ActionKind::Unknown(_) => None,
     }
 }
 
-/// Whether the cluster no longer exists once this change has succeeded.
+/// Returns true if the cluster no longer exists once this change has succeeded.
 pub(crate) const fn deletes(change: &Change) -> bool {
     matches!(change, Change::DeleteCluster(_))
 }
@@ -98,7 +100,7 @@ pub(crate) async fn perform(run: &mut ActionRun) -> Result<String, Stop> {
         Box::pin(perform_individually(run)).await?;
     }
     let message = success_message(&run.change);
-    // What the change asked for is recorded, and is not there yet.
+    // The new recipe is recorded, but these nodes still run with an older one.
     let names_recipe = matches!(&run.change, Change::UpdateCluster(update) if update.names_recipe());
     let outdated = restart_needed(&run.subject.nodes.outdated_names()).filter(|_| names_recipe);
     Ok(outdated.iter().fold(message, |message, outdated| format!("{message} {outdated}")))
@@ -130,7 +132,7 @@ async fn perform_individually(run: &mut ActionRun) -> Result<(), Stop> {
     }
 }
 
-/// The status message of a change that succeeded, as existing clients know it.
+/// Returns the status message of a change that succeeded; existing clients expect these texts.
 fn success_message(change: &Change) -> String {
     let message = match change {
         Change::CreateCluster => "Cluster creation succeeded.",
@@ -175,7 +177,7 @@ async fn delete(run: &mut ActionRun) -> Result<(), Stop> {
     run.control.call_provider(run.node_provider()?.clear_cluster(run.call())).await?.map_err(Stop::from)
 }
 
-/// Warns that a head's restart replaces the workers too, where they cannot rejoin a new head.
+/// Records an event if the restart of a head also replaces the workers, because they cannot rejoin a new head.
 fn report_replaced_workers(run: &mut ActionRun) {
     let workers = run.subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).count();
     if workers == 0 || run.subject.capabilities.workers_outlive_head {
@@ -190,16 +192,17 @@ fn report_replaced_workers(run: &mut ActionRun) {
     run.journal.report_cluster(cluster, Level::Info, reason::WORKERS_REPLACED, &message, now);
 }
 
-/// Restarts a head, together with workers that cannot rejoin a new one; or recovers one node.
+/// Restarts the head, and with it the workers that cannot rejoin a new head.
 async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
     let target = node::target(&run.subject)?;
     let role = target.role;
-    // Once the intent is committed, the head's new incarnation marks older nodes as outdated; a take-over does not
-    // restart it again.
+    // Once the intent is committed, the cluster's new incarnation marks older nodes as outdated: a take-over must not
+    // raise it again.
     let begun = run.action.applied_at.is_some();
     if role == NodeRole::Head && !begun {
-        run.subject.cluster.incarnation += 1;
-        run.subject.cluster.generation += 1;
+        let present = &run.subject.cluster;
+        let restarted = Cluster { incarnation: present.incarnation + 1, ..present.clone() };
+        run.subject.change_intent(restarted);
         let replaced = ReplacedHead {
             name: target.name.clone(),
             uid: target.physical_id.clone().unwrap_or_default(),
@@ -207,6 +210,8 @@ async fn restart(run: &mut ActionRun) -> Result<(), Stop> {
         };
         run.journal.report_replaced_head(&replaced);
         report_replaced_workers(run);
+        // Before anything else may stop the action: what it reports must be true at its end.
+        run.commit(true).await?;
     }
-    individual::reconcile(run, &Goal { start: true, new_intent: !begun, ..Goal::default() }).await
+    individual::reconcile(run, &Goal { start: true, ..Goal::default() }).await
 }

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Counters of an engine. Handles are cheap to clone.
+/// The metrics of an engine. Handles are cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     ended: Family<Ended, Counter>,
@@ -59,7 +59,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds them to a registry.
+    /// Registers the metrics in a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "muster_actions_ended",
@@ -74,7 +74,8 @@ impl Metrics {
         registry.register_with_unit("muster_provider_call_duration", help, Unit::Seconds, self.calls.clone());
         let help = "Renewals of this engine's lease, by outcome (done, failed, lost)";
         registry.register("muster_lease_renewals", help, self.renewals.clone());
-        let help = "1 if this engine had the duty (observer of an instance, limits of its clusters, janitor) when it last asked, else 0";
+        let help =
+            "1 if this engine had the duty, such as the observer of an instance, when it last asked, else 0";
         registry.register("muster_duty_held", help, self.duties.clone());
     }
 
@@ -112,7 +113,7 @@ impl Metrics {
         self.duties.get_or_create(&Duty { duty: name.to_owned() }).set(i64::from(held));
     }
 
-    /// An engine that loses its lease loses all duties.
+    /// Removes all duties: an engine that loses its lease loses them too.
     pub(crate) fn clear_duties(&self) {
         self.duties.clear();
     }

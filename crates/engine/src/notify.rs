@@ -3,38 +3,38 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::{ActionId, ClusterId, TaskId};
 use muster_store::{Listener, Touched};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-/// What can be subscribed to.
+/// A topic of notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// An action ended, changed its owner or was given a signal.
+    /// An action ended, changed its owner or received a signal.
     Action(ActionId),
-    /// The same, or it has made progress.
+    /// An action ended, changed its owner, received a signal or made progress.
     Progress(ActionId),
     /// The provider reported a change of a cluster.
     World(ClusterId),
     /// The row of a cluster changed.
     Cluster(ClusterId),
-    /// A task was stored, was asked to end, or has reached something.
+    /// A task was stored or requeued.
     Tasks,
+    /// A task made progress, ended, or was asked to end.
+    Task(TaskId),
 }
 
 /// Wakes subscribers of actions and clusters, and the dispatcher.
 #[derive(Default)]
 pub(crate) struct Notifier {
     waiting: Mutex<HashMap<Topic, Waiting>>,
-    /// An action may be claimed.
+    /// Notified when an action may be ready to be claimed.
     pub(crate) work: Notify,
-    /// A task may be claimed.
-    pub(crate) tasks: Notify,
 }
 
 struct Waiting {
-    /// Counts notifications, so that none is lost with a wait that is dropped.
+    /// Counts notifications, so that none is lost when a wait is dropped.
     version: Arc<watch::Sender<u64>>,
     listeners: usize,
 }
@@ -58,7 +58,6 @@ impl Notifier {
     /// Wakes all subscribers.
     pub(crate) fn notify_all(&self) {
         self.work.notify_one();
-        self.tasks.notify_one();
         let waiting = self.waiting.lock();
         for entry in waiting.values() {
             entry.version.send_modify(|version| *version += 1);
@@ -71,10 +70,8 @@ impl Listener for Notifier {
         for touched in touched {
             match touched {
                 Touched::Work => self.work.notify_one(),
-                Touched::Tasks => {
-                    self.tasks.notify_one();
-                    self.notify(Topic::Tasks);
-                }
+                Touched::Tasks => self.notify(Topic::Tasks),
+                Touched::Task(id) => self.notify(Topic::Task(*id)),
                 Touched::Action(id) => {
                     self.notify(Topic::Action(*id));
                     self.notify(Topic::Progress(*id));
@@ -96,7 +93,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The current version; taken before a read, so that no change during the read is missed.
+    /// Returns the current version. Callers take it before a read, so that they miss no change during the read.
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
@@ -153,6 +150,16 @@ mod tests {
         assert_eq!((action.version(), progress.version()), (0, 1));
         notifier.on_commit(&[Touched::Action(id)]);
         assert_eq!((action.version(), progress.version()), (1, 2), "an end is a step too");
+    }
+
+    #[test]
+    fn progress_of_a_task_wakes_only_those_who_follow_it() {
+        let notifier = Arc::new(Notifier::default());
+        let id = TaskId::from_uuid(Uuid::from_u128(1));
+        let other = notifier.subscribe(Topic::Task(TaskId::from_uuid(Uuid::from_u128(2))));
+        let (tasks, task) = (notifier.subscribe(Topic::Tasks), notifier.subscribe(Topic::Task(id)));
+        notifier.on_commit(&[Touched::Task(id)]);
+        assert_eq!((tasks.version(), task.version(), other.version()), (0, 1, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which actions and tasks run when: claiming, running, requeueing with back-off.
+//! Claims actions and tasks, runs them, and requeues them with a back-off.
 
 pub(crate) mod dispatcher;
 mod finish;
@@ -7,4 +7,5 @@ pub(crate) mod jobs;
 mod requeue;
 mod runner;
 mod supervised;
+mod task_queue;
 pub(crate) mod tasks;

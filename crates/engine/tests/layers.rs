@@ -41,6 +41,17 @@ fn imports_point_down_only() {
     assert!(upward.is_empty(), "{}", upward.join("\n"));
 }
 
+/// The metric of held duties is set where duties are taken.
+#[test]
+fn duties_are_taken_only_by_the_context() {
+    let takes = |file: &String| {
+        let text = fs::read_to_string(source_folder().join(file)).expect("a source file");
+        text.contains("take_duty(")
+    };
+    let files: Vec<String> = sources().into_iter().map(|(file, _)| file).filter(takes).collect();
+    assert_eq!(files, ["context.rs"], "call `Context::holds_duty` instead");
+}
+
 #[test]
 fn an_upward_import_is_found() {
     assert!(layer_of("policy") < layer_of("actions"));
@@ -61,7 +72,8 @@ fn a_path_that_leaves_its_top_level_module_by_super_is_found() {
     assert!(leaves_crate_root("policy.rs", "mod tests { use super::super::start; }"));
 }
 
-/// Whether a file names a module outside its top-level module by `super`; a module of tests at its end is one deeper.
+/// Returns true if a file names a module outside its top-level module by `super`; a module of tests at its end is one
+/// deeper.
 fn leaves_crate_root(file: &str, text: &str) -> bool {
     let depth = file.split('/').count();
     let (code, tests) = text.split_once("mod tests {").unwrap_or((text, ""));

@@ -1,6 +1,8 @@
-//! The addresses that a cluster answers at.
+//! The addresses at which a cluster answers.
 
 use std::collections::BTreeMap;
+
+use muster_core::address::host_and_port;
 
 /// Addresses of a running cluster, by purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,17 +19,14 @@ impl Endpoints {
         self
     }
 
-    /// The address for a purpose.
+    /// Returns the address for a purpose.
     pub fn get(&self, purpose: &str) -> Option<&str> {
         self.0.get(purpose).map(String::as_str)
     }
 
-    /// The port of an address such as `host:port`, `scheme://host:port` or `scheme://host:port/path`.
+    /// Returns the port of the address for a purpose.
     pub(crate) fn port(&self, purpose: &str) -> Option<u16> {
-        let address = self.get(purpose)?;
-        let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let host = rest.split('/').next()?;
-        host.rsplit_once(':')?.1.parse().ok()
+        host_and_port(self.get(purpose)?).map(|(_, port)| port)
     }
 }
 

@@ -16,11 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect::CannotConnect;
 use crate::errors;
+use crate::writer::REQUEST_DEADLINE;
 
-/// The namespace whose UID tells one Kubernetes from another.
+/// The namespace whose UID distinguishes one Kubernetes from another.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// The time that the start waits for an API server whose identity is remembered: other providers wait for the server.
+/// The time that the start waits for an API server whose identity is remembered: meanwhile the server serves no other
+/// provider either.
 const START_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The pause between two attempts to reach the API server.
@@ -40,12 +42,18 @@ pub struct RememberedIdentity {
 pub(crate) struct IdentityGate(watch::Receiver<Result<(), String>>);
 
 impl IdentityGate {
-    /// A gate of a confirmed identity.
+    /// Returns a gate of a confirmed identity.
     pub(crate) fn open() -> Self {
         Self(watch::channel(Ok(())).1)
     }
 
-    /// An error with the reason while the identity is not confirmed.
+    /// Returns a gate of an identity that is never confirmed, for this reason.
+    #[cfg(test)]
+    pub(crate) fn closed(why: &str) -> Self {
+        Self(watch::channel(Err(why.to_owned())).1)
+    }
+
+    /// Returns an error with the reason while the identity is not confirmed.
     pub(crate) fn check(&self) -> Result<(), ProviderError> {
         self.0.borrow().clone().map_err(|why| ProviderError::transient("Unreachable", why))
     }
@@ -56,7 +64,7 @@ impl IdentityGate {
         task: impl Future<Output = ()>,
         stop: CancellationToken,
     ) {
-        // The sender is dropped, without a confirmation, if it is another Kubernetes.
+        // The sender is dropped without a confirmation if the API server turns out to be that of another Kubernetes.
         let confirmed = async { self.0.wait_for(Result::is_ok).await.is_ok() };
         if stop.run_until_cancelled(confirmed).await == Some(true) {
             task.await;
@@ -73,15 +81,8 @@ pub(crate) async fn identify(
     stop: &CancellationToken,
 ) -> Result<(RememberedIdentity, IdentityGate), CannotConnect> {
     let known = remembered.filter(|known| known.server == server);
-    let read = read_identity(client);
-    let answer = match known {
-        Some(_) => tokio::time::timeout(START_DEADLINE, read).await.unwrap_or_else(|_| {
-            let late = errors::timeout_error("read namespace kube-system").message;
-            Err(CannotConnect::Unreachable(late))
-        }),
-        None => read.await,
-    };
-    match (answer, known) {
+    let deadline = if known.is_some() { START_DEADLINE } else { REQUEST_DEADLINE };
+    match (read_identity(client, deadline).await, known) {
         (Ok(id), _) => Ok((RememberedIdentity { server, id }, IdentityGate::open())),
         (Err(CannotConnect::Unreachable(why)), Some(known)) => {
             tracing::warn!(why, "Kubernetes API unreachable: the server starts without it and retries");
@@ -98,7 +99,7 @@ pub(crate) async fn identify(
 async fn wait_for_identity(client: Client, id: String, gate: watch::Sender<Result<(), String>>) {
     for failures in 1_u32.. {
         tokio::time::sleep(BACKOFF.delay(failures, fastrand::f64()).into()).await;
-        match read_identity(&client).await {
+        match read_identity(&client, REQUEST_DEADLINE).await {
             Ok(found) if found == id => {
                 tracing::info!("Kubernetes API reachable");
                 drop(gate.send_replace(Ok(())));
@@ -117,12 +118,34 @@ async fn wait_for_identity(client: Client, id: String, gate: watch::Sender<Resul
     }
 }
 
-async fn read_identity(client: &Client) -> Result<String, CannotConnect> {
+/// Reads the identity. The deadline bounds the time on a connection that hangs: the client has no read time-out.
+async fn read_identity(client: &Client, deadline: Duration) -> Result<String, CannotConnect> {
+    const DOING: &str = "read namespace kube-system";
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let system = namespaces.get(SYSTEM_NAMESPACE).await.map_err(|error| {
+    let answer = tokio::time::timeout(deadline, namespaces.get(SYSTEM_NAMESPACE))
+        .await
+        .map_err(|_| CannotConnect::Unreachable(errors::timeout_error(DOING).message))?;
+    let system = answer.map_err(|error| {
         let forbidden = errors::has_status(&error, 403);
-        let message = errors::request_error("read namespace kube-system", error).message;
+        let message = errors::request_error(DOING, error).message;
         if forbidden { CannotConnect::Unknown(message) } else { CannotConnect::Unreachable(message) }
     })?;
     system.metadata.uid.ok_or_else(|| CannotConnect::Unknown("namespace kube-system has no UID".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_testkit::outside::{Outside, Reply};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_api_server_that_does_not_answer_is_unreachable_at_the_deadline() {
+        let silent = |_: &_| Reply::Late(Duration::from_hours(1), 200, String::new());
+        let api_server = Outside::answering(silent).await;
+        let client = crate::sample::client(&api_server);
+        let read = tokio::time::timeout(Duration::from_secs(30), read_identity(&client, Duration::ZERO));
+        let read = read.await.expect("it ends at the deadline");
+        assert!(matches!(read, Err(CannotConnect::Unreachable(_))), "{read:?}");
+    }
 }

@@ -55,6 +55,9 @@ pub enum CannotConnect {
     /// The server does not run in a pod.
     #[error("no service account of a pod found ({0}): use --kubeconfig instead of --in-cluster")]
     NotInPod(String),
+    /// No client can be created from the configuration, for example because of its certificates.
+    #[error("the TLS or client configuration cannot be used: {0}: correct its certificates, keys and proxy")]
+    Configuration(String),
     /// The API server does not answer.
     #[error("{0}")]
     Unreachable(String),
@@ -116,7 +119,7 @@ pub async fn client(options: &KubernetesOptions) -> Result<Client, CannotConnect
 }
 
 fn new_client(config: Config) -> Result<Client, CannotConnect> {
-    Client::try_from(config).map_err(|error| CannotConnect::Unreachable(error.to_string()))
+    Client::try_from(config).map_err(|error| CannotConnect::Configuration(error.to_string()))
 }
 
 async fn load_config(options: &KubernetesOptions) -> Result<Config, CannotConnect> {

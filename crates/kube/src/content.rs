@@ -3,7 +3,7 @@
 //! Only its digest is cached with every object. The content itself is needed once after each change: it is cached
 //! for the objects that changed last, and read from the API server for any other.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use muster_engine::ports::provider::ObjectContent;
@@ -42,12 +42,12 @@ impl RootContent {
         Self { digest, json: json.into() }
     }
 
-    /// A hash of the content.
+    /// Returns a hash of the content.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The content for the row of the cluster.
+    /// Returns the content for the row of the cluster.
     pub(crate) fn parse(&self, flavor: &dyn Flavor) -> ObjectContent {
         let object: Value = serde_json::from_str(&self.json).unwrap_or_default();
         let mut labels = texts(&object["metadata"]["labels"]);
@@ -74,44 +74,47 @@ fn texts(value: &Value) -> BTreeMap<String, String> {
 /// The content of the objects that changed last.
 #[derive(Default)]
 pub(crate) struct RecentContents {
-    by_uid: HashMap<String, RootContent>,
-    /// By UID and digest, the oldest first.
-    order: VecDeque<(String, String)>,
+    by_uid: HashMap<String, RecentContent>,
+    /// The UID of each cached content by its number, the oldest first.
+    order: BTreeMap<u64, String>,
+    inserted: u64,
     bytes: usize,
+}
+
+struct RecentContent {
+    number: u64,
+    content: RootContent,
 }
 
 impl RecentContents {
     const MAX_BYTES: usize = 2 << 20;
 
     pub(crate) fn insert(&mut self, uid: &str, content: RootContent) {
-        if self.by_uid.get(uid).is_some_and(|known| known.digest == content.digest) {
+        if self.get(uid, &content.digest).is_some() {
             return;
         }
+        self.remove(uid);
+        self.inserted += 1;
         self.bytes += content.json.len();
-        self.order.push_back((uid.to_owned(), content.digest.clone()));
-        if let Some(before) = self.by_uid.insert(uid.to_owned(), content) {
-            self.bytes -= before.json.len();
-        }
+        self.order.insert(self.inserted, uid.to_owned());
+        self.by_uid.insert(uid.to_owned(), RecentContent { number: self.inserted, content });
         while self.bytes > Self::MAX_BYTES
-            && let Some((uid, digest)) = self.order.pop_front()
+            && let Some((_, oldest)) = self.order.pop_first()
         {
-            // A later content of the same object has its own entry in `order`.
-            if self.by_uid.get(&uid).is_some_and(|known| known.digest == digest)
-                && let Some(oldest) = self.by_uid.remove(&uid)
-            {
-                self.bytes -= oldest.json.len();
-            }
+            self.remove(&oldest);
         }
     }
 
-    /// The content of an object, if it is cached and has this digest.
+    /// Returns the content of an object, if it is cached and has this digest.
     pub(crate) fn get(&self, uid: &str, digest: &str) -> Option<RootContent> {
-        self.by_uid.get(uid).filter(|content| content.digest == digest).cloned()
+        let content = self.by_uid.get(uid).map(|recent| &recent.content);
+        content.filter(|content| content.digest == digest).cloned()
     }
 
     pub(crate) fn remove(&mut self, uid: &str) {
-        if let Some(gone) = self.by_uid.remove(uid) {
-            self.bytes -= gone.json.len();
+        if let Some(RecentContent { number, content }) = self.by_uid.remove(uid) {
+            self.order.remove(&number);
+            self.bytes -= content.json.len();
         }
     }
 }
@@ -195,5 +198,16 @@ mod tests {
         assert_eq!(cached, [true, false, true]);
         recent.remove("c");
         assert_eq!(recent.bytes, 1);
+    }
+
+    #[test]
+    fn a_content_that_is_replaced_or_removed_leaves_nothing() {
+        let mut recent = RecentContents::default();
+        for version in 1..=100 {
+            recent.insert("a", RootContent::read(flavor("kuberay"), &root(&version.to_string(), version)));
+        }
+        assert_eq!((recent.by_uid.len(), recent.order.len()), (1, 1));
+        recent.remove("a");
+        assert_eq!((recent.by_uid.len(), recent.order.len(), recent.bytes), (0, 0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Provider errors from errors of the API server: their reason, and whether a retry may help.
+//! Conversion of errors of the API server to provider errors, with a reason, and transient if a retry may help.
 
 use kube::Error;
 use kube::core::Status;
@@ -8,7 +8,7 @@ use muster_engine::ports::provider::ProviderError;
 /// The reason of changes that an admission webhook or an admission policy denied.
 const REJECTED: &str = "Rejected";
 
-/// The error of a request that failed. `doing` completes the sentence "cannot …".
+/// Returns the error of a request that failed. `doing` completes the sentence "cannot …".
 pub(crate) fn request_error(doing: &str, error: Error) -> ProviderError {
     match error {
         Error::Api(status) => status_error(doing, &status),
@@ -19,12 +19,23 @@ pub(crate) fn request_error(doing: &str, error: Error) -> ProviderError {
     }
 }
 
-/// The error of a request that timed out.
+/// Returns the error of a request that timed out.
 pub(crate) fn timeout_error(doing: &str) -> ProviderError {
     ProviderError::transient("TimedOut", format!("cannot {doing}: the Kubernetes API did not answer in time"))
 }
 
-/// The message of an error that ended a watch.
+/// Returns true if a watch ended because the server's account may not watch.
+pub(crate) fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => has_status(error, 403),
+        watcher::Error::WatchError(status) => status.code == 403,
+        watcher::Error::NoResourceVersion => false,
+    }
+}
+
+/// Returns the message of an error that ended a watch.
 pub(crate) fn watch_error_message(error: watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -75,7 +86,7 @@ fn is_too_large(message: &str) -> bool {
     message.contains("request is too large") || message.contains("message larger than max")
 }
 
-/// Returns whether the API server answered with this status code.
+/// Returns true if the API server answered with this status code.
 pub(crate) fn has_status(error: &Error, code: u16) -> bool {
     matches!(error, Error::Api(status) if status.code == code)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{AsyncBufReadExt as _, SinkExt as _, StreamExt as _, TryStreamExt as _};
+use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
@@ -20,13 +20,14 @@ use muster_engine::ports::provider::{INVALID, ProviderError};
 use sha2::{Digest as _, Sha256};
 
 use crate::errors;
+use crate::logs::lossy_lines;
 use crate::writer::with_deadline;
 use job::BuildState;
 
-/// The period of observations of a build, which takes minutes.
+/// The interval between two observations of a build, which takes minutes.
 const OBSERVATION_PERIOD: Duration = Duration::from_secs(2);
 
-/// Log lines that wait for a slow reader.
+/// The number of log lines that may wait for a slow reader.
 const MAX_WAITING_LINES: usize = 64;
 
 /// The settings of image builds.
@@ -93,7 +94,7 @@ impl Images {
         Ok(None)
     }
 
-    /// Sends what the builder logs, for as long as it does.
+    /// Sends the lines that the builder logs, until the log ends.
     async fn send_log(
         &self,
         namespace: &str,
@@ -105,7 +106,7 @@ impl Images {
         let follow = LogParams { follow: true, container, ..LogParams::default() };
         // A log that cannot be read changes nothing about the build.
         let Ok(log) = pods.log_stream(pod, &follow).await else { return };
-        let mut log = log.lines();
+        let mut log = std::pin::pin!(lossy_lines(log));
         while let Ok(Some(line)) = log.try_next().await {
             drop(lines.send(BuildProgress::Line(line)).await);
         }

@@ -9,7 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
+use muster_core::backoff::Backoff;
 use muster_core::cluster::Framework;
+use muster_core::time::TimeSpan;
 use muster_engine::ports::provider::WorldChange;
 use muster_frameworks::kubernetes::{Flavor, ObjectRole, ResourceKind, WatchedKind, flavors};
 use parking_lot::{Mutex, RwLock};
@@ -23,7 +25,7 @@ use crate::event_cache::{EventCache, EventSink};
 use crate::watches::{self, typed_api, untyped_api};
 
 /// The pause before definitions are watched again after a failure.
-const WATCH_RETRY: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff { first: TimeSpan::from_secs(2), longest: TimeSpan::from_secs(10) };
 
 /// The pause between two discovery requests, for accounts that may not watch definitions.
 const DISCOVERY_PERIOD: Duration = Duration::from_mins(1);
@@ -37,7 +39,7 @@ pub(crate) struct InstalledFlavors {
     pub(crate) events: Arc<EventCache>,
     /// True once the installed flavors are known.
     known: watch::Sender<bool>,
-    /// The last error of watching definitions.
+    /// The error that definitions cannot be watched for; none since they could be watched.
     last_error: Mutex<Option<String>>,
 }
 
@@ -69,13 +71,13 @@ impl InstalledFlavors {
         }
     }
 
-    /// The cache of a flavor, if it is installed.
+    /// Returns the cache of a flavor, if it is installed.
     pub(crate) fn cache(&self, flavor: &dyn Flavor) -> Option<Arc<ClusterCache>> {
         let watched = self.watched.read();
         watched.get(&flavor_id(flavor)).map(|watched| Arc::clone(&watched.cache))
     }
 
-    /// The caches of all installed flavors.
+    /// Returns the caches of all installed flavors.
     pub(crate) fn all(&self) -> Vec<Arc<ClusterCache>> {
         let watched = self.watched.read();
         watched.values().map(|watched| Arc::clone(&watched.cache)).collect()
@@ -87,12 +89,12 @@ impl InstalledFlavors {
         drop(self.known.subscribe().wait_for(|known| *known).await);
     }
 
-    /// Returns whether the installed flavors are known.
+    /// Returns true if the installed flavors are known.
     pub(crate) fn is_known(&self) -> bool {
         *self.known.borrow()
     }
 
-    /// An error with the reason while the installed flavors are not known.
+    /// Returns an error with the reason while the installed flavors are not known.
     pub(crate) fn readiness(&self) -> Result<(), String> {
         if self.is_known() {
             return Ok(());
@@ -102,35 +104,37 @@ impl InstalledFlavors {
         Err(format!("the installed operators are not known yet{why}"))
     }
 
-    /// Records why definitions cannot be watched, and logs it as a warning if it is new.
-    fn record_error(&self, why: String, discovered: bool) {
+    /// Records why definitions cannot be watched, and logs it as a warning if it is new. An interruption is no warning.
+    fn record_failure(&self, failure: WatchFailure, discovered: bool) {
+        let is_interruption = failure.is_interruption();
+        let WatchFailure { why, is_forbidden, .. } = failure;
         let mut last_error = self.last_error.lock();
-        if last_error.as_ref() == Some(&why) {
+        if is_interruption || last_error.as_ref() == Some(&why) {
             tracing::debug!(why, discovered, "cannot watch custom resource definitions");
-            return;
-        }
-        let period = DISCOVERY_PERIOD.as_secs();
-        if discovered {
+        } else if !discovered {
+            tracing::warn!(why, "cannot discover the installed operators");
+        } else if is_forbidden {
+            let period = DISCOVERY_PERIOD.as_secs();
             tracing::warn!(
                 why,
                 "cannot watch custom resource definitions: installed operators are discovered every {period} s instead"
             );
         } else {
-            tracing::warn!(why, "cannot discover the installed operators");
+            tracing::warn!(why, "cannot watch custom resource definitions: the watch is retried");
         }
-        *last_error = Some(why);
+        *last_error = (!is_interruption).then_some(why);
     }
 
     /// Watches events, and notifies subscribers of the clusters that they are about.
     pub(crate) fn watch_events(self: &Arc<Self>, identity_gate: &IdentityGate, stop: &CancellationToken) {
-        for namespace in watch_scopes(&self.namespaces) {
+        for (watch, namespace) in watch_scopes(&self.namespaces).into_iter().enumerate() {
             let installed = Arc::downgrade(self);
             let notify = move |uid: &str| {
                 if let Some(installed) = installed.upgrade() {
                     installed.all().iter().for_each(|cache| cache.notify_event_about(uid));
                 }
             };
-            let sink = EventSink { events: Arc::clone(&self.events), notify };
+            let sink = EventSink { events: Arc::clone(&self.events), watch, notify };
             let api = typed_api(self.client.clone(), namespace.as_deref());
             let watch = watches::run_watch(api, "", sink, stop.clone());
             tokio::spawn(identity_gate.clone().run_once_confirmed(watch, stop.clone()));
@@ -139,12 +143,14 @@ impl InstalledFlavors {
 
     /// Watches definitions until `stop` is cancelled; where that is not possible, discovers kinds periodically.
     pub(crate) async fn watch_definitions(&self, stop: CancellationToken) {
+        let mut failures = 0;
         while !stop.is_cancelled() {
-            let why = stop.run_until_cancelled(self.watch_until_failure()).await;
-            let Some(why) = why else { return };
-            let discovered = self.discover_kinds().await;
-            let pause = if discovered { DISCOVERY_PERIOD } else { WATCH_RETRY };
-            self.record_error(why, discovered);
+            let failure = stop.run_until_cancelled(self.watch_until_failure()).await;
+            let Some(failure) = failure else { return };
+            failures = if failure.was_synced { 1 } else { failures + 1 };
+            let discovered = !failure.is_interruption() && self.discover_kinds().await;
+            let pause = failure.pause(discovered, failures);
+            self.record_failure(failure, discovered);
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
@@ -152,7 +158,7 @@ impl InstalledFlavors {
     }
 
     /// Updates the installed flavors by a discovery request, which accounts without rights on definitions may send too.
-    /// Returns whether the API server answered.
+    /// Returns true if the API server answered.
     async fn discover_kinds(&self) -> bool {
         let mut names = BTreeSet::new();
         for kind in flavors().iter().flat_map(|flavor| flavor.watched_kinds()).map(|watched| watched.kind) {
@@ -167,8 +173,8 @@ impl InstalledFlavors {
                 Ok(_) | Err(_) => {}
             }
         }
-        // A kind may not be served for a moment after its definition was created, so no flavor is removed because
-        // of that.
+        // For a moment after its definition was created, a kind may not be served. A known flavor is therefore never
+        // removed by a discovery.
         let known: Vec<Arc<ClusterCache>> = self.all();
         names.extend(
             known
@@ -180,13 +186,13 @@ impl InstalledFlavors {
         true
     }
 
-    /// Watches definitions, and returns the error that ends the watch.
-    async fn watch_until_failure(&self) -> String {
+    /// Watches definitions, and returns the failure that ends the watch.
+    async fn watch_until_failure(&self) -> WatchFailure {
         let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
         let config = watcher::Config::default().timeout(watches::WATCH_SECONDS);
         let mut events = std::pin::pin!(watcher::watcher(definitions, config));
         let mut names = BTreeSet::new();
-        let mut is_synced = false;
+        let mut was_synced = false;
         while let Some(event) = events.next().await {
             let name = |definition: PartialObjectMeta<CustomResourceDefinition>| {
                 definition.metadata.name.unwrap_or_default()
@@ -196,17 +202,24 @@ impl InstalledFlavors {
                 Ok(Event::InitApply(definition) | Event::Apply(definition)) => {
                     names.insert(name(definition));
                 }
-                Ok(Event::InitDone) => is_synced = true,
+                Ok(Event::InitDone) => was_synced = true,
                 Ok(Event::Delete(definition)) => {
                     names.remove(&name(definition));
                 }
-                Err(error) => return errors::watch_error_message(error),
+                Err(error) => {
+                    let is_forbidden = errors::is_forbidden(&error);
+                    return WatchFailure {
+                        why: errors::watch_error_message(error),
+                        is_forbidden,
+                        was_synced,
+                    };
+                }
             }
-            if is_synced {
+            if was_synced {
                 self.update(&names);
             }
         }
-        "the watch ended".to_owned()
+        WatchFailure { why: "the watch ended".to_owned(), is_forbidden: false, was_synced }
     }
 
     /// Starts the watches of flavors that are defined now, and stops those of flavors that are not defined any more.
@@ -276,24 +289,88 @@ impl InstalledFlavors {
     }
 }
 
+/// The failure that ended a watch of definitions.
+struct WatchFailure {
+    why: String,
+    /// True if the server's account may not watch definitions.
+    is_forbidden: bool,
+    /// True if the watch had listed all definitions.
+    was_synced: bool,
+}
+
+impl WatchFailure {
+    /// Returns true if the watch worked, and need only be restarted.
+    const fn is_interruption(&self) -> bool {
+        self.was_synced && !self.is_forbidden
+    }
+
+    /// Returns the pause until the next watch: only an account without rights relies on discovery.
+    fn pause(&self, discovered: bool, failures: u32) -> Duration {
+        if self.is_forbidden && discovered {
+            DISCOVERY_PERIOD
+        } else {
+            BACKOFF.delay(failures, fastrand::f64()).into()
+        }
+    }
+}
+
 fn flavor_id(flavor: &dyn Flavor) -> FlavorId {
     (flavor.name(), flavor.framework())
 }
 
-/// Returns whether every Kubernetes has a kind, without a definition.
+/// Returns true if a kind is built into Kubernetes, so that no definition of it exists.
 fn is_built_in(kind: &ResourceKind) -> bool {
     matches!(kind.group, "" | "apps" | "batch")
 }
 
-/// The namespaces of watches: none, for a watch of all namespaces, or each of these.
+/// Returns the scope of each watch: each of these namespaces or, if none is given, `None` for a watch of all
+/// namespaces.
 pub(crate) fn watch_scopes(namespaces: &[String]) -> Vec<Option<String>> {
     if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() }
 }
 
-/// The watches of a flavor with these kinds, in all namespaces or in each of these.
+/// Returns the watches of a flavor with these kinds, in all namespaces or in each of these.
 fn flavor_watches(kinds: &[&'static WatchedKind], namespaces: &[String]) -> Vec<FlavorWatch> {
     let targets = || kinds.iter().copied().map(WatchTarget::Objects).chain([WatchTarget::Pods]);
     let scopes = watch_scopes(namespaces).into_iter();
     let watches = scopes.flat_map(|namespace| targets().map(move |target| (target, namespace.clone())));
     watches.enumerate().map(|(index, (target, namespace))| FlavorWatch { index, target, namespace }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_testkit::outside::Outside;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn failure(is_forbidden: bool, was_synced: bool) -> WatchFailure {
+        WatchFailure { why: "why".to_owned(), is_forbidden, was_synced }
+    }
+
+    #[rstest]
+    #[case::interrupted(&failure(false, true), false, false)]
+    #[case::transient(&failure(false, false), true, false)]
+    #[case::without_rights(&failure(true, false), true, true)]
+    #[case::may_list_but_not_watch(&failure(true, true), true, true)]
+    #[case::without_any_answer(&failure(true, false), false, false)]
+    fn only_an_account_without_rights_leaves_definitions_unwatched_until_the_next_discovery(
+        #[case] failure: &WatchFailure,
+        #[case] discovered: bool,
+        #[case] waits: bool,
+    ) {
+        let pause = failure.pause(discovered, 1);
+        assert_eq!(pause == DISCOVERY_PERIOD, waits, "{pause:?}");
+        assert!(waits || pause <= Duration::from(BACKOFF.first), "{pause:?}");
+    }
+
+    #[tokio::test]
+    async fn an_error_is_recorded_until_definitions_can_be_watched() {
+        let client = crate::sample::client(&Outside::start(500, "").await);
+        let installed = InstalledFlavors::new(client, Vec::new(), broadcast::channel(1).0);
+        installed.record_failure(failure(false, false), false);
+        assert!(installed.readiness().expect_err("nothing is known").ends_with(": why"));
+        installed.record_failure(failure(false, true), false);
+        assert_eq!(*installed.last_error.lock(), None, "the watch had listed all definitions");
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) fn check_metadata(
 }
 
 /// Refuses a name that no object can have.
-pub(crate) fn check_name(what: &str, name: Option<&String>) -> Result<(), String> {
+pub(crate) fn check_name(what: &str, name: Option<&str>) -> Result<(), String> {
     match name.filter(|name| !is_domain(name)) {
         Some(name) => Err(format!(
             "{what} '{name}' cannot exist: a name must have lowercase letters, digits, '-' and '.', and begin and end \
@@ -90,9 +90,9 @@ mod tests {
     #[case::plain(Some("robot-1.test"), true)]
     #[case::capitals(Some("Robot"), false)]
     #[case::blank(Some("a b"), false)]
+    #[case::path(Some("../a"), false)]
     fn names_are_those_of_objects(#[case] name: Option<&str>, #[case] possible: bool) {
-        let name = name.map(str::to_owned);
-        assert_eq!(check_name("service account", name.as_ref()).is_ok(), possible, "{name:?}");
+        assert_eq!(check_name("service account", name).is_ok(), possible, "{name:?}");
     }
 
     fn one(key: &str, value: &str) -> BTreeMap<String, String> {

@@ -16,7 +16,7 @@
 //! Begin reading with `provider` ([`Kubernetes`]), which wires the parts: `operator_clusters` (clusters with an
 //! operator), `pods` (nodes that are pods), `apps`, `templates`, `stored_configs`, `images` and `jobs`. Below them
 //! are `watches` (the loop that follows objects), `cluster_cache` (the state that the watches maintain), `observation`
-//! (from that state to what the engine sees; pure) and `writer` (fenced writes).
+//! (turns that state into the engine's observations; pure) and `writer` (fenced writes).
 
 mod apps;
 mod cluster_cache;
@@ -42,6 +42,8 @@ mod pod_metrics;
 mod pods;
 mod projection;
 mod provider;
+#[cfg(test)]
+mod sample;
 mod stale_watches;
 mod stored_configs;
 mod templates;

@@ -1,10 +1,11 @@
 //! Logs of containers: on request, and the last lines of containers in a crash loop, for the reason of their node.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, Stream, StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
@@ -15,16 +16,16 @@ use parking_lot::Mutex;
 use crate::errors;
 use crate::projection::CrashLoop;
 
-/// The lines that are read of a container in a crash loop.
+/// The number of last lines that are read from the log of a container in a crash loop.
 const CRASH_LOG_LINES: i64 = 10;
 
-/// The bytes that are kept of them.
+/// The limit of the lines that are cached for a pod, in bytes.
 const MAX_CRASH_LOG_BYTES: usize = 2000;
 
-/// The number of pods whose last lines are kept.
+/// The number of pods whose last lines are cached.
 const MAX_CRASH_LOGS: usize = 1000;
 
-/// The time-out of reading them.
+/// The time-out of reading the lines of one container.
 const CRASH_LOG_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A container whose log is read.
@@ -64,7 +65,23 @@ pub(crate) async fn read_log(
         return Err(ProviderError::permanent("NoLogs", message));
     }
     let broken = move |error| ProviderError::transient("Unreachable", format!("cannot {what}: {error}"));
-    Ok(log.lines().map_ok(|line| LogText::of_node(line + "\n")).map_err(broken).boxed())
+    Ok(lossy_lines(log).map_ok(|line| LogText::of_node(line + "\n")).map_err(broken).boxed())
+}
+
+/// Returns the lines of a log without their ends. Programs may log any bytes: invalid UTF-8 is replaced, and does not
+/// end the log.
+pub(crate) fn lossy_lines(
+    log: impl AsyncBufRead + Send + 'static,
+) -> impl Stream<Item = io::Result<String>> + Send + 'static {
+    stream::try_unfold(Box::pin(log), |mut log| async move {
+        let mut line = Vec::new();
+        if log.read_until(b'\n', &mut line).await? == 0 {
+            return Ok(None);
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Ok(Some((String::from_utf8_lossy(line).into_owned(), log)))
+    })
 }
 
 /// The last lines of containers in a crash loop, by the UID of their pod. They are read once per crash.
@@ -79,13 +96,13 @@ struct CrashLog {
 }
 
 impl CrashLogs {
-    /// The last lines of a pod's container; empty while they are not known.
+    /// Returns the last lines of a pod's container; empty while they are not known.
     pub(crate) fn last_lines(&self, uid: &str) -> String {
         self.by_pod.lock().get(uid).map(|log| log.text.clone()).unwrap_or_default()
     }
 
-    /// Reads the log of the last crash in the background, unless that was requested before. `notify` is called once
-    /// it is known.
+    /// Reads the log of the last crash in the background, unless that was requested before. Calls `notify` once the log
+    /// is cached.
     pub(crate) fn request(
         &self,
         client: Client,
@@ -116,9 +133,12 @@ impl CrashLogs {
             ..LogParams::default()
         };
         tokio::spawn(async move {
-            let read = tokio::time::timeout(CRASH_LOG_DEADLINE, pods.logs(&pod, &parameters));
-            let Ok(Ok(log)) = read.await else { return };
-            let text = tail(&log);
+            let read = async {
+                let log = pods.log_stream(&pod, &parameters).await.ok()?;
+                lossy_lines(log).try_collect::<Vec<String>>().await.ok()
+            };
+            let Ok(Some(lines)) = tokio::time::timeout(CRASH_LOG_DEADLINE, read).await else { return };
+            let text = tail(&lines.join("\n"));
             if let Some(log) = logs.by_pod.lock().get_mut(&uid) {
                 log.text = text;
             }
@@ -127,7 +147,7 @@ impl CrashLogs {
     }
 }
 
-/// The end of a log within the limit, from the beginning of a line if possible.
+/// Returns the end of a log within the limit, from the beginning of a line if possible.
 fn tail(log: &str) -> String {
     let log = log.trim_end();
     let Some(cut) = log.len().checked_sub(MAX_CRASH_LOG_BYTES).filter(|cut| *cut > 0) else {
@@ -140,7 +160,16 @@ fn tail(log: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::io::Cursor;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_log_with_bytes_that_are_no_text_is_read_to_its_end() {
+        let log = Cursor::new(b"one\n\xff two\r\n\nend");
+        let lines: Vec<String> = lossy_lines(log).try_collect().await.expect("the log can be read");
+        assert_eq!(lines, ["one", "\u{fffd} two", "", "end"]);
+    }
 
     #[test]
     fn a_long_crash_log_is_cut_at_the_beginning_of_a_line() {

@@ -52,7 +52,7 @@ pub(crate) use source::{ClientSource, TokenSource};
 /// The time that a request waits for a server that has just started to find the installed operators.
 const DISCOVERY_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The clusters of all installed flavors.
+/// The provider of clusters with delegated membership, for all installed flavors.
 pub(crate) struct OperatorClusters {
     instance: InstanceId,
     identity_gate: IdentityGate,
@@ -103,7 +103,7 @@ impl OperatorClusters {
         }
     }
 
-    /// The flavor of this name, or the first one of the framework if none is named.
+    /// Returns the flavor of this name, or the first one of the framework if none is named.
     fn flavor(framework: Framework, named: Option<&str>) -> Option<&'static dyn Flavor> {
         flavors_of(framework).find(|flavor| named.is_none_or(|name| flavor.name() == name))
     }
@@ -138,7 +138,7 @@ impl OperatorClusters {
         }
     }
 
-    /// The queues that pods of a cluster wait in, by machine group.
+    /// Returns the queues in which pods of a cluster wait, by machine group.
     fn queues<'s>(&self, cached: &'s CachedCluster, namespace: &str) -> Queues<'s> {
         let Some(machines) = self.machines.as_deref() else { return HashMap::new() };
         let waiting = cached.pods().filter_map(|pod| pod.awaited_slot.as_ref());
@@ -158,7 +158,7 @@ fn queue_place(queues: &Queues<'_>, group: &str, pod: &str) -> QueuePlace {
     }
 }
 
-/// The framework whose clusters are of this type.
+/// Returns the framework whose clusters are of this type.
 fn framework_of(kind: &ProfileType) -> Option<Framework> {
     let framework = kind.name.strip_suffix(".cluster").filter(|_| kind.version == "1.0")?;
     framework.parse().ok()
@@ -264,8 +264,8 @@ impl Provider for OperatorClusters {
         let groups = cluster.groups.iter().map(|group| recipe.workers(Some(group)));
         for node in std::iter::once(recipe.head()).chain(groups) {
             labels::check_metadata(&node.pod.labels, &node.pod.annotations).map_err(invalid)?;
-            labels::check_name("service account", node.pod.service_account.as_ref()).map_err(invalid)?;
-            labels::check_name("secret", node.pod.image_pull_secret.as_ref()).map_err(invalid)?;
+            labels::check_name("service account", node.pod.service_account.as_deref()).map_err(invalid)?;
+            labels::check_name("secret", node.pod.image_pull_secret.as_deref()).map_err(invalid)?;
         }
         location.flavor.check_creation(DesiredCluster { cluster, recipe: &recipe }).map_err(invalid)?;
         self.namespaces.check(&cluster.namespace).await?;

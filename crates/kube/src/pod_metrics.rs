@@ -1,5 +1,5 @@
-//! What pods use, as the metrics API of Kubernetes says: there where metrics-server, or another program that serves it,
-//! is installed.
+//! Measurement of the CPU and memory that pods use, by the metrics API (`metrics.k8s.io`), which metrics-server or
+//! another program has to serve.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,22 +14,24 @@ use muster_engine::ports::node_meter::{NodeMeter, NodeUsage};
 use muster_engine::ports::provider::{ClusterTarget, ProviderError};
 use serde::Deserialize;
 
+use crate::cluster_identity::IdentityGate;
 use crate::errors;
 
-/// How long the API may take.
+/// The time-out of a request to the metrics API: a caller waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The metrics API is not served.
+/// The reason of the error where no program serves the metrics API.
 const METRICS_SERVER_MISSING: &str = "MetricsServerMissing";
 
-/// Reads metrics of pods.
+/// Measures nodes by the metrics of their pods.
 pub(crate) struct PodMetrics {
     client: Client,
+    identity_gate: IdentityGate,
 }
 
 impl PodMetrics {
-    pub(crate) const fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) const fn new(client: Client, identity_gate: IdentityGate) -> Self {
+        Self { client, identity_gate }
     }
 
     async fn of_namespace(&self, namespace: &str) -> Result<HashMap<String, NodeUsage>, ProviderError> {
@@ -42,13 +44,15 @@ impl PodMetrics {
             Ok(Ok(list)) => {
                 Ok(list.items.into_iter().map(|pod| (pod.metadata.name.clone(), pod.usage())).collect())
             }
-            // Registered, and its program does not run.
-            Ok(Err(error)) if errors::has_status(&error, 404) || errors::has_status(&error, 503) => {
-                Err(missing())
+            // No program is registered for the metrics API.
+            Ok(Err(error)) if errors::has_status(&error, 404) => Err(missing()),
+            Ok(Err(error)) => Err(errors::request_error(&what, error)),
+            // The client retries while the registered program does not run, perhaps because it is being restarted.
+            Err(_) => {
+                let mut late = errors::timeout_error(&what);
+                late.message += ": check that metrics-server runs";
+                Err(late)
             }
-            // A caller that asks again gets the same answer.
-            Ok(Err(error)) => Err(ProviderError { transient: false, ..errors::request_error(&what, error) }),
-            Err(_) => Err(errors::timeout_error(&what)),
         }
     }
 }
@@ -68,6 +72,8 @@ impl NodeMeter for PodMetrics {
         _: ClusterTarget<'_>,
         nodes: &[Node],
     ) -> Result<HashMap<NodeId, NodeUsage>, ProviderError> {
+        // The API server of another Kubernetes may have pods of the same names.
+        self.identity_gate.check()?;
         let mut usage = HashMap::new();
         for (namespace, nodes) in by_namespace(nodes) {
             let metrics = self.of_namespace(namespace).await?;
@@ -78,7 +84,7 @@ impl NodeMeter for PodMetrics {
     }
 }
 
-/// The pods of nodes by their namespaces: a node without a pod is left out.
+/// Groups the pods of nodes by namespace. Nodes without a pod are left out.
 fn by_namespace(nodes: &[Node]) -> BTreeMap<&str, Vec<(&str, NodeId)>> {
     let mut found: BTreeMap<&str, Vec<(&str, NodeId)>> = BTreeMap::new();
     for node in nodes {
@@ -121,7 +127,7 @@ struct MeasuredAmounts {
 }
 
 impl MeasuredPod {
-    /// The sum of its containers.
+    /// Returns the sum of the usage of all containers.
     fn usage(&self) -> NodeUsage {
         self.containers.iter().fold(NodeUsage::default(), |sum, MeasuredContainer { usage }| NodeUsage {
             cpu: Cpu::from_millis(sum.cpu.millis().saturating_add(usage.cpu.millis())),
@@ -133,9 +139,46 @@ impl MeasuredPod {
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
+    use muster_testkit::outside::Outside;
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+
+    async fn refusal(metrics: &PodMetrics) -> ProviderError {
+        let (cluster, profile) = (sample::cluster(1, 0, None), sample::profile());
+        let nodes = [Node { physical_id: Some("demo/fred".to_owned()), ..sample::node(0) }];
+        let target = ClusterTarget { cluster: &cluster, profile: &profile };
+        metrics.measure(target, &nodes).await.expect_err("it is refused")
+    }
+
+    #[rstest]
+    #[case::not_registered(404, METRICS_SERVER_MISSING, false, "install metrics-server")]
+    #[case::restarting(503, "NotNow", true, "denied")]
+    #[case::forbidden(403, "Forbidden", false, "denied")]
+    #[tokio::test]
+    async fn only_an_unregistered_metrics_api_is_missing(
+        #[case] status: u16,
+        #[case] reason: &str,
+        #[case] transient: bool,
+        #[case] advice: &str,
+    ) {
+        let body = json!({"code": status, "message": "denied"}).to_string();
+        let api_server = Outside::start(status, &body).await;
+        let metrics = PodMetrics::new(crate::sample::client(&api_server), IdentityGate::open());
+        let error = refusal(&metrics).await;
+        assert_eq!((error.reason.as_str(), error.transient), (reason, transient), "{}", error.message);
+        assert!(error.message.contains(advice), "{}", error.message);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_measured_on_a_kubernetes_whose_identity_is_not_confirmed() {
+        let mut api_server = Outside::start(200, r#"{"items": []}"#).await;
+        let gate = IdentityGate::closed("no answer");
+        let error = refusal(&PodMetrics::new(crate::sample::client(&api_server), gate)).await;
+        assert_eq!((error.message.as_str(), error.transient), ("no answer", true));
+        assert_eq!(api_server.received(), []);
+    }
 
     #[test]
     fn the_containers_of_a_pod_are_summed() {

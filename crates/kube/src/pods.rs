@@ -1,9 +1,12 @@
 //! Nodes that are single pods, with individual membership: Muster starts and stops each of them.
 
+mod adoption;
 mod lifecycle;
 mod machines;
 mod manifest;
 mod pod_cache;
+#[cfg(test)]
+mod sample;
 mod unlisted;
 
 use std::collections::{HashMap, HashSet};
@@ -22,8 +25,7 @@ use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, FencedCall, INVALID, LogLines, LogQuery, Membership, NodeProvider,
     NodeResult, Observed, Provider, ProviderError, ProviderResource, WorldChange,
 };
-use muster_frameworks::kubernetes::POD;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -32,18 +34,17 @@ use crate::connect::KubernetesConnection;
 use crate::installed_flavors::watch_scopes;
 use crate::logs::{self, LogSource};
 use crate::namespaces::Namespaces;
-use crate::ownership;
 use crate::pod_details::pod_details;
 use crate::projection::NodePod;
 use crate::watches::{self, typed_api};
-use crate::writer::ObjectWriter;
+use crate::writer::{ObjectWriter, REQUEST_DEADLINE};
 use manifest::NodePodRecipe;
 use pod_cache::{CachedPod, PodCache, PodCacheSink};
 
-/// The profile type of such nodes.
+/// The profile type of nodes that are single pods.
 const KUBERNETES_POD: &str = "kubernetes.pod";
 
-/// Nodes that are started, stopped or read at the same time.
+/// The number of nodes that are started, stopped or read at the same time.
 const MAX_CONCURRENT_NODES: usize = 16;
 
 /// The provider of nodes that are pods.
@@ -59,7 +60,7 @@ pub(crate) struct PodProvider {
     changes: broadcast::Sender<WorldChange>,
 }
 
-/// Returns whether nodes of a type are pods.
+/// Returns true if nodes of a type are pods.
 pub(crate) fn is_pod(kind: &ProfileType) -> bool {
     kind.name == KUBERNETES_POD && kind.version == "1.0"
 }
@@ -94,7 +95,7 @@ impl PodProvider {
         for (index, namespace) in scopes.into_iter().enumerate() {
             let api = typed_api(watch_client.clone(), namespace.as_deref());
             let sink = PodCacheSink { cache: Arc::clone(&cache), index, namespace };
-            let watch = watches::run_watch(api, ownership::NODE, sink, stop.clone());
+            let watch = watches::run_watch(api, crate::ownership::NODE, sink, stop.clone());
             tokio::spawn(identity_gate.clone().run_once_confirmed(watch, stop.clone()));
         }
         let (client, instance, identity_gate) = (client.clone(), instance.clone(), identity_gate.clone());
@@ -144,7 +145,7 @@ impl Provider for PodProvider {
         let pods = self.find_all(target, nodes).await?;
         let mut observed = observe_nodes(nodes, &pods);
         let names = pods.iter().flatten().filter_map(|pod| pod.node_pod.machine.clone());
-        let unready = machines::find_unready(&self.client, names.collect()).await;
+        let unready = machines::find_unready(&self.client, names.collect(), REQUEST_DEADLINE).await;
         for (node, pod) in nodes.iter().zip(&pods) {
             let machine = pod.as_ref().and_then(|pod| pod.node_pod.machine.as_ref());
             if let Some(why) = machine.and_then(|machine| unready.get(machine)) {
@@ -224,36 +225,10 @@ impl NodeProvider for PodProvider {
     }
 
     async fn adopt(&self, _: &ProfileType, identity: &str) -> Result<Map<String, Value>, ProviderError> {
-        self.identity_gate.check()?;
-        let (namespace, name) = split_identity(identity)?;
-        let Some(pod) = self.writer.read_object(&POD, namespace, name).await? else {
-            return Err(ProviderError::permanent("NotFound", format!("pod '{identity}' does not exist")));
-        };
-        if !pod["metadata"]["labels"][ownership::NODE].is_null() {
-            return Err(ProviderError::permanent("Adopted", format!("pod '{identity}' already is a node")));
-        }
-        if let Some(owner) = pod["metadata"]["ownerReferences"].get(0) {
-            let (kind, name) = (owner["kind"].as_str(), owner["name"].as_str());
-            let owner = format!("{} '{}'", kind.unwrap_or_default(), name.unwrap_or_default());
-            let message =
-                format!("pod '{identity}' cannot be a node: its controller, {owner}, would replace it");
-            return Err(ProviderError::permanent("NotFree", message));
-        }
-        Ok(NodePodRecipe::from_pod(namespace, &pod).properties())
+        self.read_adoptee(identity).await
     }
 
     async fn take_in(&self, _: &ProfileType, identity: &str) -> Result<(), ProviderError> {
-        let (namespace, name) = split_identity(identity)?;
-        let label = json!({"metadata": {"labels": {ownership::NODE: ownership::ADOPTED}}});
-        self.writer.merge_patch_unconditionally(&POD, namespace, name, &label).await
+        self.label_adoptee(identity).await
     }
-}
-
-/// Splits the identity of a pod into its namespace and name.
-fn split_identity(identity: &str) -> Result<(&str, &str), ProviderError> {
-    identity.split_once('/').ok_or_else(|| {
-        let message =
-            format!("'{identity}' is no identity of a pod: give its namespace and name, as in demo/fred");
-        ProviderError::permanent("Invalid", message)
-    })
 }

@@ -34,7 +34,7 @@ use crate::pods::{PodProvider, is_pod};
 use crate::stored_configs::ConfigSets;
 use crate::templates::Templates;
 
-/// Changes that may wait for a subscriber; one that lags further observes everything.
+/// The number of changes that may wait for a subscriber. A subscriber that lags further observes everything.
 const CHANGES: usize = 4096;
 
 /// The provider of a Kubernetes, for clusters of operators and for nodes that are pods.
@@ -70,7 +70,7 @@ impl Kubernetes {
         let own = Arc::clone(&namespaces);
         let apps = Arc::new(Apps::start(&connection, &options.namespaces, own, &stop));
         let images = Arc::new(Images::new(connection.client.clone(), options.images.clone()));
-        let metrics = Arc::new(PodMetrics::new(connection.client.clone()));
+        let metrics = Arc::new(PodMetrics::new(connection.client.clone(), connection.identity_gate.clone()));
         let served = options.namespaces.clone();
         let operator_clusters =
             OperatorClusters::start(&connection, options, namespaces, changes.clone(), &stop);
@@ -95,17 +95,17 @@ impl Kubernetes {
         })
     }
 
-    /// The identity to store for the next start, at which the API server may be unreachable.
+    /// Returns the identity to store for the next start, at which the API server may be unreachable.
     pub fn remembered_identity(&self) -> Option<&RememberedIdentity> {
         self.remembered.as_ref()
     }
 
-    /// The host name or address of the API server.
+    /// Returns the host name or address of the API server.
     pub fn api_server(&self) -> &str {
         &self.api_server
     }
 
-    /// The provider of a profile type.
+    /// Returns the provider of a profile type.
     fn provider_for(&self, kind: &ProfileType) -> &dyn Provider {
         if is_pod(kind) { self.pods.as_ref() } else { self.operator_clusters.as_ref() }
     }

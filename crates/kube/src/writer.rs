@@ -1,11 +1,12 @@
 //! Fenced writes: each is refused if the object has changed since it was observed, or if another engine has taken over.
 
+mod patches;
+
 use std::time::Duration;
 
 use http::{Request, header};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::core::response::Status;
+use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, JobId, NodeId};
@@ -17,7 +18,6 @@ use tokio::task::JoinError;
 
 use crate::apps::JOB;
 use crate::fences::Fences;
-use crate::projection::CachedObject;
 use crate::untyped_object::ObjectMetadata;
 use crate::watches::untyped_api;
 use crate::{errors, ownership};
@@ -25,16 +25,13 @@ use crate::{errors, ownership};
 /// The reason of the refusal of a write to an object that has changed since it was observed.
 pub(crate) const CHANGED_MEANWHILE: &str = "ChangedMeanwhile";
 
-/// The reason of the refusal of a creation while the object exists and is being deleted.
-const LEAVING: &str = "Leaving";
+/// The reason of errors because an object exists and is being deleted.
+pub(crate) const LEAVING: &str = "Leaving";
 
 /// The time-out of a request: less than the lease of an engine, so that no write arrives after a take-over.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The number of attempts of a merge patch while others write the status of the object.
-const MERGE_ATTEMPTS: u32 = 5;
-
-/// Asks for an answer with the metadata only: the rest is what was sent.
+/// The `Accept` header that requests an answer with the metadata only: the caller has the rest of the object.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 
 /// The state of an object after its deletion was requested.
@@ -110,9 +107,9 @@ impl ObjectWriter {
         let is_own = |object: &Value| object["metadata"]["labels"][ownership::JOB] == *id;
         match self.create_or_read(manifest, fence, &is_own).await {
             Ok(object) if ownership::fence_of(&object) == Some(written) => Ok(()),
-            // An engine that died created it. From now on, late writes of that engine are refused.
+            // Another engine created the Job, and died. With the new fence, late writes of that engine are refused.
             Ok(_) => self.adopt_job(&namespace, &name, job, fence).await.map(drop),
-            // The Job exists. Its deletion does not start its command a second time.
+            // The Job was created, and is being deleted. Another one would run the command a second time.
             Err(error) if error.reason == LEAVING => Ok(()),
             Err(error) => Err(error),
         }
@@ -190,169 +187,6 @@ impl ObjectWriter {
         Ok(value.and_then(|value| String::from_utf8(value.0).ok()))
     }
 
-    /// Patches an object whose specification and fence are as observed. `last` writes the fence, with the last of
-    /// several writes: it says that all of them were done.
-    pub(crate) async fn patch(
-        &self,
-        observed: &CachedObject,
-        operations: Vec<Value>,
-        fence: Fence,
-        last: bool,
-    ) -> Result<Value, ProviderError> {
-        let what = format!("change {} '{}/{}'", observed.kind.kind, observed.namespace, observed.name);
-        self.fences.refuse_older(fence, observed.fence.as_ref())?;
-        let mut all = match &observed.fence {
-            // Not the resource version, which every write of the status changes.
-            Some(written) => {
-                vec![
-                    test_operation("/metadata/generation", &json!(observed.generation)),
-                    ownership::test_fence(written),
-                ]
-            }
-            None => vec![test_operation("/metadata/resourceVersion", &json!(observed.version))],
-        };
-        all.push(test_operation("/metadata/uid", &json!(observed.uid)));
-        all.extend(
-            last.then(|| ownership::write_fence(&self.fences.format(fence), observed.has_annotations)),
-        );
-        all.extend(operations);
-        let patch: json_patch::Patch = serde_json::from_value(Value::Array(all))
-            .map_err(|error| ProviderError::permanent("Invalid", format!("cannot {what}: {error}")))?;
-        let api = untyped_api(self.client.clone(), observed.kind, Some(&observed.namespace));
-        let (parameters, patch) = (PatchParams::default(), Patch::<()>::Json(patch));
-        match with_deadline(&what, api.patch(&observed.name, &parameters, &patch)).await? {
-            Ok(patched) => Ok(patched.body),
-            Err(Error::Api(status)) if is_failed_test(&status) => {
-                // The answer does not say which test failed: a newer fence ends the action, anything else is a
-                // conflict.
-                let now = self.read_object(observed.kind, &observed.namespace, &observed.name).await?;
-                self.fences.refuse_older(fence, now.as_ref().and_then(ownership::fence_of).as_ref())?;
-                Err(changed_meanwhile(&what))
-            }
-            Err(error) => Err(errors::request_error(&what, error)),
-        }
-    }
-
-    /// Does the same with a merge patch. Its only precondition is the resource version, which rises with the status
-    /// too: on a conflict the object is read, and the patch is tried again if only the status has changed.
-    pub(crate) async fn merge_patch(
-        &self,
-        observed: &CachedObject,
-        mut body: Value,
-        fence: Fence,
-        last: bool,
-    ) -> Result<Value, ProviderError> {
-        let what = format!("change {} '{}/{}'", observed.kind.kind, observed.namespace, observed.name);
-        let api = untyped_api(self.client.clone(), observed.kind, Some(&observed.namespace));
-        self.fences.refuse_older(fence, observed.fence.as_ref())?;
-        if last {
-            body["metadata"]["annotations"][ownership::FENCE] = self.fences.format(fence).as_str().into();
-        }
-        body["metadata"]["resourceVersion"] = observed.version.as_str().into();
-        for _ in 0..MERGE_ATTEMPTS {
-            let patch = Patch::Merge(&body);
-            match with_deadline(&what, api.patch(&observed.name, &PatchParams::default(), &patch)).await? {
-                Ok(patched) => return Ok(patched.body),
-                Err(error) if errors::has_status(&error, 409) || errors::has_status(&error, 404) => {}
-                Err(error) => return Err(errors::request_error(&what, error)),
-            }
-            let now = self
-                .read_object(observed.kind, &observed.namespace, &observed.name)
-                .await?
-                .unwrap_or_default();
-            self.fences.refuse_older(fence, ownership::fence_of(&now).as_ref())?;
-            let metadata = &now["metadata"];
-            let same = metadata["uid"] == observed.uid.as_str()
-                && metadata["generation"].as_i64().unwrap_or_default() == observed.generation
-                && ownership::fence_of(&now) == observed.fence;
-            if !same {
-                return Err(changed_meanwhile(&what));
-            }
-            body["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
-        }
-        Err(changed_meanwhile(&what))
-    }
-
-    /// Writes the label of a node on the pod with this UID again, with the fence. Returns the pod; none if it is gone.
-    pub(crate) async fn label_node(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        node: NodeId,
-        fence: Fence,
-    ) -> Result<Option<Value>, ProviderError> {
-        let labels = json!({ownership::NODE: node.to_string()});
-        let is_own = |pod: &Value| pod["metadata"]["uid"] == uid;
-        self.merge_metadata(&POD, namespace, name, &is_own, &json!({"labels": labels}), fence).await
-    }
-
-    /// Writes the fence on the Job of a job, so that writes of engines that claimed the job before are refused.
-    /// Returns the Job; none if it is gone.
-    pub(crate) async fn adopt_job(
-        &self,
-        namespace: &str,
-        name: &str,
-        job: JobId,
-        fence: Fence,
-    ) -> Result<Option<Value>, ProviderError> {
-        let job = job.to_string();
-        let is_own = |object: &Value| object["metadata"]["labels"][ownership::JOB] == *job;
-        self.merge_metadata(&JOB, namespace, name, &is_own, &json!({}), fence).await
-    }
-
-    /// Merges metadata, with the fence, into the object of this name if `is_own` recognises it. Returns the object as it
-    /// is then; none if it is gone.
-    async fn merge_metadata(
-        &self,
-        kind: &ResourceKind,
-        namespace: &str,
-        name: &str,
-        is_own: &(dyn Fn(&Value) -> bool + Sync),
-        metadata: &Value,
-        fence: Fence,
-    ) -> Result<Option<Value>, ProviderError> {
-        let what = format!("label {} '{namespace}/{name}'", kind.kind);
-        let api = untyped_api(self.client.clone(), kind, Some(namespace));
-        for _ in 0..MERGE_ATTEMPTS {
-            let read = self.read_object(kind, namespace, name).await?;
-            let Some(object) = read.filter(is_own) else { return Ok(None) };
-            self.fences.refuse_older(fence, ownership::fence_of(&object).as_ref())?;
-            // The version makes the API server refuse the patch if another engine has written since the read.
-            let mut metadata = metadata.clone();
-            metadata["uid"] = object["metadata"]["uid"].clone();
-            metadata["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
-            metadata["annotations"] = json!({ownership::FENCE: self.fences.format(fence).as_str()});
-            let body = json!({"metadata": metadata});
-            match with_deadline(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await?
-            {
-                Ok(object) => return Ok(Some(object.body)),
-                Err(error) if errors::has_status(&error, 404) => return Ok(None),
-                Err(error) if errors::has_status(&error, 409) => {}
-                Err(error) => return Err(errors::request_error(&what, error)),
-            }
-        }
-        Err(changed_meanwhile(&what))
-    }
-
-    /// Applies a merge patch without preconditions, for fields that only Muster writes.
-    pub(crate) async fn merge_patch_unconditionally(
-        &self,
-        kind: &ResourceKind,
-        namespace: &str,
-        name: &str,
-        body: &Value,
-    ) -> Result<(), ProviderError> {
-        let what = format!("change {} '{namespace}/{name}'", kind.kind);
-        let api = untyped_api(self.client.clone(), kind, Some(namespace));
-        match with_deadline(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(body))).await? {
-            Ok(_) => Ok(()),
-            // It existed when it was observed.
-            Err(error) if errors::has_status(&error, 404) => Err(changed_meanwhile(&what)),
-            Err(error) => Err(errors::request_error(&what, error)),
-        }
-    }
-
     /// Deletes the object with this UID. Succeeds if it is gone, also if another object has its name.
     pub(crate) async fn delete_object(
         &self,
@@ -364,7 +198,7 @@ impl ObjectWriter {
         self.delete_with(DeleteParams::background(), kind, namespace, name, uid).await
     }
 
-    /// Deletes the pod with this UID, which may take these seconds to end.
+    /// Deletes the pod with this UID. The pod gets `grace` seconds to end.
     pub(crate) async fn delete_pod(
         &self,
         namespace: &str,
@@ -415,16 +249,7 @@ impl ObjectWriter {
     }
 }
 
-/// Returns whether a `test` operation of the patch failed: the only invalid request whose answer has no details.
-fn is_failed_test(status: &Status) -> bool {
-    status.code == 422 && status.details.as_ref().is_none_or(|details| details.causes.is_empty())
-}
-
-fn changed_meanwhile(what: &str) -> ProviderError {
-    ProviderError::transient(CHANGED_MEANWHILE, format!("cannot {what}: it was changed in the meantime"))
-}
-
-/// The error of a creation in a namespace, or of a kind, that does not exist.
+/// Returns the error of a creation in a namespace, or of a kind, that does not exist.
 fn not_found(what: &str, kind: &ResourceKind, namespace: &str, error: &Error) -> ProviderError {
     let message = error.to_string();
     if message.contains("namespaces") {
@@ -462,10 +287,6 @@ fn create_request(kind: &ResourceKind, namespace: &str, body: &Value) -> Result<
 fn namespace_and_name(body: &Value) -> (String, String) {
     let text = |key: &str| body["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
-}
-
-fn test_operation(path: &str, value: &Value) -> Value {
-    json!({"op": "test", "path": path, "value": value})
 }
 
 /// Runs a write in its own task, so that it completes also if its caller is dropped.

@@ -238,13 +238,13 @@ impl Provider for LocalProvider {
         let failed = |error: std::io::Error| on_disk("the log cannot be read", &error);
         let follow = if query.follow { LogFollow::UntilRemoved } else { LogFollow::No };
         let lines =
-            logs::read_log(&self.inner.node_folder(target, node.id), query, follow).map_err(failed)?;
+            logs::read_log(&self.inner.node_folder(target, node.id), query, follow).await.map_err(failed)?;
         let lines = lines.map_ok(LogText::of_node);
         let Some((folder, output)) = self.inner.task_output(target, node).filter(|_| query.task_output)
         else {
             return Ok(lines.map_err(failed).boxed());
         };
-        let of_tasks = task_output::read_task_output(folder, output, query);
+        let of_tasks = task_output::read_task_output(folder, output, query).await.map_err(failed)?;
         if !query.follow {
             return Ok(lines.chain(of_tasks).map_err(failed).boxed());
         }
@@ -261,8 +261,10 @@ impl Provider for LocalProvider {
     async fn stored_logs(&self, cluster: &Cluster, query: LogQuery) -> Result<Vec<StoredLog>, ProviderError> {
         let Some(kept) = &self.inner.settings.retained_logs else { return Ok(Vec::new()) };
         let folder = kept.join(paths::retained_logs_name(&cluster.name, &cluster.id.short()));
-        retained_logs::read_logs(&folder, query)
-            .map_err(|error| on_disk("stored logs cannot be read", &error))
+        // The search for the first lines may read all files.
+        let read = tokio::task::spawn_blocking(move || retained_logs::read_logs(&folder, query)).await;
+        let read = read.map_err(std::io::Error::other).flatten();
+        read.map_err(|error| on_disk("stored logs cannot be read", &error))
     }
 
     async fn environment(

@@ -12,7 +12,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::{Node, NodeStatus, Observation};
@@ -27,7 +26,7 @@ use uuid::Uuid;
 
 use properties::{SimulatedFailure, SimulatedProperties, SimulatedUse};
 
-/// The name of the profile type.
+/// The name of the profile type of simulated nodes.
 pub const SIMULATED_NODE: &str = "simulated.node";
 
 /// The version of the profile type.
@@ -45,8 +44,8 @@ impl<C: Clock> SimulatedProvider<C> {
         Self { instance: InstanceId::new("simulated", database_id), clock }
     }
 
-    /// Returns the remaining start time of a node. It counts from the recorded start, so a second server waits no
-    /// longer.
+    /// Returns the time until a node has started, counted from its recorded start: after a take-over, the other server
+    /// waits no longer.
     fn remaining_wait(&self, node: &Node, properties: &SimulatedProperties) -> Duration {
         let begun = node.starts.last().copied().unwrap_or(node.init_at);
         let waited: Duration = self.clock.now().since(begun).into();
@@ -223,12 +222,6 @@ impl<C: Clock> NodeProvider for SimulatedProvider<C> {
         _: &Map<String, Value>,
     ) -> Result<(), ProviderError> {
         operations::perform(&call.profile.kind, operation)
-    }
-
-    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
-        let failure =
-            SimulatedProperties::from_profile(call.profile).ok().and_then(|properties| properties.failure);
-        if failure == Some(SimulatedFailure::Update) { Err(simulated_failure("an update")) } else { Ok(()) }
     }
 
     async fn adopt(&self, _: &ProfileType, _: &str) -> Result<Map<String, Value>, ProviderError> {

@@ -2,6 +2,7 @@
 
 pub mod certificate;
 pub(crate) mod covers;
+pub(crate) mod group;
 pub mod inject;
 pub mod ledger;
 pub mod machine_pass;

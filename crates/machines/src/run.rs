@@ -1,4 +1,4 @@
-//! Running the machines part of a server: watches, the webhook, and the leader's controller, around pure decisions.
+//! The I/O of the machines part of a server: watches, the webhook, and the leader's controller, around pure decisions.
 
 mod apply;
 mod cache;
@@ -20,3 +20,10 @@ pub use leader::LeaseTimes;
 pub use metrics::MachineMetrics;
 pub use serve::Machines;
 pub use settings::{CertificateLives, Settings, WallClock};
+
+/// A client of an API server that does not exist.
+#[cfg(test)]
+fn unreachable_client() -> kube::Client {
+    let address = "http://127.0.0.1:1".parse().expect("an address");
+    kube::Client::try_from(kube::Config::new(address)).expect("a client")
+}

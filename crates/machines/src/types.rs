@@ -1,4 +1,4 @@
-//! The custom resources, as the published operator defines them and with both spellings of its fields.
+//! The custom resources, compatible with those of the published operator, with both spellings of its fields.
 
 mod conditions;
 mod crds;
@@ -6,9 +6,7 @@ mod machine;
 mod node_pool;
 mod rules;
 
-pub use conditions::{
-    CAPACITY_SHORT, FAILURE, NODE_POOL_READY, READY, SUCCESS, WantedCondition, merge_conditions,
-};
+pub use conditions::{CAPACITY_SHORT, NODE_POOL_READY, READY, WantedCondition, merge_conditions, ready};
 pub use crds::{crds, stores_all_fields};
 pub use machine::{
     AvailableMachine, Booking, Gpu, Machine, MachineSpec, MachineStatus, MachineType, Mode, NodePoolEntry,

@@ -1,4 +1,4 @@
-//! Apps: registering them, the clusters that they use, and deletions on their behalf.
+//! Registers apps, records the clusters that they use, and deletes clusters on their behalf.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,14 @@ use muster_engine::{Caller, new_id};
 use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, EndApp, RegisterApp, RenewApp};
 
 use crate::access::Access;
-use crate::authorize::{Denied, Resource};
+use crate::authorize::Resource;
 use crate::error::{ErrorKind, ServiceError};
+use crate::find::is_permitted;
 use crate::lists::{AppQuery, Authorized, PageRequest, PageWithToken};
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// Apps that are observed at the same time, for a list.
+/// The largest number of apps that are observed at the same time for a list.
 const CONCURRENT: usize = 16;
 
 /// An app with the clusters that it uses.
@@ -32,7 +33,7 @@ pub struct AppWithUses {
     pub app: App,
     /// The clusters.
     pub uses: Vec<AppUse>,
-    /// The name of the Deployment that it belongs to, where that was asked for.
+    /// The name of the Deployment that the app belongs to; none in lists, which do not look it up.
     pub deployment: Option<String>,
     /// The duration of its lease, if it needs one.
     pub lease: Option<TimeSpan>,
@@ -41,13 +42,13 @@ pub struct AppWithUses {
 /// The registration of a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration<'r> {
-    /// The name of the app, of one of its pods, or the name that a command is to have.
+    /// The name of the app or of one of its pods, or the name for a command.
     pub app: &'r str,
     /// The process of a command.
     pub process: Option<Process>,
-    /// The name of a cluster to record, unless one is.
+    /// The name of the cluster to record, if the app's object records none.
     pub cluster: &'r str,
-    /// Whether the app is the Deployment.
+    /// True if the app is the Deployment of the named app, so that it includes later rollouts.
     pub across_rollouts: bool,
 }
 
@@ -73,7 +74,7 @@ fn no_deployment(app: &AppIdentity) -> ServiceError {
 }
 
 impl Service {
-    /// The app that a new cluster is made for, registered; none if there certainly is no such app.
+    /// Registers and returns the app that a new cluster is created for; none if there certainly is no such app.
     pub async fn app_of_new_cluster(
         &self,
         access: &Access,
@@ -94,7 +95,8 @@ impl Service {
         Ok(found.map(|(app, _)| app))
     }
 
-    /// The app that a name means, with a row; none if there certainly is no such app.
+    /// Resolves the name of an app, and registers the app, with the name of its Deployment; none if there certainly
+    /// is no such app.
     async fn registered_object(
         &self,
         access: &Access,
@@ -115,7 +117,7 @@ impl Service {
         let ResolvedApp { app, deployment: owner, cluster: recorded, .. } = *resolved;
         let deployment = owner.as_ref().map(|deployment| deployment.name.clone());
         let identity = if across_rollouts { owner.ok_or_else(|| no_deployment(&app))? } else { app };
-        // Only a driver asks for the cluster that is recorded for it.
+        // A cluster name is given only by the registration of a driver.
         let cluster = match cluster_name {
             Some(name) => Some(self.recorded_cluster(namespace, recorded).await?.unwrap_or((name, None))),
             None => None,
@@ -125,7 +127,8 @@ impl Service {
         Ok(Some((self.store().register_app(register).await?, deployment)))
     }
 
-    /// The cluster that an app's object names, if it is there: one of the same name that was made later is another one.
+    /// The cluster that an app's object names, if that cluster still exists. Ids are compared, because a later
+    /// cluster may have the same name.
     async fn recorded_cluster(
         &self,
         namespace: &str,
@@ -185,6 +188,13 @@ impl Service {
             return Err(ServiceError::invalid("process: a pid above 0 is needed"));
         }
         let given = given_app(app)?;
+        if let Some(kind) = given.kind.filter(|kind| *kind != AppKind::Command) {
+            let message = format!(
+                "app '{app}' names a {kind}, and an app with a process is a command: give '{}' alone, or leave process out",
+                given.name
+            );
+            return Err(ServiceError::invalid(message).code("NotACommand"));
+        }
         let id = AppId::from_uuid(new_id());
         let identity = AppIdentity {
             namespace: namespace.to_owned(),
@@ -193,7 +203,7 @@ impl Service {
             uid: id.to_string(),
         };
         let command = App { id, ..self.new_app(access, instance.clone(), identity)? };
-        // A process that cannot be seen from here renews a lease instead.
+        // A process on another host cannot be observed from this server, so it renews a lease instead.
         let process = Some(process).filter(|process| self.engine.sees_process(instance, process));
         let lease = process.is_none().then(|| self.engine.config().app_times.lease);
         let cluster = cluster_name.map(|name| (name, None));
@@ -202,7 +212,7 @@ impl Service {
         self.with_uses(registered, None).await
     }
 
-    /// Renews the lease of a command, or records the process that it is now.
+    /// Renews the lease of a command, or records its present process.
     pub async fn renew_app(
         &self,
         access: &Access,
@@ -242,7 +252,7 @@ impl Service {
         self.with_uses(ended, None).await
     }
 
-    /// The app of this id, if the caller may do with it what its operation does.
+    /// The app with this id, if the caller may perform the operation on it.
     async fn own_app(&self, access: &Access, namespace: &str, id: &str) -> Result<App, ServiceError> {
         let missing = || not_found(id, namespace);
         let parsed: AppId = id
@@ -251,11 +261,8 @@ impl Service {
         let app = self.store().app(parsed).await?.filter(|app| app.namespace == namespace);
         let app = app.ok_or_else(missing)?;
         let what = format!("app '{}'", app.name);
-        match access.check(Resource { what: &what, project: &app.project, owner: &app.owner }) {
-            Ok(()) => Ok(app),
-            Err(Denied::Unseen(_)) => Err(missing()),
-            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
-        }
+        let on = Resource { what: &what, project: &app.project, owner: &app.owner };
+        if is_permitted(access, on)? { Ok(app) } else { Err(missing()) }
     }
 
     async fn with_uses(&self, app: App, deployment: Option<String>) -> Result<AppWithUses, ServiceError> {
@@ -264,7 +271,7 @@ impl Service {
         Ok(AppWithUses { app, uses, deployment, lease })
     }
 
-    /// Lets an app use a cluster, or ends that.
+    /// Attaches an app to a cluster, or detaches it.
     pub async fn change_app_use(
         &self,
         access: &Access,
@@ -275,32 +282,55 @@ impl Service {
     ) -> Result<AppWithUses, ServiceError> {
         let found =
             self.registered_object(access, &cluster.instance, &cluster.namespace, app, false, None).await?;
-        let missing = || not_found(app, &cluster.namespace);
-        let (app, deployment) = match found {
-            Some(found) => found,
-            // An app that is gone may still have to leave a cluster.
-            None => (self.past_app(cluster, app, uses).await?.ok_or_else(missing)?, None),
+        let (found, deployment) = found.unzip();
+        let apps = match found {
+            Some(found) if uses => vec![found],
+            None if uses => Vec::new(),
+            found => self.apps_to_detach(cluster, app, found).await?,
         };
-        let events = vec![self.use_event(writer, &app, cluster, uses)];
-        let command = ChangeAppUse { app: app.id, cluster: cluster.id, uses, now: self.now(), events };
-        match self.store().change_app_use(command).await? {
-            AppUseChanged::Changed => self.write_marks(&cluster.instance).await,
-            AppUseChanged::Unchanged => {}
-            AppUseChanged::Refused(refusal) => return Err(refused(&app, cluster, refusal)),
+        for app in &apps {
+            let events = vec![self.use_event(writer, app, cluster, uses)];
+            let command = ChangeAppUse { app: app.id, cluster: cluster.id, uses, now: self.now(), events };
+            match self.store().change_app_use(command).await? {
+                AppUseChanged::Changed => self.write_marks(&cluster.instance).await,
+                AppUseChanged::Unchanged => {}
+                AppUseChanged::Refused(refusal) => return Err(refused(app, cluster, refusal)),
+            }
         }
-        self.with_uses(app, deployment).await
+        let app = apps.into_iter().next().ok_or_else(|| not_found(app, &cluster.namespace))?;
+        self.with_uses(app, deployment.flatten()).await
     }
 
-    async fn past_app(&self, cluster: &Cluster, app: &str, uses: bool) -> Result<Option<App>, ServiceError> {
-        let given = given_app(app)?;
-        let named = self.store().apps_named(&cluster.namespace, &given.name).await?;
-        let fits = |app: &App| !uses && given.kind.is_none_or(|kind| kind == app.kind);
-        Ok(named.into_iter().find(fits))
+    /// The apps of a name that use a cluster: a use outlives its app, and an app that is recreated under the same name
+    /// has another row. If none of them uses the cluster, the present app, else the latest one of that name.
+    async fn apps_to_detach(
+        &self,
+        cluster: &Cluster,
+        given: &str,
+        found: Option<App>,
+    ) -> Result<Vec<App>, ServiceError> {
+        let given = match &found {
+            Some(App { kind, name, .. }) => GivenApp { kind: Some(*kind), name: name.clone() },
+            None => given_app(given)?,
+        };
+        let is_meant =
+            |app: &App| app.instance == cluster.instance && given.kind.is_none_or(|kind| kind == app.kind);
+        let mut named = self.store().apps_named(&cluster.namespace, &given.name).await?;
+        named.retain(is_meant);
+        let ids: Vec<AppId> = named.iter().map(|app| app.id).collect();
+        let uses = self.store().app_uses(&ids).await?;
+        let is_user = |app: &App| uses.iter().any(|used| used.app == app.id && used.cluster == cluster.id);
+        let (users, others): (Vec<App>, Vec<App>) = named.into_iter().partition(is_user);
+        if !users.is_empty() {
+            return Ok(users);
+        }
+        Ok(found.or(others.into_iter().next()).into_iter().collect())
     }
 
-    /// Writes on objects of apps which clusters they use; what cannot be written now is written later.
+    /// Writes the clusters that apps use on the objects of the apps. The engine retries later what cannot be written
+    /// now.
     pub async fn write_marks(&self, instance: &InstanceId) {
-        /// A request does not wait longer for what happens anyway.
+        /// A request waits no longer, because the engine writes the marks later in any case.
         const AT_MOST: std::time::Duration = std::time::Duration::from_secs(5);
         match tokio::time::timeout(AT_MOST, self.engine.write_app_marks(instance)).await {
             Ok(Ok(())) => {}
@@ -332,7 +362,8 @@ impl Service {
         }
     }
 
-    /// A page of apps with the clusters that they use. `app` limits it to the app that a name means.
+    /// A page of apps with the clusters that they use. `app` limits the list to one app: instance, namespace and
+    /// name.
     pub async fn list_apps(
         &self,
         query: AppQuery,
@@ -367,7 +398,8 @@ impl Service {
         Ok(PageWithToken { items, next_token, total })
     }
 
-    /// An app with its present state. Apps of ephemeral clusters are watched, and commands report themselves.
+    /// The app with its present state. The state of apps with ephemeral clusters and of commands is in the row
+    /// already, because the engine watches those apps.
     async fn with_state(&self, mut shown: AppWithUses) -> AppWithUses {
         let is_watched = shown.uses.iter().any(|used| used.ephemeral);
         if !is_watched && shown.app.kind != AppKind::Command {
@@ -376,7 +408,7 @@ impl Service {
         shown
     }
 
-    /// The rows of all apps that a name may mean: the literal name counts, also of an app that is gone.
+    /// The ids of all registered apps that a name may mean, including apps of this name that are gone.
     async fn apps_meant(
         &self,
         instance: &InstanceId,
@@ -388,7 +420,7 @@ impl Service {
             Ok(FoundApp::Ambiguous(candidates)) => return Err(ambiguous(&given, &candidates)),
             Ok(FoundApp::Command(app)) => return Ok(vec![app.id]),
             Ok(FoundApp::Object(resolved)) => Some(resolved),
-            // A missing or unobservable app may have a row.
+            // An app that is missing or cannot be observed may still have a row.
             Ok(FoundApp::Missing) | Err(_) => None,
         };
         let Some(resolved) = resolved else {
@@ -403,7 +435,7 @@ impl Service {
         Ok(ids)
     }
 
-    /// Deletes a cluster if the rules for the end of an app's driver allow it.
+    /// Deletes a cluster on behalf of an app, if the rules for the end of a driver allow that.
     pub async fn delete_cluster_for_app(
         &self,
         caller: &Caller,

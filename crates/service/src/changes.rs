@@ -1,5 +1,6 @@
-//! Changes of clusters and nodes: every API submits them here.
+//! Submits changes of clusters and nodes, for every API.
 
+use futures::future::try_join_all;
 use muster_core::action::{Action, ActionKind, ActionStatus, Milestone, OnConflict, Target};
 use muster_core::app::App;
 use muster_core::change::{Change, Delete, Recovery};
@@ -10,7 +11,7 @@ use muster_core::principal::Door;
 use muster_core::time::TimeSpan;
 use muster_engine::{Caller, ChangeRequest, NewClusterUser, NewNode, NodeChangeRequest, Recipe, SubmitError};
 use muster_store::StoreError;
-use muster_store::reads::{ActionQuery, ClusterQuery, NodeQuery};
+use muster_store::reads::{ActionQuery, NodeQuery};
 
 use crate::error::{ErrorKind, Obstacle, ServiceError};
 use crate::owned::OPEN;
@@ -27,7 +28,7 @@ const fn on_conflict(door: Door, kind: ActionKind) -> OnConflict {
     }
 }
 
-/// The longest wait of a create for the deletion of a cluster with the same name.
+/// The longest wait of a create for the deletion of clusters with the same name.
 const NAME_FREE_WITHIN: TimeSpan = TimeSpan::from_secs(5);
 
 const fn is_name_taken(error: &SubmitError) -> bool {
@@ -58,32 +59,34 @@ impl Service {
         Ok(accepted?.action)
     }
 
-    /// Waits for the deletion of the cluster that has this name; whether the name is free afterwards. A deletion is answered
-    /// before Kubernetes reports that the object is gone, and clients create a cluster of that name right after it.
+    /// Waits for the deletion of the clusters that have this name; returns true if the name is free afterwards. A
+    /// deletion is answered before Kubernetes reports that the object is gone, and clients recreate the cluster right
+    /// after the answer.
     async fn wait_for_name(&self, wanted: &Cluster) -> Result<bool, ServiceError> {
-        let query = ClusterQuery {
-            namespace: Some(wanted.namespace.clone()),
-            names: vec![wanted.name.clone()],
-            limit: Some(1),
-            ..ClusterQuery::default()
-        };
-        let Some(present) = self.store().clusters(&query).await?.items.pop() else { return Ok(true) };
+        // Discovered clusters of different frameworks or providers may have the same name, and each of them takes it.
+        let present = self.store().clusters_named(&wanted.namespace, &wanted.name).await?;
+        if present.is_empty() {
+            return Ok(true);
+        }
         let query = ActionQuery {
-            cluster: Some(present.id),
+            clusters: present.iter().map(|cluster| cluster.id.to_string()).collect(),
             kinds: vec![ActionKind::ClusterDelete],
             statuses: OPEN.to_vec(),
-            limit: Some(1),
             ..ActionQuery::default()
         };
-        let Some(deletion) = self.store().actions(&query).await?.items.pop() else { return Ok(false) };
-        match self.wait_for_end(deletion, NAME_FREE_WITHIN).await {
-            Ok(deletion) => Ok(deletion.status == ActionStatus::Succeeded),
+        let open = self.store().actions(&query).await?.items;
+        let of = |cluster: &Cluster| open.iter().find(|action| action.cluster_id == Some(cluster.id));
+        let deletions: Option<Vec<&Action>> = present.iter().map(of).collect();
+        let Some(deletions) = deletions else { return Ok(false) };
+        let ends = deletions.into_iter().map(|action| self.wait_for_end(action.clone(), NAME_FREE_WITHIN));
+        match try_join_all(ends).await {
+            Ok(ended) => Ok(ended.iter().all(|deletion| deletion.status == ActionStatus::Succeeded)),
             Err(error) if matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Unavailable) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Decides about a new cluster as [`Self::create_cluster`] does, and returns it as it would be created.
+    /// Validates a new cluster as [`Self::create_cluster`] does, and returns it as it would be created.
     pub async fn validate_cluster(
         &self,
         caller: &Caller,
@@ -93,7 +96,7 @@ impl Service {
         Ok(self.engine.validate_cluster(cluster, recipe, true, caller).await?)
     }
 
-    /// Creates a cluster that an app uses; an ephemeral one ends with it.
+    /// Creates a cluster that an app uses. An ephemeral cluster is deleted with the app.
     pub async fn create_cluster_for_app(
         &self,
         caller: &Caller,
@@ -118,9 +121,10 @@ impl Service {
         Ok(accepted.action)
     }
 
-    /// Deletes the cluster of a create that failed before there was anything of it but its row.
+    /// Deletes the cluster of a create that failed before anything but its row existed, so that its name is free
+    /// again.
     pub async fn discard_refused(&self, caller: &Caller, create: ActionId) -> Result<(), ServiceError> {
-        /// Nothing has to be removed, so it takes a moment.
+        /// The wait is short, because nothing but the row has to be removed.
         const AT_MOST: TimeSpan = TimeSpan::from_secs(10);
         let action = self.store().action(create).await?;
         let failed = |action: &Action| {
@@ -138,7 +142,7 @@ impl Service {
         self.wait_for_end(deletion, AT_MOST).await.map(drop)
     }
 
-    /// Creates a node, alone or as a member; returns the action and the node as it is stored.
+    /// Creates a node, as an orphan or as a member; returns the action and the stored node.
     pub async fn create_node(&self, caller: &Caller, new: NewNode) -> Result<(Action, Node), ServiceError> {
         let (accepted, node) = self.engine.create_node(new, caller.clone()).await?;
         Ok((accepted.action, node))
@@ -157,8 +161,8 @@ impl Service {
         self.submit(caller, cluster, None, change).await
     }
 
-    /// Deletes a cluster. By force, a cluster whose instance has had no engine for long is deleted from the database
-    /// only: nothing else could be done about it.
+    /// Deletes a cluster. With `force`, a cluster whose instance has had no engine for long is only deleted from the
+    /// database, because no engine could execute the deletion.
     pub async fn delete_cluster(
         &self,
         caller: &Caller,
@@ -171,7 +175,7 @@ impl Service {
         self.submit(caller, cluster, None, Change::DeleteCluster(Delete { force })).await
     }
 
-    /// Restarts the head of a cluster. A head that was never created is created, with whatever else is missing.
+    /// Restarts the head of a cluster. A head that was never created is created, together with other missing nodes.
     pub async fn restart_head(&self, caller: &Caller, cluster: &Cluster) -> Result<Action, ServiceError> {
         let query = NodeQuery {
             cluster: Some(cluster.id),
@@ -192,7 +196,7 @@ impl Service {
         self.submit(caller, cluster, head, change).await
     }
 
-    /// Changes a node, in a cluster or not.
+    /// Changes a node, which may be a member or an orphan.
     pub async fn change_node(
         &self,
         caller: &Caller,
@@ -221,7 +225,7 @@ impl Service {
         submitted.map(|accepted| accepted.action).map_err(|error| refused(error, kind, target))
     }
 
-    /// Refuses to scale while a scaling policy's cooldown is not over.
+    /// Refuses to scale during the cooldown of a scaling policy.
     async fn check_cooldown(&self, cluster: ClusterId, kind: ActionKind) -> Result<(), ServiceError> {
         let Some(policy) = self.engine.cooling(cluster, kind).await? else { return Ok(()) };
         let message = format!(

@@ -1,4 +1,4 @@
-//! Compute templates: shapes that have a name in a namespace.
+//! Creates, reads and deletes compute templates: shapes that have a name in a namespace.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use muster_engine::ports::provider::{NAME_TAKEN, ProviderError, TemplateProvider
 use muster_store::commands::{DeleteComputeTemplate, InsertComputeTemplate};
 
 use crate::access::{Access, UNOWNED};
-use crate::authorize::{Denied, Resource};
+use crate::authorize::Resource;
 use crate::error::{ErrorKind, ServiceError};
+use crate::find::is_permitted;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// The most clusters that a refusal names.
+/// The largest number of clusters that a refusal names.
 const NAMED_USERS: usize = 5;
 
 impl Service {
-    /// Creates a template: as a record of the provider that keeps the templates of its namespace, otherwise as a row.
+    /// Creates a template, as a record of the provider that stores the templates of its namespace, otherwise as a
+    /// row.
     pub async fn create_compute_template(
         &self,
         access: &Access,
@@ -64,7 +66,7 @@ impl Service {
         self.engine.provider(instance)?.template_provider()
     }
 
-    /// The provider that keeps the templates of a namespace, if one does.
+    /// The provider that stores the templates of a namespace, if there is one.
     async fn template_provider(
         &self,
         namespace: &str,
@@ -79,7 +81,7 @@ impl Service {
         Ok(None)
     }
 
-    /// The template of this name, if the caller may do with it what its operation does.
+    /// The template with this name, if the caller may perform the operation on it.
     pub async fn compute_template(
         &self,
         access: &Access,
@@ -89,14 +91,11 @@ impl Service {
         let what = format!("compute template '{namespace}/{name}'");
         let found = self.store().compute_template(namespace, name).await?;
         let template = found.ok_or_else(|| unknown(namespace, name))?;
-        match access.check(Resource { what: &what, project: &template.project, owner: &UNOWNED }) {
-            Ok(()) => Ok(template),
-            Err(Denied::Unseen(_)) => Err(unknown(namespace, name)),
-            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
-        }
+        let on = Resource { what: &what, project: &template.project, owner: &UNOWNED };
+        if is_permitted(access, on)? { Ok(template) } else { Err(unknown(namespace, name)) }
     }
 
-    /// Deletes a template, unless clusters use it; with `force` also then.
+    /// Deletes a template. Without `force`, a template that clusters use is refused.
     pub async fn delete_compute_template(
         &self,
         access: &Access,
@@ -123,7 +122,7 @@ impl Service {
         Ok(())
     }
 
-    /// What a name of a shape stands for in a namespace: a compute template there, otherwise a shape of the configuration.
+    /// Resolves the name of a shape in a namespace: a compute template there, otherwise a configured shape.
     pub async fn named_shape(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),
@@ -131,7 +130,8 @@ impl Service {
         }
     }
 
-    /// The resources of a template's nodes; a missing template is a bad reference.
+    /// The shape of a template's nodes. A missing template is an invalid reference, not a missing object of the
+    /// request.
     pub async fn shape_of_template(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),
@@ -148,7 +148,7 @@ impl Service {
     }
 }
 
-/// Refuses to delete what clusters use, and names some of them.
+/// Refuses to delete an object that clusters use, and names some of them.
 pub(crate) fn check_unused(what: &str, users: &[String]) -> Result<(), ServiceError> {
     if users.is_empty() {
         return Ok(());

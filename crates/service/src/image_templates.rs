@@ -1,4 +1,4 @@
-//! Image templates: recipes for images, built by tasks.
+//! Creates, reads and deletes image templates, whose images are built by tasks.
 
 use muster_core::cluster::Framework;
 use muster_core::event::{Event, Level, ObjectKind};
@@ -13,14 +13,15 @@ use muster_store::commands::{DeleteImageTemplate, InsertImageTemplate};
 use serde_json::Map;
 
 use crate::access::{Access, UNOWNED};
-use crate::authorize::{Denied, Resource};
+use crate::authorize::Resource;
 use crate::compute_templates::check_unused;
 use crate::error::{ErrorKind, ServiceError};
+use crate::find::is_permitted;
 use crate::placement::cluster_type;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// The reason of events about fields that have no effect.
+/// The reason of events about fields of a template that have no effect.
 const NOT_APPLIED: &str = "ImageFieldNotApplied";
 
 impl Service {
@@ -88,7 +89,7 @@ impl Service {
         Err(ServiceError::new(ErrorKind::Exists, message).code("ImageTemplateExists"))
     }
 
-    /// The template of this name, if the caller may do with it what its operation does.
+    /// The template with this name, if the caller may perform the operation on it.
     pub async fn image_template(
         &self,
         access: &Access,
@@ -102,14 +103,11 @@ impl Service {
         let unknown =
             || ServiceError::not_found(format!("Image template {name} not found in namespace {namespace}"));
         let template = self.store().image_template(namespace, name).await?.ok_or_else(unknown)?;
-        match access.check(Resource { what: &what, project: &template.project, owner: &UNOWNED }) {
-            Ok(()) => Ok(template),
-            Err(Denied::Unseen(_)) => Err(unknown()),
-            Err(denied @ Denied::Forbidden(_)) => Err(denied.into()),
-        }
+        let on = Resource { what: &what, project: &template.project, owner: &UNOWNED };
+        if is_permitted(access, on)? { Ok(template) } else { Err(unknown()) }
     }
 
-    /// Refuses callers who may not run code as the server's user, which builds and removes local images.
+    /// Refuses callers who may not run code as the server's user, because that user builds and removes local images.
     fn check_local_image(&self, access: &Access, instance: &InstanceId) -> Result<(), ServiceError> {
         if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(access.principal()) {
             return Ok(());
@@ -118,7 +116,7 @@ impl Service {
         Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
     }
 
-    /// Refuses a namespace that an instance does not have, where instances have namespaces.
+    /// Refuses a namespace that does not exist at an instance, if the provider has namespaces.
     async fn check_namespace_exists(
         &self,
         instance: &InstanceId,
@@ -139,8 +137,8 @@ impl Service {
         Ok(self.store().task_log(template.task.id).await?)
     }
 
-    /// Deletes a template, unless clusters use it; with `force` also then. Its build ends. Its image is removed where no
-    /// other template and no cluster has it.
+    /// Deletes a template and ends its build. Without `force`, a template that clusters use is refused. The image is
+    /// removed unless another template or a cluster has it.
     pub async fn delete_image_template(
         &self,
         access: &Access,

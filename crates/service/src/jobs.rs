@@ -1,4 +1,4 @@
-//! Jobs: commands that use a cluster, run by tasks.
+//! Submits, reads and stops jobs: commands that use a cluster, run by tasks.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use muster_core::cluster::Cluster;
@@ -12,23 +12,24 @@ use muster_engine::{Caller, NewClusterUser, Recipe, new_id};
 use muster_store::commands::{InsertJob, StopJob};
 
 use crate::access::Access;
-use crate::authorize::{Denied, Resource};
+use crate::authorize::Resource;
 use crate::error::ServiceError;
+use crate::find::is_permitted;
 use crate::service::Service;
 
-/// The longest name: a DNS label that the name of a cluster can be.
+/// The longest name: a DNS label that a cluster can have as its name, too.
 const LONGEST_NAME: usize = 53;
 
-/// The interval between checks whether the command of a job has started.
+/// The longest single wait for the start of a job's command, which is then repeated.
 const START_PATIENCE: TimeSpan = TimeSpan::from_secs(60);
 
-/// The time-out of reading the last lines of a running job.
+/// The time limit for reading the last lines of a running job.
 const LAST_LINES_TIMEOUT: TimeSpan = TimeSpan::from_secs(2);
 
 /// A job as a caller submits it.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    /// Its name; empty for a chosen one.
+    /// The name; if empty, the server chooses one.
     pub name: String,
     /// The command.
     pub spec: JobSpec,
@@ -57,9 +58,9 @@ fn refused(error: ProviderError) -> ServiceError {
 }
 
 impl Service {
-    /// A name for a job whose submitter gives none.
+    /// A new name for a job whose submitter gives none.
     pub fn new_job_name(&self) -> String {
-        // The beginning of an id is its time, and the end is random.
+        // The end of an id is random, while its beginning is a time.
         let id = new_id().as_simple().to_string();
         format!("job-{}", &id[id.len() - 8..])
     }
@@ -79,7 +80,8 @@ impl Service {
         Ok(job)
     }
 
-    /// Submits a job with a cluster that is created for it, and deleted when it ends: both are stored together.
+    /// Submits a job together with a cluster that is created for it and deleted when it ends. Both are stored in one
+    /// commit.
     pub async fn submit_job_with_cluster(
         &self,
         access: &Access,
@@ -134,7 +136,8 @@ impl Service {
         })
     }
 
-    /// Refuses callers who may not run code as the server's user, as the commands of local jobs do.
+    /// Refuses callers who may not run code as the server's user, because the commands of local jobs run as that
+    /// user.
     fn check_local_job(&self, access: &Access, instance: &InstanceId) -> Result<(), ServiceError> {
         if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(access.principal()) {
             return Ok(());
@@ -144,7 +147,8 @@ impl Service {
         Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
     }
 
-    /// The job of this name or id, or of the only id that begins so, if the caller may do with it what its operation does.
+    /// The job with this name or id, or with the only id that begins so, if the caller may perform the operation on
+    /// it.
     pub async fn find_job(&self, access: &Access, namespace: &str, given: &str) -> Result<Job, ServiceError> {
         if given.is_empty() || namespace.is_empty() {
             return Err(ServiceError::invalid("name or namespace of the job is empty: give both"));
@@ -156,10 +160,8 @@ impl Service {
         let what = format!("job '{namespace}/{given}'");
         let mut seen = Vec::new();
         for job in self.store().find_jobs(namespace, given).await? {
-            match access.check(Resource { what: &what, project: &job.project, owner: &job.owner }) {
-                Ok(()) => seen.push(job),
-                Err(Denied::Unseen(_)) => {}
-                Err(denied @ Denied::Forbidden(_)) => return Err(denied.into()),
+            if is_permitted(access, Resource { what: &what, project: &job.project, owner: &job.owner })? {
+                seen.push(job);
             }
         }
         let several = || {
@@ -174,16 +176,16 @@ impl Service {
         }
     }
 
-    /// A job once it has ended, or as it is after this time, or when the server stops.
+    /// Waits until a job has ended, the time is over or the server stops; returns the job as it then is.
     pub async fn wait_for_job(&self, job: Job, at_most: TimeSpan) -> Result<Job, ServiceError> {
-        let waiting = self.engine.wait_for_job(job.id, |_| false, at_most);
+        let waiting = self.engine.wait_for_job(&job, |_| false, at_most);
         match self.closing().run_until_cancelled(waiting).await {
             Some(waited) => Ok(waited?),
             None => Ok(job),
         }
     }
 
-    /// Requests that a job stops; returns it as it then is. One that has ended stays as it is.
+    /// Requests that a job stops; returns the job as it then is. A job that has ended does not change.
     pub async fn stop_job(&self, access: &Access, job: Job) -> Result<Job, ServiceError> {
         self.check_local_job(access, &job.instance)?;
         let by = access.principal().name.clone();
@@ -191,8 +193,8 @@ impl Service {
         Ok(self.store().job(job.id).await?.unwrap_or(job))
     }
 
-    /// The last lines of a job's log: the stored ones of a job that has ended, and the present ones of a running job; empty
-    /// if they cannot be read in time.
+    /// The last lines of a job's log: the stored lines if the job has ended, and the present ones if it is running.
+    /// Empty if they cannot be read in time.
     pub async fn last_lines(&self, job: &Job) -> String {
         if job.state() != JobState::Running {
             return job.outputs().last_lines;
@@ -203,7 +205,7 @@ impl Service {
         log.ok().flatten().map(|log| last_lines(&log)).unwrap_or_default()
     }
 
-    /// The log of a job. One that is followed waits for the start of the command, and ends with it.
+    /// The log of a job. A followed log waits for the start of the command, and ends with the command.
     pub async fn job_logs(&self, job: Job, query: LogQuery) -> Result<JobLog, ServiceError> {
         let is_started = |job: &Job| job.state() != JobState::Pending;
         if is_started(&job) {
@@ -216,7 +218,7 @@ impl Service {
         let begin = async move {
             let mut job = job;
             while !is_started(&job) {
-                job = match service.engine.wait_for_job(job.id, is_started, START_PATIENCE).await {
+                job = match service.engine.wait_for_job(&job, is_started, START_PATIENCE).await {
                     Ok(job) => job,
                     Err(error) => return failed(ProviderError::transient("NoJob", error.to_string())),
                 };

@@ -1,4 +1,4 @@
-//! Machines of Kubernetes, as far as a caller may see their guests.
+//! Reads the machine groups of Kubernetes, and makes pods guests of a machine type.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::access::Access;
 use crate::error::{ErrorKind, ServiceError};
 use crate::service::Service;
 
-/// The machine type that a group or head names; empty names are none.
+/// The machine type that a group or head names; empty names count as absent.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestRequest<'a> {
     /// The namespace of the pods.
@@ -20,11 +20,11 @@ pub struct GuestRequest<'a> {
     pub machine_group: &'a str,
     /// The machine type.
     pub machine_type: &'a str,
-    /// Whether a shape is given too.
+    /// True if a shape is given, too.
     pub has_shape: bool,
 }
 
-/// The labels that make the pods of a group guests.
+/// The labels that make the pods of a group guests, with the shape of their slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestRecipe {
     /// The resources of a slot.
@@ -34,7 +34,8 @@ pub struct GuestRecipe {
 }
 
 impl Service {
-    /// What makes the pods of a group or head guests of the machine type that it names; none if it names none.
+    /// The labels and the shape that make the pods of a group or head guests of the machine type that it names; none
+    /// if it names none.
     pub fn guest_of(
         &self,
         whose: &str,
@@ -66,7 +67,8 @@ impl Service {
         Ok(Some(GuestRecipe { shape, labels }))
     }
 
-    /// The recipe of a node that names a machine type, completed by what makes it a guest; none if it names none.
+    /// The recipe of a node that names a machine type, completed so that the node is a guest; none if it names no
+    /// machine type.
     pub(crate) fn guest_recipe(
         &self,
         whose: &str,
@@ -96,24 +98,21 @@ impl Service {
         })
     }
 
-    /// The machine groups. Everyone sees how many slots are free; whose guests have the others is seen by those who see
-    /// the guests' namespace.
+    /// The machine groups. Every caller sees the number of free slots; guests are shown only to callers who may see
+    /// their namespace.
     pub fn machine_groups(&self, access: &Access) -> Result<Vec<MachineGroup>, ServiceError> {
-        let Some(machines) = &self.machines else {
-            let message = "this server serves no machines: start it with --webhook-listen";
-            return Err(ServiceError::impossible(message).code("NoMachines"));
-        };
-        let mut groups = machines.groups().map_err(|why| ServiceError::new(ErrorKind::Unavailable, why))?;
+        let mut groups = self.machines()?.groups().map_err(unknown)?;
         if let Some(project) = access.scope() {
+            let projects = &self.engine.config().projects;
             for machine_type in groups.iter_mut().flat_map(|group| &mut group.types) {
-                machine_type.guests.retain(|guest| guest.namespace == project);
+                machine_type.guests.retain(|guest| projects.project_of(&guest.namespace) == Some(project));
             }
         }
         Ok(groups)
     }
 }
 
-/// Refuses guests whose labels would reach other pods.
+/// Refuses guests of Dask, whose operator would copy the labels of workers to other pods.
 pub fn check_guest_framework(machine_type: &str, framework: Framework) -> Result<(), ServiceError> {
     if framework != Framework::Dask {
         return Ok(());
@@ -137,7 +136,7 @@ fn find_type<'g>(
         let names: Vec<&str> = groups.iter().map(|known| known.name.as_str()).collect();
         return Err(no_such("machine group", group, &names));
     };
-    // A type that was taken away has no amounts.
+    // A type that was removed from its group has no amounts.
     let known = || found.types.iter().filter(|known| !known.cpu.is_empty());
     known().find(|known| known.name == machine_type).ok_or_else(|| {
         let names: Vec<&str> = known().map(|known| known.name.as_str()).collect();
@@ -151,7 +150,7 @@ fn no_such(what: &str, name: &str, known: &[&str]) -> ServiceError {
     ServiceError::invalid(format!("there is no {what} '{name}': {choice}")).code("NoMachineType")
 }
 
-/// What a slot has, as the shape of a node. The injector gives pods just this.
+/// The resources of a slot as the shape of a node; the injector gives pods the same amounts.
 fn slot_shape(slot: &MachineType) -> Result<Shape, String> {
     let gpu = slot.gpu.as_deref().map(|number| {
         number.parse().map_err(|_| format!("its gpu '{number}' is no whole number of accelerators"))

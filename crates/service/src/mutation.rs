@@ -1,14 +1,17 @@
-//! The common part of every change: replay by request id, then waiting for a milestone.
+//! The common part of every change: replays a repeated request, and waits for a milestone.
 
 use std::pin::Pin;
 
 use muster_core::action::{Action, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
+use muster_core::ids::ActionId;
 use muster_core::time::TimeSpan;
 use muster_engine::Caller;
 
 use crate::access::Access;
+use crate::authorize::Resource;
 use crate::error::{ErrorKind, Obstacle, ServiceError};
+use crate::find::is_permitted;
 use crate::owned;
 use crate::service::Service;
 
@@ -25,8 +28,8 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Refuses if the action has not reached the milestone. A milestone stays reached, whatever the action does later: the
-    /// response must not depend on a race.
+    /// Refuses if the action has not reached the milestone. A reached milestone counts even if the action failed
+    /// later, because the response must not depend on a race.
     fn check(&self, action: &Action) -> Result<(), ServiceError> {
         if action.has_reached(self.milestone) {
             return Ok(());
@@ -44,24 +47,26 @@ impl Wait {
     }
 }
 
-/// A future that finds the object of a request, authorizes and submits; boxed, since it is large and not always run.
+/// A future that finds the object of a request, authorizes and submits. It is boxed, because it is large and not
+/// always run.
 pub type Submission<'a, E> = Pin<Box<dyn Future<Output = Result<Action, E>> + Send + 'a>>;
 
 /// A request that changes an object.
 #[derive(Debug, Clone)]
 pub struct Mutation {
-    /// The caller within the operation.
+    /// The caller, with the authorization of the operation.
     pub access: Access,
     /// The caller as the action records it, with the request id.
     pub caller: Caller,
-    /// The wait before the response.
+    /// The milestone that the response waits for.
     pub wait: Wait,
 }
 
 impl Service {
     /// Submits a change unless the same request was submitted before, waits, and returns the cluster after the wait.
     ///
-    /// `submit` is not run for a replayed request, so that a retry gets the response of the first attempt.
+    /// `submit` is not run for a repeated request, so that a retry gets the response of the first attempt. The response
+    /// has the cluster, so the caller must still be permitted to perform the operation on it.
     pub async fn mutate<E: From<ServiceError>>(
         &self,
         mutation: &Mutation,
@@ -69,18 +74,32 @@ impl Service {
     ) -> Result<(Cluster, Action), E> {
         let replayed = self.engine.replayed(&mutation.caller).await.map_err(ServiceError::from)?;
         let action = match replayed {
-            Some(action) => action,
+            Some(action) if self.permits_replay(&mutation.access, &action).await? => action,
+            Some(hidden) => {
+                // What the request names does not exist for the caller, and only `submit` has its API's error for that.
+                submit.await?;
+                return Err(not_there(hidden.id).into());
+            }
             None => submit.await?,
         };
         Ok(self.outcome(action, &mutation.wait).await?)
     }
 
-    /// Waits, and returns the cluster after the wait.
+    /// Returns true if the caller may perform the operation of a repeated request on the cluster of its action, and
+    /// false if that cluster does not exist for the caller. A role may have been revoked since the first attempt.
+    async fn permits_replay(&self, access: &Access, action: &Action) -> Result<bool, ServiceError> {
+        let Some(id) = action.cluster_id else { return Ok(false) };
+        let Some(cluster) = self.store().cluster(id).await? else { return Ok(false) };
+        let what = format!("cluster '{}'", cluster.name);
+        is_permitted(access, Resource { what: &what, project: &cluster.project, owner: &cluster.owner })
+    }
+
+    /// Waits for the milestone, and returns the cluster after the wait.
     async fn outcome(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ServiceError> {
         let id = action.id;
         let action = self.wait(action, wait).await?;
         wait.check(&action)?;
-        let missing = || ServiceError::not_found("the cluster is not there any more").about(id);
+        let missing = || not_there(id);
         let cluster = action.cluster_id.ok_or_else(missing)?;
         let cluster = self.engine.store().cluster(cluster).await;
         let cluster = cluster.map_err(|error| ServiceError::from(error).about(id))?;
@@ -115,7 +134,12 @@ impl Service {
     }
 }
 
-/// The milestone was not reached in time; the action continues.
+/// The error for an action whose cluster does not exist any more, or not for this caller.
+fn not_there(action: ActionId) -> ServiceError {
+    ServiceError::not_found("the cluster is not there any more").about(action)
+}
+
+/// The error for a milestone that was not reached in time, while the action continues.
 fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
     let (kind, id) = (action.kind, action.id);
     let message = if wait.at_most == TimeSpan::default() {

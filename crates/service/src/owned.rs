@@ -1,4 +1,4 @@
-//! Clusters as their owners have them: only the owner of a cluster and admins see and change it.
+//! Finds and changes clusters for their owners: only the owner of a cluster and admins see and change it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,28 +26,29 @@ use crate::find::FindError;
 use crate::mutation::{Mutation, Submission};
 use crate::service::Service;
 
-/// The names of nodes by their cluster.
+/// The names of the nodes by cluster.
 pub type PresentNodes = HashMap<ClusterId, Vec<String>>;
 
-/// The longest wait for the cancellation of a change that was not applied in time.
+/// The longest wait for the end of a change that is cancelled because it was not applied in time.
 const CANCELLED_WITHIN: TimeSpan = TimeSpan::from_secs(3);
 
-/// The longest wait until Muster has applied a change, before the response.
+/// The longest wait for a change of nodes that Muster starts itself; after that, the stored action is enough for a
+/// response.
 const STORED_WITHIN: TimeSpan = TimeSpan::from_millis(1_500);
 
-/// How often the head of a cluster that was just discovered is read, and the pause in between.
+/// The number of reads that wait for the head of a cluster that was just discovered, and the pause between them.
 const HEAD_READS: u32 = 50;
 const HEAD_READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the row of a cluster is read whose change was refused, and the pause in between.
+/// The number of reads that wait for the deletion of a cluster whose change was refused, and the pause between them.
 const DELETION_READS: u32 = 5;
 const DELETION_READ_PAUSE: Duration = Duration::from_millis(50);
 
-/// The states of actions that have not ended.
+/// The statuses of actions on clusters that have not ended.
 pub(crate) const OPEN: [ActionStatus; 4] =
     [ActionStatus::Init, ActionStatus::Ready, ActionStatus::Running, ActionStatus::Suspended];
 
-/// The most restarts of one cluster that a status is looked up in.
+/// The number of latest restarts of a cluster that are read.
 const KNOWN_RESTARTS: u32 = 50;
 
 /// A change of a cluster by its owner; what is absent stays as it is.
@@ -65,7 +66,7 @@ impl OwnerChange {
     fn of(self, cluster: &Cluster) -> Change {
         let Self { size, worker, head } = self;
         let group = cluster.groups.first();
-        // The least number of workers follows their number, if that becomes smaller.
+        // The lower bound is reduced if the new size is below it.
         let min = size.filter(|size| group.is_some_and(|group| group.min > *size));
         if let (Some(size), None, None) = (size, &worker, &head) {
             let resize = Resize { min_size: min, ..Resize::exactly(size) };
@@ -85,8 +86,8 @@ impl OwnerChange {
 }
 
 impl Service {
-    /// The cluster of this name and framework, in any namespace. An object of Domino in the `preferred` namespace counts
-    /// more than others of its name; otherwise the caller has to see only one.
+    /// The cluster with this name and framework in any namespace. A cluster of Domino in the `preferred` namespace
+    /// takes precedence; otherwise the name is ambiguous if the caller may access several clusters.
     pub async fn find_owned(
         &self,
         access: &Access,
@@ -141,7 +142,8 @@ impl Service {
         self.apply(mutation, cluster, submit).await
     }
 
-    /// Waits until the head of a cluster is known, if there is one: a cluster that was just discovered has no nodes yet.
+    /// Waits until the head of a delegated cluster was observed, because a cluster that was just discovered has no
+    /// nodes yet.
     async fn wait_for_head(&self, cluster: &Cluster) -> Result<(), ServiceError> {
         if !cluster.has_head || !self.is_delegated(cluster) {
             return Ok(());
@@ -156,9 +158,9 @@ impl Service {
         Ok(())
     }
 
-    /// Waits until a change is applied. Where an operator completes it, one that is not applied in time is cancelled, so that
-    /// what is refused changes nothing. A change of nodes that Muster starts itself, or of a cluster that is still being
-    /// created, is stored, and goes on after those before it.
+    /// Waits until a change is applied. If an operator completes the change and it is not applied in time, it is
+    /// cancelled, so that a refused change has no effect. A change of nodes that Muster starts itself is stored, and
+    /// runs after those before it.
     async fn apply(
         &self,
         mutation: &Mutation,
@@ -166,9 +168,8 @@ impl Service {
         submit: Submission<'_, ServiceError>,
     ) -> Result<(Cluster, Action), ServiceError> {
         let is_delegated = self.is_delegated(cluster);
-        let is_queued = !is_delegated || self.is_being_created(cluster.id).await?;
         let mut mutation = mutation.clone();
-        if is_queued {
+        if !is_delegated {
             mutation.wait.at_most = STORED_WITHIN;
         }
         let refused = match self.mutate(&mutation, submit).await {
@@ -184,12 +185,12 @@ impl Service {
         }) else {
             return Err(refused);
         };
-        if is_queued {
+        if !is_delegated {
             let cluster = self.store().cluster(cluster.id).await?;
             return cluster.map(|cluster| (cluster, action)).ok_or(refused);
         }
         let has_begun = action.status == ActionStatus::Running;
-        // It may have ended by now.
+        // The signal may fail because the action has ended by now.
         drop(self.signal(&action, SignalKind::Cancel, None).await);
         let ended = self.wait_for_end(action, CANCELLED_WITHIN).await?;
         let cluster = match ended.cluster_id {
@@ -210,19 +211,8 @@ impl Service {
         }
     }
 
-    /// Whether the creation of a cluster has not ended. It does not yield to changes, and may wait for its workers for long.
-    async fn is_being_created(&self, cluster: ClusterId) -> Result<bool, ServiceError> {
-        let query = ActionQuery {
-            cluster: Some(cluster),
-            kinds: vec![ActionKind::ClusterCreate],
-            statuses: OPEN.to_vec(),
-            limit: Some(1),
-            ..ActionQuery::default()
-        };
-        Ok(!self.store().actions(&query).await?.items.is_empty())
-    }
-
-    /// Whether a cluster is deleted, or turns out to be shortly: its operator reports that a moment after it is so.
+    /// Returns true if a cluster is deleted or being deleted. The row is read several times, because a deletion is
+    /// observed a moment after it began.
     async fn is_being_deleted(&self, cluster: ClusterId) -> Result<bool, ServiceError> {
         for _ in 0..DELETION_READS {
             let row = self.store().cluster(cluster).await?;
@@ -234,12 +224,12 @@ impl Service {
         Ok(false)
     }
 
-    /// The names of the nodes of clusters whose pod or process works: the head, then the workers.
+    /// The names of the working nodes of each cluster: the head, then the workers.
     pub async fn present_nodes(&self, clusters: &[ClusterId]) -> Result<PresentNodes, ServiceError> {
         Ok(self.store().present_nodes(clusters).await?)
     }
 
-    /// The tier that the compute template or the shape of this name is; none if there is neither.
+    /// The compute template, otherwise the configured shape, with this name as a tier; none if neither exists.
     pub async fn template_tier(
         &self,
         namespace: &str,
@@ -255,8 +245,8 @@ impl Service {
         }
     }
 
-    /// These clusters with the numbers of workers and the recipes of nodes that changes ask for which are stored and not
-    /// applied yet.
+    /// The clusters as they will be after changes that are stored and not applied yet: with the requested sizes and
+    /// recipes of nodes.
     pub async fn with_pending_changes(
         &self,
         mut clusters: Vec<Cluster>,
@@ -281,7 +271,7 @@ impl Service {
         Ok(clusters)
     }
 
-    /// Whether nodes whose recipe changes are replaced by that, without a restart.
+    /// Returns true if a change of the recipe replaces the nodes without a restart.
     pub fn replaces_changed_nodes(&self, cluster: &Cluster) -> bool {
         match self.capabilities(cluster).map(|capabilities| capabilities.membership) {
             Some(Membership::Delegated(operator)) => operator.rolls,
@@ -303,7 +293,7 @@ impl Service {
     }
 }
 
-/// Changes a cluster as an action asks for: sizes, and the recipes of nodes.
+/// Applies the sizes and recipes that an action requests to a cluster that is only shown.
 fn show_change(cluster: &mut Cluster, action: &Action) {
     match Change::read(action.kind, &action.inputs) {
         Ok(Change::Resize(ResizeGroup { group, resize, .. })) => {
@@ -327,7 +317,7 @@ fn show_change(cluster: &mut Cluster, action: &Action) {
     }
 }
 
-/// The reason for which a provider refused the change of an action for good.
+/// The reason for which a provider permanently refused the change of an action.
 pub(crate) fn refusal(action: &Action) -> Option<String> {
     action.outputs.get(REFUSAL_OUTPUT)?.as_str().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The placement of new objects, and the permission of their creator to run them there.
+//! Chooses the instance and the namespace of new objects, and checks that their creator may use them.
 
 use muster_core::cluster::Framework;
 use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
@@ -14,23 +14,23 @@ use crate::service::Service;
 /// The provider whose nodes are pods.
 const KUBERNETES_PROVIDER: &str = "kubernetes";
 
-/// Whether a text names an instance: its whole id, or its provider's name.
+/// Returns true if a text names an instance: by its whole id, or by the name of its provider.
 pub fn is_of(id: &InstanceId, provider: &str) -> bool {
     id.as_str() == provider || id.provider() == provider
 }
 
-/// The framework whose clusters are of this type, if there is one.
+/// The framework of a profile type, if it has one.
 pub fn framework_of(kind: &ProfileType) -> Option<Framework> {
     let is_its = |framework: &&Framework| cluster_type(**framework).name == kind.name;
     Framework::ALL.iter().find(is_its).copied()
 }
 
-/// The type of a framework's clusters.
+/// The profile type of a framework's clusters.
 pub fn cluster_type(framework: Framework) -> ProfileType {
     ProfileType::new(&format!("{framework}.cluster"), "1.0")
 }
 
-/// The order of providers that know the same type: Kubernetes comes first.
+/// The rank among providers that know the same type: Kubernetes comes first.
 fn preference(provider: &str) -> u8 {
     match provider {
         KUBERNETES_PROVIDER => 0,
@@ -40,7 +40,7 @@ fn preference(provider: &str) -> u8 {
 }
 
 impl Service {
-    /// The instance that knows a type, of the given provider unless that is empty.
+    /// The instance for new objects of a type: of the given provider, or of the preferred one if that is empty.
     pub fn instance_for(&self, provider: &str, kind: &ProfileType) -> Result<InstanceId, ServiceError> {
         let mut instances = self.engine.instances();
         instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
@@ -66,7 +66,7 @@ impl Service {
         Err(ServiceError::invalid(message).code("NoProvider"))
     }
 
-    /// The instance at which apps are found, of the given provider unless that is empty.
+    /// The instance at which apps are found: of the given provider, or of the preferred one if that is empty.
     pub fn instance_of_apps(&self, provider: &str) -> Result<InstanceId, ServiceError> {
         let mut instances = self.engine.instances();
         instances.sort_by_key(|id| (preference(id.provider()), id.clone()));
@@ -78,7 +78,7 @@ impl Service {
         })
     }
 
-    /// The namespace of a project's objects, if the request names none.
+    /// The namespace of a project's objects if the request names none.
     pub fn namespace_of<'a>(&'a self, project: &'a str) -> Result<&'a str, ServiceError> {
         self.engine.config().projects.namespace_of(project).ok_or_else(|| {
             let message = format!(
@@ -99,7 +99,7 @@ impl Service {
         })
     }
 
-    /// Decides whether the caller may create objects in a namespace, by the project that owns the namespace.
+    /// Decides if the caller may create objects in a namespace, by the project that owns the namespace.
     pub fn authorize_namespace(&self, access: &Access, namespace: &str) -> Result<(), ServiceError> {
         let what = format!("namespace '{namespace}'");
         let own = || self.namespace_of(&access.principal().project);
@@ -148,7 +148,19 @@ impl Service {
         named.map_or(Ok(()), |namespace| self.check_namespace(principal, namespace))
     }
 
-    /// Refuses the adoption of an object in a namespace of another project, where instances have namespaces.
+    /// The namespace that a recipe names, otherwise that of the project.
+    pub(crate) fn recipe_namespace(
+        &self,
+        project: &str,
+        properties: &Map<String, Value>,
+    ) -> Result<String, ServiceError> {
+        match properties.get("namespace").and_then(Value::as_str) {
+            Some(named) => Ok(named.to_owned()),
+            None => self.namespace_of(project).map(str::to_owned),
+        }
+    }
+
+    /// Refuses the adoption of a Kubernetes object in a namespace of another project.
     pub fn check_adoption(
         &self,
         principal: &Principal,
@@ -159,7 +171,7 @@ impl Service {
         place.map_or(Ok(()), |(namespace, _)| self.check_namespace(principal, namespace))
     }
 
-    /// Whether a caller may run code as the server's user.
+    /// Returns true if a caller may run code as the server's user.
     pub fn may_run_as_server(&self, principal: &Principal) -> bool {
         self.engine.may_run_as_server(principal)
     }

@@ -1,4 +1,5 @@
-//! Profiles: plain writes, and the types that profiles can have here.
+//! Creates, changes and deletes profiles: plain writes without an action. Lists the profile types that this server
+//! serves.
 
 use muster_core::event::Event;
 use muster_core::ids::ProfileId;
@@ -14,13 +15,13 @@ use crate::error::ServiceError;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
-/// The reason why a specification is no profile.
+/// The reason why a profile is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The specification does not name a type and a version.
     #[error(transparent)]
     Envelope(SpecError),
-    /// No provider here creates nodes of this type.
+    /// No provider of this server creates nodes of this type.
     #[error("there is no profile type {0}")]
     UnknownType(String),
     /// The properties do not fit the type, or the provider cannot use them.
@@ -38,7 +39,7 @@ impl From<SpecError> for ProfileError {
 }
 
 impl Service {
-    /// The types that a provider here creates nodes of.
+    /// The profile types that a provider of this server creates nodes of.
     pub fn profile_types(&self) -> impl Iterator<Item = &'static TypeInfo> {
         profile_types::TYPES.iter().filter(|info| self.serves_type(info))
     }
@@ -57,7 +58,7 @@ impl Service {
             .any(|provider| provider.capabilities(&kind, None).is_some())
     }
 
-    /// Builds a profile from a specification; stores nothing.
+    /// Builds a profile from a specification. Nothing is stored.
     pub fn build_profile(
         &self,
         principal: &Principal,
@@ -72,7 +73,8 @@ impl Service {
         info.schema.validate(&properties)?;
         self.check_recipe_namespace(principal, &properties)?;
         let kind = ProfileType::new(info.name, info.version);
-        self.resolve_names(&kind, &principal.project, &mut properties)?;
+        let namespace = self.recipe_namespace(&principal.project, &properties)?;
+        self.resolve_names(&kind, &namespace, &mut properties)?;
         let mut envelope = envelope.whole().clone();
         envelope.retain(|key, _| key != "properties");
         let profile = Profile {
@@ -125,7 +127,7 @@ impl Service {
         Ok(updated)
     }
 
-    /// Deletes a profile; false if a cluster or node uses it.
+    /// Deletes a profile; returns false if a cluster or node uses it.
     pub async fn delete_profile(&self, writer: &Writer, profile: &Profile) -> Result<bool, ServiceError> {
         let events = vec![self.profile_event(writer, Written::Deleted, profile)];
         Ok(self.store().delete_profile(DeleteProfile { id: profile.id, events }).await?)

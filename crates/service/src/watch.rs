@@ -1,4 +1,4 @@
-//! Watching clusters: the current set, then every change, in the order of commits.
+//! Watches clusters: sends the current set, and then every change in the order of commits.
 
 mod token;
 
@@ -17,26 +17,26 @@ use crate::lists::{Authorized, ClusterQuery};
 use crate::service::Service;
 use token::Tokens;
 
-/// The interval of bookmarks on an idle watch. The changes are read then too, in case a notification was lost.
+/// The interval of bookmarks on an idle watch. Changes are then read as well, in case a notification was lost.
 const BOOKMARK: Duration = Duration::from_secs(30);
 
-/// The interval of reads while a commit that was notified cannot be read yet.
+/// The interval of reads while a notified commit is not visible yet.
 const READ_AGAIN: Duration = Duration::from_millis(200);
 
-/// The number of such reads: ten seconds. After that the next commit or bookmark brings the change.
+/// The number of such reads, which take ten seconds. After that, the next commit or bookmark finds the change.
 const READS: u32 = 50;
 
-/// Clusters that are read at once: few enough that a slow client does not hold much memory.
+/// The number of clusters that are read at once, so that a slow client does not hold much memory.
 const BATCH: u32 = 500;
 
 /// A change of a watched set of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// The cluster was created, or fits the filters now.
+    /// The cluster was created, or matches the filters now.
     Added,
-    /// The cluster changed and still fits the filters.
+    /// The cluster changed and still matches the filters.
     Modified,
-    /// The cluster was deleted, or does not fit the filters any more.
+    /// The cluster was deleted, or does not match the filters any more.
     Deleted,
 }
 
@@ -45,7 +45,7 @@ pub enum ClusterChange {
 pub struct WatchMessage {
     /// The cluster that changed; none in a bookmark.
     pub changed: Option<(ClusterChange, Box<Cluster>)>,
-    /// The token by which a later watch continues after this message; empty where that is not possible yet.
+    /// The token by which a later watch continues after this message; empty if that is not possible yet.
     pub resume_token: String,
 }
 
@@ -66,24 +66,25 @@ struct Watch {
     filter: ClusterQuery,
     tokens: Tokens,
     step: Step,
-    /// The end of what was read; messages that are pending have not been sent yet.
+    /// The position up to which changes were read. Pending messages of these changes have not been sent yet.
     position: Position,
     pending: VecDeque<WatchMessage>,
-    /// Whether the client knows a cluster from this watch.
+    /// True for clusters that this watch has sent and not reported as deleted, false for those that do not match the
+    /// filters.
     known: HashMap<ClusterId, bool>,
-    /// An earlier watch has sent the clusters that were created by this change or before.
+    /// Clusters that were created by a change up to this number have been sent by an earlier watch.
     known_until: i64,
     /// The number of further reads for a notified commit that was not visible yet.
     reads_left: u32,
-    /// Continues after the last message that was sent.
+    /// The token of the last message that was sent.
     resume_token: String,
 }
 
 /// The next step of a watch.
 enum Step {
-    /// Notes the newest change, and reads the current set from its beginning.
+    /// Records the newest change, and reads the current set from its beginning.
     Begin,
-    /// Reads more of the set.
+    /// Reads the next part of the set.
     Set(Cursor),
     /// Reads changes.
     Follow,
@@ -92,14 +93,14 @@ enum Step {
 }
 
 impl Service {
-    /// Watches the clusters that a query selects: from the current set on, or from where a token ended.
+    /// Watches the clusters that a query selects, from the current set on or from the position of a token.
     pub async fn watch_clusters(
         &self,
         query: Authorized<ClusterQuery>,
         resume_token: &str,
     ) -> Result<impl Stream<Item = Result<WatchMessage, ServiceError>> + use<>, ServiceError> {
         let filter = query.into_query();
-        // Before anything is read, so that no commit falls between.
+        // Subscribed before anything is read, so that no commit is missed.
         let commits = self.store().subscribe();
         let tokens = Tokens::of(&filter);
         let resumed = self.resumed(&tokens, resume_token).await?;
@@ -122,7 +123,7 @@ impl Service {
         }))
     }
 
-    /// The position where an earlier watch ended, if the changes since are still stored.
+    /// The position of an earlier watch; refused if the changes since then are not stored any more.
     async fn resumed(&self, tokens: &Tokens, given: &str) -> Result<Option<Position>, ServiceError> {
         if given.is_empty() {
             return Ok(None);
@@ -149,11 +150,11 @@ impl Service {
 }
 
 impl Watch {
-    /// The next message; once the server stops, a last bookmark and then an error.
+    /// The next message. When the server stops, this is a last bookmark and then an error.
     async fn next_message(&mut self) -> Result<WatchMessage, ServiceError> {
         let closing = self.service.closing().clone();
         if !closing.is_cancelled() {
-            // A read that is dropped half-way has changed no state of the watch.
+            // A cancelled read leaves the state of the watch unchanged, so that it can be repeated.
             if let Some(message) = closing.run_until_cancelled(self.read_next()).await {
                 let message = message?;
                 self.resume_token.clone_from(&message.resume_token);
@@ -162,7 +163,7 @@ impl Watch {
         }
         let again = match self.step {
             Step::End => "with the last resume_token",
-            // A watch cannot continue from within the set.
+            // A watch cannot continue in the middle of the set.
             _ if self.resume_token.is_empty() => "from the beginning",
             _ => {
                 self.step = Step::End;
@@ -180,7 +181,8 @@ impl Watch {
             }
             match &self.step {
                 Step::Begin => {
-                    // Read before the set, so that no change between the two is missed; some may be sent twice.
+                    // The position is read before the set, so that no change between the two is missed; some changes
+                    // may be sent twice.
                     self.position = Position::at(self.service.store().reach_of_changes().await?.newest);
                     self.read_set(None).await?;
                 }
@@ -194,7 +196,7 @@ impl Watch {
         }
     }
 
-    /// Reads a part of the current set. A bookmark ends the set: after it only changes are sent.
+    /// Reads a part of the current set. A bookmark marks the end of the set, after which only changes are sent.
     async fn read_set(&mut self, after: Option<Cursor>) -> Result<(), ServiceError> {
         let query = ClusterQuery { after, limit: Some(BATCH), ..self.filter.clone() };
         let page = self.service.store().clusters(&query).await?;
@@ -205,7 +207,7 @@ impl Watch {
         self.step = page.next.map_or(Step::Follow, Step::Set);
         for cluster in page.items {
             self.known.insert(cluster.id, true);
-            // Without a token: a client that has a part of the set has to begin again.
+            // The message has no token, because a client with a part of the set has to begin again.
             self.pending.push_back(WatchMessage::changed(ClusterChange::Added, cluster, String::new()));
         }
         self.pending.extend(end);
@@ -217,14 +219,14 @@ impl Watch {
         Ok(self.tokens.write(self.service.signer().await?, self.position))
     }
 
-    /// Reads changes. If there are none, waits for a commit, and returns a bookmark if none comes for a while.
+    /// Reads changes. If there are none, waits for a commit, and returns a bookmark if the wait times out.
     async fn follow(&mut self) -> Result<Option<WatchMessage>, ServiceError> {
         let more = self.read_changes().await?;
         if more || !self.pending.is_empty() {
             self.reads_left = 0;
             return Ok(None);
         }
-        // On PostgreSQL a commit that was notified cannot be read while one with a lower number is under way.
+        // On PostgreSQL, a notified commit cannot be read while a transaction with a lower number is still open.
         let patience = if self.reads_left > 0 { READ_AGAIN } else { BOOKMARK };
         if self.wait_for_commit(patience).await {
             let late = self.service.store().dialect() == Dialect::Postgres;
@@ -237,7 +239,7 @@ impl Watch {
         Ok(None)
     }
 
-    /// Reads a batch of changes; returns whether there are more.
+    /// Reads a batch of changes; returns true if there are more.
     async fn read_changes(&mut self) -> Result<bool, ServiceError> {
         let query = ChangesQuery {
             after: self.position,
@@ -268,7 +270,7 @@ impl Watch {
         Ok(changes.more)
     }
 
-    /// Waits for a commit that may have changed a cluster; false if none came in time.
+    /// Waits for a commit that may have changed a cluster; returns false if there was none in time.
     async fn wait_for_commit(&mut self, patience: Duration) -> bool {
         let commit = async {
             loop {
@@ -280,6 +282,7 @@ impl Watch {
                         | Touched::Progress(_)
                         | Touched::Work
                         | Touched::Tasks
+                        | Touched::Task(_)
                         | Touched::Apps,
                     ) => {}
                     Err(broadcast::error::RecvError::Closed) => return false,
@@ -293,17 +296,17 @@ impl Watch {
         notified
     }
 
-    /// Discards further notifications: one read finds all of their changes.
+    /// Discards further notifications, because one read finds all their changes.
     fn discard_notifications(&mut self) {
         use broadcast::error::TryRecvError::{Closed, Empty};
         while !matches!(self.commits.try_recv(), Err(Empty | Closed)) {}
     }
 }
 
-/// Whether a cluster is one of those that are watched.
+/// Returns true if a cluster matches the filters of a watch.
 fn fits(filter: &ClusterQuery, cluster: &Cluster) -> bool {
-    // Fields are named one by one, so that a new filter does not compile until it is decided here. Those ignored are no
-    // filters, or the reading of changes applies them (`project`), or no watch has them.
+    // Fields are named one by one, so that a new filter does not compile before it is considered here. An ignored
+    // field is not a filter, is applied by the read of changes (`project`), or is never set by a watch.
     let ClusterQuery {
         namespace,
         name_prefix,

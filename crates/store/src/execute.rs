@@ -22,12 +22,12 @@ use crate::postgres::Lane;
 use crate::store::Store;
 
 impl Store {
-    /// Stores an action, with what it is about.
+    /// Stores an action, with the cluster or nodes that it creates.
     pub async fn accept(&self, command: Accept) -> Result<Accepted, StoreError> {
         self.write("accept", command).await
     }
 
-    /// Checks whether a new cluster could be stored now.
+    /// Checks if a new cluster could be stored now.
     pub async fn check_new_cluster(&self, command: CheckNewCluster) -> Result<(), StoreError> {
         self.write("check_new_cluster", command).await
     }
@@ -37,7 +37,7 @@ impl Store {
         self.write("abandon", command).await
     }
 
-    /// Takes actions for an engine.
+    /// Claims actions for an engine.
     pub async fn claim(&self, command: Claim) -> Result<Vec<Claimed>, StoreError> {
         self.write("claim", command).await
     }
@@ -47,17 +47,17 @@ impl Store {
         self.write("record", command).await
     }
 
-    /// Writes what was seen of a cluster that an operator drives.
+    /// Mirrors the observed state of a delegated cluster to its rows.
     pub async fn mirror(&self, command: Mirror) -> Result<Mirrored, StoreError> {
         self.write("mirror", command).await
     }
 
-    /// Stores a cluster that others made; whether it has a row now.
+    /// Stores a discovered cluster; true if it has a row now.
     pub async fn discover(&self, command: Discover) -> Result<bool, StoreError> {
         self.write("discover", command).await
     }
 
-    /// Binds a policy to a cluster; one that is bound already takes the new state.
+    /// Binds a policy to a cluster, or updates the existing binding.
     pub async fn bind(&self, binding: Binding) -> Result<(), StoreError> {
         self.write("bind", Bind { binding }).await
     }
@@ -67,7 +67,7 @@ impl Store {
         self.write("create_policy", command).await
     }
 
-    /// Gives a policy another name; none if it is not there.
+    /// Renames a policy; `None` if it does not exist.
     pub async fn rename_policy(&self, command: RenamePolicy) -> Result<Option<Policy>, StoreError> {
         self.write("rename_policy", command).await
     }
@@ -77,7 +77,7 @@ impl Store {
         self.write("delete_policy", command).await
     }
 
-    /// Takes in a node that others made; the node that it is already, if it is one.
+    /// Adopts a node; returns the existing node if the process or pod was adopted before.
     pub async fn adopt(&self, command: Adopt) -> Result<Option<NodeId>, StoreError> {
         self.write("adopt", command).await
     }
@@ -92,12 +92,12 @@ impl Store {
         self.write("update_profile", command).await
     }
 
-    /// Removes a profile that nothing is made from; false if something is.
+    /// Removes a profile; false if it is in use.
     pub async fn delete_profile(&self, command: DeleteProfile) -> Result<bool, StoreError> {
         self.write("delete_profile", command).await
     }
 
-    /// Stores a receiver, or writes it as it is now.
+    /// Inserts or updates a receiver.
     pub async fn put_receiver(&self, command: PutReceiver) -> Result<(), StoreError> {
         self.write("put_receiver", command).await
     }
@@ -112,12 +112,12 @@ impl Store {
         self.write("insert_compute_template", command).await
     }
 
-    /// Removes a compute template; false if it is not there any more.
+    /// Removes a compute template; false if it does not exist any more.
     pub async fn delete_compute_template(&self, command: DeleteComputeTemplate) -> Result<bool, StoreError> {
         self.write("delete_compute_template", command).await
     }
 
-    /// Writes compute templates whose records are elsewhere; false if the duty is another engine's.
+    /// Writes compute templates whose records are `ConfigMaps`; false if another engine holds the duty.
     pub async fn mirror_compute_templates(
         &self,
         command: MirrorComputeTemplates,
@@ -130,12 +130,12 @@ impl Store {
         self.write("insert_image_template", command).await
     }
 
-    /// Removes an image template; false if it is not there any more.
+    /// Removes an image template; false if it does not exist any more.
     pub async fn delete_image_template(&self, command: DeleteImageTemplate) -> Result<bool, StoreError> {
         self.write("delete_image_template", command).await
     }
 
-    /// Stores a job on a cluster that exists.
+    /// Stores a job on an existing cluster.
     pub async fn insert_job(&self, command: InsertJob) -> Result<(), StoreError> {
         self.write("insert_job", command).await
     }
@@ -145,24 +145,24 @@ impl Store {
         self.write("stop_job", command).await
     }
 
-    /// Takes tasks for an engine.
+    /// Claims tasks for an engine.
     pub async fn claim_tasks(&self, command: ClaimTasks) -> Result<Vec<Task>, StoreError> {
         self.write("claim_tasks", command).await
     }
 
-    /// Writes how a task goes on.
+    /// Records the progress of a task.
     pub async fn record_task(&self, command: RecordTask) -> Result<TaskRecorded, StoreError> {
         self.write("record_task", command).await
     }
 
-    /// Sets how many engines died in a row while they ran an action.
+    /// Sets the number of consecutive engines that died while they ran an action.
     pub async fn count_deaths(&self, command: CountDeaths) -> Result<(), StoreError> {
         self.write("count_deaths", command).await
     }
 
-    /// Gives an action back.
+    /// Requeues an action.
     pub async fn requeue(&self, command: Requeue) -> Result<(), StoreError> {
-        self.write("put_back", command).await
+        self.write("requeue", command).await
     }
 
     /// Sends a signal to an action.
@@ -170,62 +170,62 @@ impl Store {
         self.write("signal", command).await
     }
 
-    /// Says the word that a part of an action waits for.
+    /// Continues a child action that waits for `complete_lifecycle`.
     pub async fn complete_lifecycle(&self, command: CompleteLifecycle) -> Result<Action, StoreError> {
         self.write("complete_lifecycle", command).await
     }
 
-    /// Ends the wait of an action's parts.
+    /// Ends the wait of an action's child actions.
     pub async fn end_wait(&self, command: EndWait) -> Result<(), StoreError> {
         self.write("end_wait", command).await
     }
 
-    /// Registers an engine; the time by the database's clock.
+    /// Registers an engine; returns the time by the database's clock.
     pub async fn register(&self, command: Register) -> Result<Timestamp, StoreError> {
         self.write("register", command).await
     }
 
-    /// Renews an engine's lease, whatever else waits for the database.
+    /// Renews an engine's lease, on a connection of its own where there is a server.
     pub async fn heartbeat(&self, command: Heartbeat) -> Result<Renewal, StoreError> {
         self.write_in(Lane::Lease, "heartbeat", command).await
     }
 
-    /// Notes that instances are served.
+    /// Records that instances are served.
     pub async fn serve_instances(&self, command: ServeInstances) -> Result<(), StoreError> {
         self.write("serve_instances", command).await
     }
 
-    /// An engine ends.
+    /// Ends the lease and the duties of an engine that stops.
     pub async fn deregister(&self, command: Deregister) -> Result<(), StoreError> {
-        self.write("retire", command).await
+        self.write("deregister", command).await
     }
 
-    /// Takes a single duty, if it is free.
+    /// Acquires a duty, if it is free.
     pub async fn take_duty(&self, command: TakeDuty) -> Result<bool, StoreError> {
         self.write("take_duty", command).await
     }
 
-    /// Writes what was seen.
+    /// Records observations of clusters and orphans.
     pub async fn observe(&self, command: Observe) -> Result<Mirrored, StoreError> {
         self.write("observe", command).await
     }
 
-    /// Writes what was noted of clusters with limits; false if the duty is another's.
+    /// Records the expiry states of clusters with limits; false if another engine holds the duty.
     pub async fn record_expiry_state(&self, command: RecordExpiryState) -> Result<bool, StoreError> {
-        self.write("note_watched", command).await
+        self.write("record_expiry_state", command).await
     }
 
-    /// Deletes a cluster whose time is over.
+    /// Deletes a cluster that has exceeded a limit.
     pub async fn expire(&self, command: Expire) -> Result<Expired, StoreError> {
         self.write("expire", command).await
     }
 
-    /// Registers an app, or finds the row that its object has.
+    /// Registers an app, or updates the row of the same object.
     pub async fn register_app(&self, command: RegisterApp) -> Result<App, StoreError> {
         self.write("register_app", command).await
     }
 
-    /// Renews the lease of an app, or says which process it is now.
+    /// Renews the lease of an app, and updates its process if that changed.
     pub async fn renew_app(&self, command: RenewApp) -> Result<App, StoreError> {
         self.write("renew_app", command).await
     }
@@ -235,17 +235,17 @@ impl Store {
         self.write("end_app", command).await
     }
 
-    /// Writes what was observed of apps; false if the duty is another's.
+    /// Records observed states of apps; false if another engine holds the duty.
     pub async fn record_app_states(&self, command: RecordAppStates) -> Result<bool, StoreError> {
         self.write("record_app_states", command).await
     }
 
-    /// Notes that the object of an app says what it should.
+    /// Records that the marks of an app's object were written.
     pub async fn record_app_marks(&self, command: RecordAppMarks) -> Result<(), StoreError> {
         self.write("record_app_marks", command).await
     }
 
-    /// Lets an app use a cluster, or stops that.
+    /// Adds or removes the use of a cluster by an app.
     pub async fn change_app_use(&self, command: ChangeAppUse) -> Result<AppUseChanged, StoreError> {
         self.write("change_app_use", command).await
     }
@@ -265,3 +265,6 @@ impl Store {
         self.write("purge", command).await
     }
 }
+
+#[cfg(test)]
+mod tests;

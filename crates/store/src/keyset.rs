@@ -1,4 +1,5 @@
-//! Lists in pages that stay right while rows come and go: each page begins behind the last row of the one before.
+//! Keyset pagination, which stays correct while rows are added and removed: each page begins after the last row of the
+//! previous page.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +10,22 @@ use crate::value::{Row, Value};
 /// The end of a page: the sort values of its last row, and its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    keys: Vec<Key>,
+    keys: Vec<CursorKey>,
     id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Key {
+enum CursorKey {
     Int(i64),
     Text(String),
 }
 
 impl Cursor {
-    /// Whether it comes from a list of this order: anything else cannot be compared with its columns.
+    /// Checks that the cursor comes from a list with this order: other values cannot be compared with the columns.
     pub(crate) fn check(&self, sort: &[(SortColumn, Direction)]) -> Result<(), StoreError> {
-        let fits = |((column, _), key): (&(SortColumn, Direction), &Key)| {
-            column.is_text == matches!(key, Key::Text(_))
+        let fits = |((column, _), key): (&(SortColumn, Direction), &CursorKey)| {
+            column.is_text == matches!(key, CursorKey::Text(_))
         };
         if self.keys.len() == sort.len() && sort.iter().zip(&self.keys).all(fits) {
             return Ok(());
@@ -33,7 +34,7 @@ impl Cursor {
     }
 }
 
-/// A column to sort by. Where it may be NULL, `expression` says where those go: first when ascending.
+/// A column to sort by. If it may be NULL, `expression` replaces NULL by a value that sorts first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SortColumn {
     pub(crate) expression: &'static str,
@@ -52,11 +53,11 @@ impl SortColumn {
 
 /// The keys by which a list can be sorted.
 pub(crate) trait SortKey: Copy {
-    /// The column that it stands for.
+    /// The column of the key.
     fn column(self, dialect: Dialect) -> SortColumn;
 }
 
-/// Declares what a list can be sorted by, each with its column.
+/// Declares the sort keys of a list, each with its column.
 macro_rules! sort_keys {
     ($(#[$doc:meta])* $name:ident { $($(#[$key_doc:meta])* $key:ident = $type:ident($column:literal)),+ $(,)? }) => {
         $(#[$doc])*
@@ -77,13 +78,13 @@ macro_rules! sort_keys {
 
 pub(crate) use sort_keys;
 
-/// Up or down.
+/// The direction of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// Small ones first.
+    /// Small values first.
     #[default]
     Ascending,
-    /// Large ones first.
+    /// Large values first.
     Descending,
 }
 
@@ -96,7 +97,7 @@ impl Direction {
     }
 }
 
-/// Conditions that are put together with their arguments.
+/// The conditions of a query, with their arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     conditions: Vec<String>,
@@ -104,13 +105,13 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The place of one more argument.
+    /// Adds an argument, and returns its placeholder.
     pub(crate) fn place(&mut self, value: impl crate::value::IntoValue) -> String {
         self.arguments.push(value.into_value());
         format!("${}", self.arguments.len())
     }
 
-    /// The position of the next argument.
+    /// The placeholder of the next argument.
     pub(crate) fn next_place(&self) -> String {
         format!("${}", self.arguments.len() + 1)
     }
@@ -119,7 +120,7 @@ impl Filter {
         self.conditions.push(condition.into());
     }
 
-    /// `column = …`; none asks for nothing in particular.
+    /// Adds `column = …`; `None` adds no condition.
     pub(crate) fn equal(&mut self, column: &str, value: Option<impl crate::value::IntoValue>) {
         if let Some(value) = value {
             let place = self.place(value);
@@ -127,13 +128,13 @@ impl Filter {
         }
     }
 
-    /// Rows whose column begins with a text.
+    /// Adds a condition for rows whose column begins with a text.
     pub(crate) fn prefix(&mut self, column: &str, prefix: &str) {
         let (from, upto) = (self.place(prefix), self.place(format!("{prefix}\u{10ffff}")));
         self.add(format!("{column} >= {from} AND {column} < {upto}"));
     }
 
-    /// `column IN (…)`; an empty list asks for nothing in particular.
+    /// Adds `column IN (…)`; an empty list adds no condition.
     pub(crate) fn any_of(
         &mut self,
         column: &str,
@@ -145,7 +146,8 @@ impl Filter {
         }
     }
 
-    /// The same as one argument, however many they are: of many places each number would be another statement.
+    /// Adds the same as [`Self::any_of`] with one argument: with one placeholder for each id, every number of ids would
+    /// need another prepared statement.
     pub(crate) fn any_of_ids<T: ToString + Serialize>(&mut self, dialect: Dialect, column: &str, ids: &[T]) {
         if !ids.is_empty() {
             let (condition, argument) = dialect.any_of(column, &self.next_place(), ids);
@@ -154,19 +156,19 @@ impl Filter {
         }
     }
 
-    /// Only what comes behind the cursor.
+    /// Adds a condition for rows after the cursor.
     pub(crate) fn after(&mut self, sort: &[(SortColumn, Direction)], id: &str, cursor: &Cursor) {
         let mut equal: Vec<String> = Vec::new();
         let mut choices = Vec::new();
         for ((column, direction), key) in sort.iter().zip(&cursor.keys) {
             let place = match key {
-                Key::Int(value) => self.place(*value),
-                Key::Text(value) => self.place(value),
+                CursorKey::Int(value) => self.place(*value),
+                CursorKey::Text(value) => self.place(value),
             };
             let (_, beyond) = direction.words();
             let expression = column.expression;
             if equal.is_empty() {
-                // Says nothing new, but lets the database begin there instead of at the first row.
+                // Redundant, but lets the database begin there in the index instead of at the first row.
                 self.add(format!("{expression} {beyond}= {place}"));
             }
             choices
@@ -198,12 +200,12 @@ pub(crate) fn order_by(sort: &[(SortColumn, Direction)], id: &str) -> String {
     format!("ORDER BY {}", columns.join(", "))
 }
 
-/// The sorted values as extra columns, so that the last row of a page becomes a cursor.
+/// The sort values as extra columns, from which the cursor after the last row of a page is made.
 pub(crate) fn key_columns(sort: &[(SortColumn, Direction)]) -> String {
     sort.iter().flat_map(|(column, _)| [", ", column.expression]).collect()
 }
 
-/// The cursor behind a row whose extra columns begin at `first`.
+/// The cursor after a row whose extra columns begin at `first`.
 pub(crate) fn cursor(
     row: &Row,
     first: usize,
@@ -212,9 +214,9 @@ pub(crate) fn cursor(
 ) -> Result<Cursor, StoreError> {
     let key = |(offset, (column, _)): (usize, &(SortColumn, Direction))| {
         Ok(if column.is_text {
-            Key::Text(row.text(first + offset)?)
+            CursorKey::Text(row.text(first + offset)?)
         } else {
-            Key::Int(row.int(first + offset)?)
+            CursorKey::Int(row.int(first + offset)?)
         })
     };
     Ok(Cursor { keys: sort.iter().enumerate().map(key).collect::<Result<_, StoreError>>()?, id })
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_page_begins_behind_the_last_row_of_the_one_before() {
-        let cursor = Cursor { keys: vec![Key::Text("b".into()), Key::Int(7)], id: "x".into() };
+        let cursor = Cursor { keys: vec![CursorKey::Text("b".into()), CursorKey::Int(7)], id: "x".into() };
         let mut filter = Filter::default();
         filter.after(&[(NAME, Direction::Ascending), (AGE, Direction::Descending)], "id", &cursor);
         assert_eq!(
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_good_for_its_own_order_only() {
-        let cursor = Cursor { keys: vec![Key::Text("b".into())], id: "x".into() };
+        let cursor = Cursor { keys: vec![CursorKey::Text("b".into())], id: "x".into() };
         let by = |sort: &[SortColumn]| {
             let sort: Vec<_> = sort.iter().map(|column| (*column, Direction::Ascending)).collect();
             cursor.check(&sort).is_ok()

@@ -2,7 +2,7 @@
 
 use crate::transaction::Touched;
 
-/// PostgreSQL refuses longer notices; instead of one everything may have been touched.
+/// The longest payload: PostgreSQL refuses notices of 8,000 bytes. A longer one is replaced by [`Touched::Everything`].
 const LONGEST_PAYLOAD: usize = 7_000;
 
 pub(crate) fn payload(touched: &[Touched]) -> String {
@@ -18,6 +18,7 @@ fn word(touched: &Touched) -> String {
         Touched::Progress(id) => format!("p:{id}"),
         Touched::Work => "work".to_owned(),
         Touched::Tasks => "tasks".to_owned(),
+        Touched::Task(id) => format!("t:{id}"),
         Touched::Apps => "apps".to_owned(),
         Touched::Everything => "everything".to_owned(),
     }
@@ -28,10 +29,11 @@ fn touched_of(word: &str) -> Option<Touched> {
         Some(("c", id)) => id.parse().ok().map(Touched::Cluster),
         Some(("a", id)) => id.parse().ok().map(Touched::Action),
         Some(("p", id)) => id.parse().ok().map(Touched::Progress),
+        Some(("t", id)) => id.parse().ok().map(Touched::Task),
         _ if word == "work" => Some(Touched::Work),
         _ if word == "tasks" => Some(Touched::Tasks),
         _ if word == "apps" => Some(Touched::Apps),
-        // Also what a newer replica says that is not known here.
+        // Includes words of a newer replica that are not known here.
         _ => Some(Touched::Everything),
     }
 }
@@ -43,14 +45,22 @@ pub(crate) fn touched_in(text: &str) -> impl Iterator<Item = Touched> {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::ids::ActionId;
+    use muster_core::ids::{ActionId, TaskId};
 
     use super::*;
 
     #[test]
     fn a_notice_says_what_was_touched() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
-        let sent = [Touched::Action(id), Touched::Progress(id), Touched::Work, Touched::Tasks, Touched::Apps];
+        let task = TaskId::from_uuid(*id.as_uuid());
+        let sent = [
+            Touched::Action(id),
+            Touched::Progress(id),
+            Touched::Work,
+            Touched::Tasks,
+            Touched::Task(task),
+            Touched::Apps,
+        ];
         let read: Vec<Touched> = touched_in(&payload(&sent)).collect();
         assert_eq!(read, sent);
     }

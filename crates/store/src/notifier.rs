@@ -1,9 +1,9 @@
-//! Notices to other replicas of the commits of this one.
+//! The notices of this replica's commits to other replicas.
 //!
-//! A transaction that has a NOTIFY takes a lock of the whole server when it commits, and holds it until the commit is
-//! flushed: such commits are flushed one after the other, those of other databases too. So notices are sent behind the
-//! commits, those that gather meanwhile in one, by transactions that write nothing and wait for no disk. Notices of a
-//! replica that dies in between are lost, as notices may be anyway: a task that waits for one reads again now and then.
+//! A transaction with a NOTIFY takes a lock of the whole server when it commits, and holds the lock until the commit is
+//! flushed: such commits, also those of other databases, are flushed one after the other. Therefore notices are sent
+//! after the commits, several in one, by transactions that write nothing and wait for no disk. If a replica dies in
+//! between, its notices are lost, which can happen to any notice: tasks that wait for a notice also poll.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::listen::CHANNEL;
 use crate::notice;
 use crate::transaction::Touched;
 
-/// More changes than fit into one notice.
+/// The largest number of pending changes, which is more than fit into one notice.
 const MOST: usize = 256;
 
 /// The time-out of a notice.
@@ -26,8 +26,8 @@ const SEND_LIMIT: Duration = Duration::from_secs(5);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Sends the notices of one replica.
-pub(crate) struct Notifier {
-    /// A connection of its own: notices wait for no command.
+pub(crate) struct CommitNotifier {
+    /// A separate connection, so that notices do not wait for commands.
     pub(crate) pool: PgPool,
     /// The id of this replica in notices to others.
     from: String,
@@ -35,12 +35,12 @@ pub(crate) struct Notifier {
     added: Notify,
 }
 
-impl Notifier {
+impl CommitNotifier {
     pub(crate) fn new(pool: PgPool, from: &str) -> Self {
         Self { pool, from: from.to_owned(), pending: Mutex::default(), added: Notify::new() }
     }
 
-    /// Sends this soon.
+    /// Queues changes for the next notice.
     pub(crate) fn add(&self, touched: &[Touched]) {
         if touched.is_empty() {
             return;
@@ -66,7 +66,7 @@ impl Notifier {
         }
     }
 
-    /// Sends what is pending; false if that was not possible, then it stays so.
+    /// Sends the pending changes. If that fails, returns false and keeps a notice pending.
     pub(crate) async fn send(&self) -> bool {
         let touched = std::mem::take(&mut *self.pending.lock());
         if touched.is_empty() {
@@ -76,7 +76,7 @@ impl Notifier {
         let sent = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(&self.pool);
         let sent = matches!(timeout(SEND_LIMIT, sent).await, Ok(Ok(_)));
         if !sent {
-            // Others may have missed more than that since.
+            // More changes may have been queued since, so that everything counts as touched.
             *self.pending.lock() = vec![Touched::Everything];
         }
         sent

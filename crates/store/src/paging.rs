@@ -1,4 +1,4 @@
-//! One way to read a page, for every table.
+//! The reading of pages, the same for every table.
 
 use crate::connection::Dialect;
 use crate::error::StoreError;
@@ -8,23 +8,23 @@ use crate::transaction::Transaction;
 use crate::value::{Row, args};
 
 /// Rows of one table that are listed in pages.
-pub(crate) trait Listed: Sized {
+pub(crate) trait PagedRow: Sized {
     /// `actions a`.
     const TABLE: &'static str;
     /// `a.id`.
     const ID: &'static str;
-    /// In the order of [`Self::read`]; the first one is the id.
+    /// The columns in the order of [`Self::read`]; the first one is the id.
     const COLUMNS: &'static [&'static str];
-    /// The keys by which they can be sorted.
+    /// The keys by which the rows can be sorted.
     type Sort: SortKey;
 
     fn read(row: &Row) -> Result<Self, StoreError>;
 }
 
-/// Declares that rows are listed: their type, what they are sorted by, table, id, and the module that reads them.
+/// Implements [`PagedRow`]: the type of the rows, their sort keys, table, id, and the module that reads them.
 macro_rules! listed {
     ($row:ty, $sort:ty, $table:expr, $id:literal, $rows:ident) => {
-        impl $crate::paging::Listed for $row {
+        impl $crate::paging::PagedRow for $row {
             const TABLE: &'static str = $table;
             const ID: &'static str = $id;
             const COLUMNS: &'static [&'static str] = $rows::COLUMNS;
@@ -43,15 +43,15 @@ pub(crate) use listed;
 pub(crate) struct Selection<'q, S> {
     pub(crate) sort: &'q [(S, Direction)],
     pub(crate) after: Option<&'q Cursor>,
-    /// Behind the row of this id instead; one that is not there says nothing.
+    /// Only rows after the row of this id; ignored if no such row exists.
     pub(crate) marker: Option<String>,
     pub(crate) limit: Option<u32>,
     pub(crate) with_total: bool,
 }
 
 impl Store {
-    /// A page of the rows that a filter lets through.
-    pub(crate) async fn list<R: Listed>(
+    /// A page of the rows that match a filter.
+    pub(crate) async fn list<R: PagedRow>(
         &self,
         filter: Filter,
         selection: Selection<'_, R::Sort>,
@@ -61,14 +61,14 @@ impl Store {
 }
 
 impl<'q, S: SortKey> Selection<'q, S> {
-    /// The first rows, or those behind the row of an id.
+    /// Selects the first rows, or those after the row of an id.
     pub(crate) fn new(sort: &'q [(S, Direction)], marker: Option<impl ToString>, limit: Option<u32>) -> Self {
         let marker = marker.map(|id| id.to_string());
         Self { sort, after: None, marker, limit, with_total: false }
     }
 
     /// Reads the page.
-    pub(crate) async fn read<R: Listed<Sort = S>>(
+    pub(crate) async fn read<R: PagedRow<Sort = S>>(
         self,
         tx: &mut Transaction<'_>,
         mut filter: Filter,
@@ -120,8 +120,8 @@ impl<'q, S: SortKey> Selection<'q, S> {
     }
 }
 
-/// A row of a list, unless it cannot be read: the others are shown all the same.
-fn readable<R: Listed>(row: &Row) -> Option<R> {
+/// Reads a row of a list; an unreadable one is logged and left out, so that the others are shown.
+fn readable<R: PagedRow>(row: &Row) -> Option<R> {
     match R::read(row) {
         Ok(item) => Some(item),
         Err(error) => {
@@ -132,8 +132,8 @@ fn readable<R: Listed>(row: &Row) -> Option<R> {
     }
 }
 
-/// The cursor behind a row, wherever that is in the list.
-async fn cursor_at<R: Listed>(
+/// The cursor after the row of this id, if the row exists.
+async fn cursor_at<R: PagedRow>(
     tx: &mut Transaction<'_>,
     sort: &[(SortColumn, Direction)],
     id: &str,

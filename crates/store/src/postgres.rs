@@ -1,10 +1,11 @@
-//! Connections to a PostgreSQL that is shared with other replicas, and the limits that keep one replica from stopping
-//! the others.
+//! Connections to a PostgreSQL server that is shared with other replicas, with time limits that keep one replica from
+//! blocking the others.
 //!
-//! A replica whose machine dies, or whose network is cut, does not close its connections: its transactions stay open, with
-//! the rows that they have locked, until the server ends them. So the server is configured to end transactions that wait
-//! too long, and every command here has a time-out.
+//! A replica whose machine dies, or whose network is cut, does not close its connections: its transactions stay open,
+//! with the rows that they have locked, until the server ends them. Therefore sessions are configured so that the
+//! server ends transactions that wait too long, and every command has a time-out.
 
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +20,14 @@ use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::notifier::Notifier;
+use crate::notifier::CommitNotifier;
 use crate::shared::Shared;
 use crate::transaction::{Command, Transaction};
 use crate::value::{Row, args};
 
-/// Limits that the server enforces on our sessions, unless the address sets them: how long a transaction may do nothing,
-/// a statement wait for a lock, and a statement run; and when it takes a client that does not answer for gone.
+/// The limits that the server enforces on sessions of Muster, unless the address sets them: for the idle time of a
+/// transaction, the wait of a statement for a lock, and the run time of a statement; and the time after which an
+/// unresponsive client counts as gone.
 const SESSION_LIMITS: &[(&str, &str)] = &[
     ("idle_in_transaction_session_timeout", "5s"),
     ("lock_timeout", "5s"),
@@ -36,7 +38,7 @@ const SESSION_LIMITS: &[(&str, &str)] = &[
     ("tcp_keepalives_count", "3"),
 ];
 
-/// Connections for everything but leases: a few replicas stay below the server's default of 100.
+/// The number of connections for commands and reads: several replicas stay below the server's default limit of 100.
 const CONNECTIONS: u32 = 24;
 
 /// The time-out of the first connection.
@@ -45,8 +47,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// The longest wait for a free connection.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a transaction may take as a whole: longer than the server lets any of its statements run. Only a server that
-/// cannot be reached any more takes so long.
+/// The time-out of a whole transaction: longer than the server's limit for a statement, so that only an unreachable
+/// server exceeds it.
 const TRANSACTION_LIMIT: Duration = Duration::from_secs(40);
 
 /// The time-out for the renewal of a lease, which is useless if it is late.
@@ -55,29 +57,29 @@ const RENEWAL_LIMIT: Duration = Duration::from_secs(4);
 /// The longest wait for connections to close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// A connection that was idle for longer is probed before it is used.
+/// The idle time after which a connection is probed before it is used.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 
 /// The time-out of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of attempts of a command that conflicts with others.
+/// The largest number of attempts of a command that conflicts with others.
 const ATTEMPTS: u32 = 8;
 
-/// A command that conflicted for longer is not attempted again: it waited for a lock that is not released.
+/// The time after which a conflicting command is not retried: it waited for a lock that is not released.
 const ATTEMPT_AGAIN_WITHIN: Duration = Duration::from_secs(4);
 
-/// Commands that conflicted with each other wait for different times, so that they do not meet again. Together less than
-/// a second, for as long as a caller may be held up.
+/// The back-off of conflicting commands, with jitter so that they do not conflict again. All delays together are less
+/// than a second, because a caller waits for them.
 const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(6), longest: TimeSpan::from_millis(200) };
 
 /// The connections of one replica.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub(crate) struct PostgresServer {
     pub(crate) pool: PgPool,
-    /// Leases are renewed on a connection of their own: they never wait for anything else.
+    /// A separate connection for renewals of leases, so that they never wait for other commands.
     leases: PgPool,
-    pub(crate) notifier: Arc<Notifier>,
+    pub(crate) notifier: Arc<CommitNotifier>,
 }
 
 /// The purpose of a command, which selects its connection pool.
@@ -87,13 +89,13 @@ pub(crate) enum Lane {
     Lease,
 }
 
-impl Server {
-    /// Connects, or says why that cannot be done. Other replicas know this one by its id.
+impl PostgresServer {
+    /// Connects to the server at `url`. `id` identifies this replica in notices.
     pub(crate) async fn connect(url: &str, id: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions =
             url.parse().map_err(|error: sqlx::Error| StoreError::Unavailable(error.to_string()))?;
         let options = limited(options);
-        // A pool would try for as long as it may, and then say only that it did.
+        // Tried without a pool, which would retry until its time-out and then hide the cause.
         let place = format!("{}:{}", options.get_host(), options.get_port());
         let unreachable = |why: &dyn std::fmt::Display| {
             StoreError::Unavailable(format!(
@@ -109,10 +111,10 @@ impl Server {
         let pool = pool_options(CONNECTIONS, ACQUIRE_LIMIT).connect_with(options.clone()).await?;
         let leases = pool_options(1, RENEWAL_LIMIT).connect_lazy_with(options.clone());
         let notices = pool_options(1, ACQUIRE_LIMIT).connect_lazy_with(options);
-        Ok(Self { pool, leases, notifier: Arc::new(Notifier::new(notices, id)) })
+        Ok(Self { pool, leases, notifier: Arc::new(CommitNotifier::new(notices, id)) })
     }
 
-    /// Carries a command out, also if its caller goes away meanwhile: what is committed is announced.
+    /// Executes a command, even if the caller is cancelled meanwhile, so that every commit is announced.
     pub(crate) async fn write<C: Command>(
         &self,
         lane: Lane,
@@ -146,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Runs queries that see one state of the database.
+    /// Runs queries in one snapshot of the database.
     pub(crate) async fn read<T>(
         &self,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
@@ -161,7 +163,7 @@ impl Server {
         session.close(result, TRANSACTION_LIMIT)
     }
 
-    /// Runs one query outside of any transaction, which always has its row.
+    /// Runs a query that always has one row, outside of any transaction.
     pub(crate) async fn ask(&self, sql: &'static str) -> Result<Row, StoreError> {
         let mut session = Session::open(&self.pool).await?;
         let work =
@@ -170,7 +172,7 @@ impl Server {
         session.close(result, TRANSACTION_LIMIT)
     }
 
-    /// Ends all connections; those that do not answer end with the process.
+    /// Closes all connections; unresponsive ones are closed when the process ends.
     pub(crate) async fn close(&self) {
         let closed = async {
             tokio::join!(self.pool.close(), self.leases.close());
@@ -184,7 +186,7 @@ impl Server {
 async fn attempt_once<C: Command>(
     pool: &PgPool,
     limit: Duration,
-    listeners: (&Shared, &Notifier),
+    listeners: (&Shared, &CommitNotifier),
     command: &C,
 ) -> Result<C::Output, StoreError> {
     let mut session = Session::open(pool).await?;
@@ -194,7 +196,7 @@ async fn attempt_once<C: Command>(
 
 async fn transact<C: Command>(
     connection: &mut PgConnection,
-    (shared, notifier): (&Shared, &Notifier),
+    (shared, notifier): (&Shared, &CommitNotifier),
     command: &C,
 ) -> Result<C::Output, StoreError> {
     let mut open = connection.begin().await?;
@@ -207,8 +209,8 @@ async fn transact<C: Command>(
     Ok(output)
 }
 
-/// A connection while a transaction runs on it. One that is dropped before the transaction ended is closed: it may be in
-/// the middle of a statement, or never answer again.
+/// A connection while a transaction runs on it. If it is dropped before the transaction has ended, the connection is
+/// closed: it may be in the middle of a statement, or unresponsive.
 struct Session {
     connection: PoolConnection<Postgres>,
     ended: bool,
@@ -219,7 +221,7 @@ impl Session {
         Ok(Self { connection: pool.acquire().await?, ended: false })
     }
 
-    /// Gives the connection back to its pool, unless the time ran out.
+    /// Returns the connection to its pool, or closes it after a time-out.
     fn close<T>(
         mut self,
         result: Result<Result<T, StoreError>, Elapsed>,
@@ -241,16 +243,44 @@ impl Drop for Session {
 
 /// Adds the limits that an address does not set itself.
 fn limited(options: PgConnectOptions) -> PgConnectOptions {
-    let given = options.get_options().unwrap_or_default().to_owned();
-    let missing = SESSION_LIMITS.iter().filter(|(name, _)| !given.contains(name));
+    let given = setting_names(options.get_options().unwrap_or_default());
+    let missing = SESSION_LIMITS.iter().filter(|(name, _)| !given.contains(*name));
     options.options(missing.copied())
+}
+
+/// The names of the settings in the options of an address, each `-c name=value`, `-cname=value` or `--name=value`.
+fn setting_names(options: &str) -> BTreeSet<String> {
+    let (mut words, mut word, mut escaped) = (Vec::new(), String::new(), false);
+    for character in options.chars() {
+        match character {
+            '\\' if !escaped => escaped = true,
+            blank if blank.is_ascii_whitespace() && !escaped => words.push(std::mem::take(&mut word)),
+            other => {
+                word.push(other);
+                escaped = false;
+            }
+        }
+    }
+    words.push(word);
+    let mut words = words.iter().map(String::as_str).filter(|word| !word.is_empty());
+    let mut names = BTreeSet::new();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
+            Some("") => words.next(),
+            setting => setting,
+        };
+        // PostgreSQL ignores the case of names, and reads a dash in a name as an underscore.
+        let name = setting.and_then(|setting| setting.split('=').next());
+        names.extend(name.map(|name| name.to_ascii_lowercase().replace('-', "_")));
+    }
+    names
 }
 
 fn pool_options(connections: u32, acquire_limit: Duration) -> PgPoolOptions {
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(acquire_limit)
-        // The pool's own test has no limit.
+        // The pool's own test has no time-out.
         .test_before_acquire(false)
         .before_acquire(|connection, usage| {
             Box::pin(async move {
@@ -265,15 +295,30 @@ fn pool_options(connections: u32, acquire_limit: Duration) -> PgPoolOptions {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
-    #[test]
-    fn limits_in_an_address_are_kept() {
-        let url = "postgres://localhost/muster?options=-c%20lock_timeout%3D9s";
-        let options = limited(url.parse().unwrap());
+    #[rstest]
+    #[case::as_two_words("-c%20lock_timeout%3D9s")]
+    #[case::as_one_word("-clock_timeout%3D9s")]
+    #[case::as_a_long_option("--lock-timeout%3D9s")]
+    #[case::in_capitals("-c%20LOCK_TIMEOUT%3D9s")]
+    #[case::beside_an_escaped_blank("-c%20application_name%3Da%5C%20b%20-c%20lock_timeout%3D9s")]
+    fn limits_in_an_address_are_kept(#[case] given: &str) {
+        let options = limited(format!("postgres://localhost/muster?options={given}").parse().unwrap());
         let options = options.get_options().unwrap();
-        assert!(options.contains("lock_timeout=9s"), "{options}");
-        assert_eq!(options.matches("lock_timeout").count(), 1, "{options}");
+        assert!(!options.contains("lock_timeout=5s"), "{options}");
         assert!(options.contains("statement_timeout=30s"), "{options}");
+    }
+
+    #[rstest]
+    #[case::a_longer_name("-c%20deadlock_timeout%3D1s")]
+    #[case::in_a_value("-c%20application_name%3Dlock_timeout")]
+    #[case::in_an_escaped_value("-c%20application_name%3Da%5C%20-c%5C%20lock_timeout%3D9s")]
+    fn a_limit_is_kept_if_the_address_only_mentions_its_name(#[case] given: &str) {
+        let options = limited(format!("postgres://localhost/muster?options={given}").parse().unwrap());
+        let options = options.get_options().unwrap();
+        assert!(options.contains("-c lock_timeout=5s"), "{options}");
     }
 }

@@ -1,4 +1,4 @@
-//! SQLite's readers, beside its one writer.
+//! The read connections of SQLite, beside the one writer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::error::StoreError;
 use crate::sqlite::{at_once, open_reader};
 use crate::transaction::Transaction;
 
-/// Reads at a time: more than cores would only queue inside SQLite.
+/// The number of concurrent reads: more would only queue inside SQLite.
 const AT_A_TIME: usize = 4;
 
-/// Connections that read, opened when they are first needed.
+/// The read connections, opened when they are first needed.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    inner: Arc<Inner>,
+    inner: Arc<ReadConnections>,
 }
 
-struct Inner {
+struct ReadConnections {
     file: PathBuf,
     turns: Semaphore,
     idle: Mutex<Vec<Sqlite>>,
@@ -31,13 +31,13 @@ struct Inner {
 impl Readers {
     pub(crate) fn new(file: PathBuf) -> Self {
         let (turns, idle) = (Semaphore::new(AT_A_TIME), Mutex::default());
-        Self { inner: Arc::new(Inner { file, turns, idle }) }
+        Self { inner: Arc::new(ReadConnections { file, turns, idle }) }
     }
 
-    /// Runs queries that see one state of the database.
+    /// Runs queries in one snapshot of the database.
     pub(crate) async fn read<T>(
         &self,
-        answer: Answer,
+        size: ResultSize,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let closed = |_| StoreError::Unavailable("the store is closed".to_owned());
@@ -47,20 +47,20 @@ impl Readers {
             let mut connection = idle.map_or_else(|| open_reader(&self.inner.file), Ok)?;
             connection.prepare_cached("BEGIN")?.execute([])?;
             let answer = at_once(query(&mut Transaction::new(Connection::Sqlite(&mut connection))));
-            // One that cannot be ended is not used again.
+            // If the transaction cannot be ended, the connection is dropped.
             connection.prepare_cached("COMMIT")?.execute([])?;
             self.inner.idle.lock().push(connection);
             answer
         };
-        let answer = match answer {
-            Answer::Few => read(),
-            Answer::Many => elsewhere(read),
+        let answer = match size {
+            ResultSize::Few => read(),
+            ResultSize::Many => elsewhere(read),
         };
         drop(turn);
         answer
     }
 
-    /// No more reads, and no more open files.
+    /// Refuses further reads, and closes the idle connections.
     pub(crate) fn close(&self) {
         self.inner.turns.close();
         self.inner.idle.lock().clear();
@@ -69,14 +69,14 @@ impl Readers {
 
 /// The size of a query's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// A handful of rows, found by their keys: there before others on the thread could be sent elsewhere.
+pub(crate) enum ResultSize {
+    /// A few rows, found by their keys: read faster than other tasks could be moved to another thread.
     Few,
-    /// As many as there are, or a page of them: others on the thread should not wait for it.
+    /// All rows or a page of them: other tasks of the thread should not wait for them.
     Many,
 }
 
-/// Lets other tasks go on elsewhere while this one reads, where there is an elsewhere.
+/// Moves the other tasks of this thread to another thread during the read, if the runtime has several.
 fn elsewhere<T>(read: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(read),

@@ -8,24 +8,25 @@ use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::metrics::Metrics;
-use crate::transaction::{Effects, Touched};
+use crate::transaction::{CommitEffects, Touched};
 
-/// Changes that a slow listener may be behind before it has to read again: a few of the largest groups.
+/// The number of changes that a slow subscriber may lag behind before it has to read everything again: those of a few
+/// of the largest group commits.
 const BACKLOG: usize = 4096;
 
-/// A listener that is notified of each commit: in their order, on the thread that made the commit, before the caller
-/// for them has an answer. So whatever they do has to be quick.
+/// A listener that is notified of each commit, in their order, on the committing thread and before the caller gets the
+/// result. Therefore a listener must be fast.
 pub trait Listener: Send + Sync {
-    /// These were changed by a commit.
+    /// Called after a commit with the changed objects.
     fn on_commit(&self, touched: &[Touched]);
 }
 
 #[derive(Clone)]
 pub(crate) struct Shared {
-    inner: Arc<Inner>,
+    inner: Arc<SharedState>,
 }
 
-struct Inner {
+struct SharedState {
     /// The id of this replica in notices to others.
     id: String,
     metrics: Metrics,
@@ -40,16 +41,16 @@ impl Shared {
         let (touched, _) = broadcast::channel(BACKLOG);
         let id = Uuid::new_v4().simple().to_string();
         let (metrics, listeners, broken) = (Metrics::default(), RwLock::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { id, metrics, listeners, touched, broken }) }
+        Self { inner: Arc::new(SharedState { id, metrics, listeners, touched, broken }) }
     }
 
-    /// The prefix of notices to other replicas.
+    /// The id of this replica, the prefix of its notices to other replicas.
     pub(crate) fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Counts a commit of ours, if it wrote anything, and notifies the listeners.
-    pub(crate) fn committed(&self, effects: &Effects) {
+    /// Counts a commit of this process, if it wrote anything, and notifies the listeners.
+    pub(crate) fn committed(&self, effects: &CommitEffects) {
         if effects.wrote {
             self.inner.metrics.commits.inc();
             self.set_broken(None);
@@ -83,8 +84,7 @@ impl Shared {
         self.inner.touched.subscribe()
     }
 
-    /// Takes note of a command that could not be written. What was refused by a rule says nothing of the database,
-    /// nor does a command that had nothing to write.
+    /// Records a failed command as a failure of the database, unless a rule refused it.
     pub(crate) fn failed(&self, error: &StoreError) {
         if matches!(error, StoreError::Unavailable(_)) {
             self.set_broken(Some(error.to_string()));

@@ -1,4 +1,4 @@
-//! The store: commands go in, rows come out, whatever database is below.
+//! The store: one interface for commands and reads over both databases.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -18,45 +18,46 @@ use crate::error::StoreError;
 use crate::listen;
 use crate::metrics::Metrics;
 use crate::migrate;
-use crate::postgres::{Lane, Server};
-use crate::readers::{Answer, Readers};
+use crate::postgres::{Lane, PostgresServer};
+use crate::readers::{Readers, ResultSize};
 use crate::shared::{Listener, Shared};
 use crate::sqlite;
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{Row, args};
-use crate::writer::Writer;
+use crate::writer::SqliteWriter;
 
 /// All rows of Muster. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     backend: Backend,
     shared: Shared,
-    /// Ends the tasks of listening and of notifying with the last handle.
+    /// Ends the tasks for notices when the last handle is dropped.
     _listening: Option<Arc<DropGuard>>,
 }
 
 #[derive(Clone)]
 enum Backend {
-    Sqlite { writer: Writer, readers: Readers },
-    Postgres(Server),
+    Sqlite { writer: SqliteWriter, readers: Readers },
+    Postgres(PostgresServer),
 }
 
 impl Store {
-    /// Opens, or makes, a database in a file. No other process may have it open for writing.
+    /// Opens a database file, and creates it if it does not exist. No other process may have it open for writing.
     pub async fn open_file(path: &Path) -> Result<Self, StoreError> {
         let shared = Shared::new();
         let (file, shared_with_writer) = (path.to_owned(), shared.clone());
         let opened = tokio::task::spawn_blocking(move || -> Result<_, StoreError> {
             let mut connection = sqlite::open_writer(&file)?;
             migrate::sqlite(&mut connection)?;
-            let writer = Writer::start(connection, shared_with_writer)?;
+            let writer = SqliteWriter::start(connection, shared_with_writer)?;
             Ok(Backend::Sqlite { writer, readers: Readers::new(file) })
         });
         let backend = opened.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
         Ok(Self { backend, shared, _listening: None })
     }
 
-    /// Whether a text is the address of a PostgreSQL, or why not. The text is not repeated: it may hold a password.
+    /// Checks that a text is the address of a PostgreSQL server. The error does not repeat the text, which may contain
+    /// a password.
     pub fn check_url(url: &str) -> Result<(), String> {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err("it does not begin with postgres://".to_owned());
@@ -64,10 +65,10 @@ impl Store {
         url.parse::<PgConnectOptions>().map(drop).map_err(|error| error.to_string())
     }
 
-    /// Connects to a PostgreSQL that several replicas may share.
+    /// Connects to a PostgreSQL server, which several replicas may share.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let shared = Shared::new();
-        let server = Server::connect(url, shared.id()).await?;
+        let server = PostgresServer::connect(url, shared.id()).await?;
         migrate::postgres(&server.pool).await?;
         let done = CancellationToken::new();
         let listening = listen::follow(server.pool.clone(), shared.clone());
@@ -88,12 +89,13 @@ impl Store {
         }
     }
 
-    /// Notifies a listener of all commits from now on, also of other replicas, for as long as the listener lives.
+    /// Notifies a listener of all later commits, including those of other replicas, until the listener is dropped.
     pub fn listen(&self, listener: Weak<dyn Listener>) {
         self.shared.listen(listener);
     }
 
-    /// Subscribes to all commits from now on, also of other replicas. A subscriber that lags has to read again.
+    /// Subscribes to all later commits, including those of other replicas. A subscriber that lags has to read
+    /// everything again.
     pub fn subscribe(&self) -> broadcast::Receiver<Touched> {
         self.shared.subscribe()
     }
@@ -113,12 +115,12 @@ impl Store {
         self.shared.broken()
     }
 
-    /// Whether the database answers.
+    /// Checks that the database responds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.read(async |tx| tx.row("SELECT 1", args![]).await).await.map(drop)
     }
 
-    /// The id that the database was given at its creation.
+    /// The id of the database, which was drawn when it was created.
     pub async fn database_id(&self) -> Result<String, StoreError> {
         self.read(async |tx| tx.one("SELECT database_id FROM muster", args![]).await?.text(0)).await
     }
@@ -128,7 +130,8 @@ impl Store {
         self.read(async |tx| tx.one("SELECT token_key FROM muster", args![]).await?.text(0)).await
     }
 
-    /// Ends all connections to a server; a file is left when its last handle goes.
+    /// Closes all connections to a server, or the readers of a file; the writer of a file is closed with the last
+    /// handle.
     pub async fn close(&self) {
         match &self.backend {
             Backend::Sqlite { readers, .. } => readers.close(),
@@ -136,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Carries out a command; its name is for the metrics.
+    /// Executes a command; `name` is for the metrics.
     pub(crate) fn write<C: Command>(
         &self,
         name: &'static str,
@@ -145,7 +148,7 @@ impl Store {
         self.write_in(Lane::Work, name, command)
     }
 
-    /// The same for one that belongs to a lane of its own.
+    /// Executes a command on a lane.
     pub(crate) async fn write_in<C: Command>(
         &self,
         lane: Lane,
@@ -164,23 +167,23 @@ impl Store {
         result
     }
 
-    /// Runs queries that see one state of the database, and find a handful of rows by their keys.
+    /// Runs queries in one snapshot of the database that find a few rows by their keys.
     pub(crate) async fn read<T>(
         &self,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.measured(Answer::Few, query).await
+        self.measured(ResultSize::Few, query).await
     }
 
-    /// The same for queries that may find many rows.
+    /// Runs queries in one snapshot of the database that may find many rows.
     pub(crate) async fn read_many<T>(
         &self,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.measured(Answer::Many, query).await
+        self.measured(ResultSize::Many, query).await
     }
 
-    /// The ids among these that a query finds in a column; the query is made from the condition that names them.
+    /// The ids among these that a query returns; `query` gets the condition that `column` is one of the ids.
     pub(crate) async fn existing<T>(
         &self,
         ids: &[T],
@@ -195,10 +198,11 @@ impl Store {
         }
         let (condition, ids) = self.dialect().any_of(column, "$1", ids);
         let sql = query(&condition);
-        self.read(async |tx| tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect()).await
+        self.read_many(async |tx| tx.rows(sql, args![ids]).await?.iter().map(|row| row.parse(0)).collect())
+            .await
     }
 
-    /// The one row that a server answers to a query outside of any transaction; none where there is no server.
+    /// The row of a query outside of any transaction on a server; `None` on SQLite.
     pub(crate) async fn ask_server(&self, sql: &'static str) -> Result<Option<Row>, StoreError> {
         match &self.backend {
             Backend::Sqlite { .. } => Ok(None),
@@ -208,22 +212,22 @@ impl Store {
 
     pub(crate) async fn measured<T>(
         &self,
-        answer: Answer,
+        size: ResultSize,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let begun = Instant::now();
-        let result = self.query(answer, query).await;
+        let result = self.query(size, query).await;
         self.shared.metrics().done("read", begun.elapsed(), &result);
         result
     }
 
     async fn query<T>(
         &self,
-        answer: Answer,
+        size: ResultSize,
         query: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match &self.backend {
-            Backend::Sqlite { readers, .. } => readers.read(answer, query).await,
+            Backend::Sqlite { readers, .. } => readers.read(size, query).await,
             Backend::Postgres(server) => server.read(query).await,
         }
     }

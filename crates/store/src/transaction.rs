@@ -1,26 +1,28 @@
 //! The context of a running command: its connection, and its effects so far.
 
 use futures::future::BoxFuture;
-use muster_core::ids::{ActionId, ClusterId};
+use muster_core::ids::{ActionId, ClusterId, TaskId};
 
 use crate::change_order;
 use crate::connection::{Connection, Dialect, Sql};
 use crate::error::StoreError;
 use crate::value::{Row, Value, args};
 
-/// Something that readers may be waiting for was changed by a commit.
+/// An object that was changed by a commit, for those who wait for its changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Touched {
     /// A cluster, its groups or its nodes.
     Cluster(ClusterId),
     /// An action: its state, its owner, or its signals.
     Action(ActionId),
-    /// An action that goes on as it should: it was begun, or has come nearer to its end.
+    /// An action that made progress as expected: it was started, or committed a step.
     Progress(ActionId),
     /// An action may now be claimed.
     Work,
     /// A task may now be claimed.
     Tasks,
+    /// A task: its state, its progress, or a request to end it.
+    Task(TaskId),
     /// Apps, or the clusters that they use.
     Apps,
     /// It is unknown what changed: every subscriber reads again.
@@ -29,39 +31,39 @@ pub enum Touched {
 
 /// The effects of a command, which its commit makes durable.
 #[derive(Debug, Default)]
-pub(crate) struct Effects {
+pub(crate) struct CommitEffects {
     /// The notifications to listeners.
     pub(crate) touched: Vec<Touched>,
-    /// Whether there is anything to commit at all.
+    /// True if any row was written.
     pub(crate) wrote: bool,
 }
 
-impl Effects {
+impl CommitEffects {
     pub(crate) fn join(&mut self, other: Self) {
         self.touched.extend(other.touched);
         self.wrote |= other.wrote;
     }
 }
 
-/// Rows of a command that writes a handful.
+/// The number of rows of a command that writes a few.
 pub(crate) const FEW: usize = 1;
 
-/// Rows of a command of which only the database knows how many they are, and they may be many.
+/// The number of rows of a command that may write many, where only the database knows the number.
 pub(crate) const MANY: usize = usize::MAX;
 
-/// A change that is made as a whole or not at all.
+/// An atomic change.
 ///
-/// PostgreSQL may ask for it to be run again, so it must not change itself.
+/// After a conflict on PostgreSQL a command is retried, so that it must not have state of its own.
 pub(crate) trait Command: Send + Sync + 'static {
     /// The result of the command.
     type Output: Send + 'static;
 
-    /// About how many rows it writes, as far as that is known before; see [`MANY`].
+    /// The approximate number of rows that the command writes; see [`MANY`].
     fn rows(&self) -> usize {
         FEW
     }
 
-    /// Runs in a transaction of its own, or in a savepoint of a shared one.
+    /// Runs in a separate transaction, or in a savepoint of a shared one.
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<Self::Output, StoreError>>;
 }
 
@@ -115,25 +117,25 @@ impl<'c> Transaction<'c> {
         self.connection.row(sql, arguments).await
     }
 
-    /// Runs a query that always has its row.
+    /// Runs a query that always has one row.
     pub(crate) async fn one(&mut self, sql: impl Sql, arguments: Vec<Value>) -> Result<Row, StoreError> {
         let row = self.row(sql, arguments).await?;
         row.ok_or_else(|| StoreError::corrupt("a row is missing that is always there"))
     }
 
-    /// Notifies the listeners, once this is committed.
+    /// Notifies the listeners of a change once this transaction is committed.
     pub(crate) fn touch(&mut self, touched: Touched) {
         if !self.touched.contains(&touched) {
             self.touched.push(touched);
         }
     }
 
-    /// The effects that remain to be committed.
-    pub(crate) fn into_effects(self) -> Effects {
-        Effects { touched: self.touched, wrote: self.wrote }
+    /// The effects of the commands, which are announced after the commit.
+    pub(crate) fn into_effects(self) -> CommitEffects {
+        CommitEffects { touched: self.touched, wrote: self.wrote }
     }
 
-    /// The number of this transaction among those that write clusters, for those who follow changes.
+    /// The number of this transaction in the change feed, drawn at the first call.
     pub(crate) async fn change(&mut self) -> Result<i64, StoreError> {
         if let Some(change) = self.change {
             return Ok(change);
@@ -151,11 +153,11 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// Draws only higher fences from now on; whether that was not so anyway.
+    /// Makes all later fences higher than `above`; returns true if they had to be raised.
     pub(crate) async fn raise_fences(&mut self, above: i64) -> Result<bool, StoreError> {
         const SQLITE: &str =
             "UPDATE counters SET value = $1 WHERE name = 'fence' AND value < $1 RETURNING value";
-        // Others draw while this is compared: what they can have drawn until it is set is left out.
+        // Other transactions draw fences between the comparison and the write: a thousand are skipped for them.
         const POSTGRES: &str = "SELECT setval('fences', $1 + 1000) FROM fences WHERE last_value < $1";
         const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7305414)";
         let raised = match self.dialect() {
@@ -174,7 +176,8 @@ impl<'c> Transaction<'c> {
         row.ok_or_else(|| StoreError::corrupt(format!("the counter '{counter}' is missing")))?.int(0)
     }
 
-    /// Now, by the database's clock where it has one: leases of several replicas are compared by it.
+    /// The present time, by the server's clock where there is a server: leases of several replicas are compared by one
+    /// clock.
     pub(crate) async fn database_now(&mut self) -> Result<i64, StoreError> {
         let now = match self.dialect() {
             Dialect::Sqlite => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)",

@@ -1,4 +1,4 @@
-//! The one connection that writes to a SQLite file, and its lock.
+//! The only connection that writes to an SQLite file, and its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use rusqlite::{Connection as Sqlite, ErrorCode};
 
 use crate::error::StoreError;
 use crate::shared::Shared;
-use crate::transaction::Effects;
+use crate::transaction::CommitEffects;
 
-/// The longest transaction that may run on a thread of the runtime: a slower one costs more than a hand-over to another
+/// The longest transaction that may run on a thread of the runtime: a slower one costs more than a switch to another
 /// thread.
 pub(crate) const QUICK: Duration = Duration::from_millis(10);
 
-/// The connection for writes, with a lock.
+/// The connection for writes, with its lock.
 pub(crate) struct WriteConnection {
     connection: Mutex<Sqlite>,
-    /// Whether the last transaction took longer than [`QUICK`].
+    /// True if the last transaction took longer than [`QUICK`].
     slow: AtomicBool,
     shared: Shared,
 }
@@ -27,7 +27,7 @@ impl WriteConnection {
         Self { connection: Mutex::new(connection), slow: AtomicBool::new(false), shared }
     }
 
-    /// Locks the connection, after waiting for the present command.
+    /// Locks the connection, and waits for the present command if necessary.
     pub(crate) fn lock(&self) -> WriteGuard<'_> {
         // A panic leaves no transaction open: dropping `OpenTransaction` rolls it back before the lock is released.
         self.guard(self.connection.lock())
@@ -46,7 +46,7 @@ impl WriteConnection {
     }
 }
 
-/// The locked connection, until it is dropped.
+/// The locked connection, which is unlocked when this value is dropped.
 pub(crate) struct WriteGuard<'p> {
     owner: &'p WriteConnection,
     connection: MutexGuard<'p, Sqlite>,
@@ -68,12 +68,12 @@ impl Drop for WriteGuard<'_> {
     }
 }
 
-/// Whether another process has locked the file.
+/// Returns true if another process has locked the file.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
-/// A transaction. Dropped without a commit (after an error, a full disk, a panic) it is rolled back.
+/// An open transaction, which is rolled back if it is dropped without a commit (after an error, a full disk, a panic).
 pub(crate) struct OpenTransaction<'t> {
     pub(crate) connection: &'t mut Sqlite,
     owner: &'t WriteConnection,
@@ -84,9 +84,9 @@ impl OpenTransaction<'_> {
         Ok(execute(self.connection, sql)?)
     }
 
-    /// Commits, and notifies the listeners: before the next write, so that they are notified in the order of commits, and
-    /// before the caller has its result.
-    pub(crate) fn commit(self, effects: &Effects) -> Result<(), StoreError> {
+    /// Commits, and notifies the listeners before the next write, so that they are notified in the order of commits,
+    /// and before the caller gets the result.
+    pub(crate) fn commit(self, effects: &CommitEffects) -> Result<(), StoreError> {
         self.statement("COMMIT")?;
         self.owner.shared.committed(effects);
         Ok(())
@@ -95,7 +95,7 @@ impl OpenTransaction<'_> {
 
 impl Drop for OpenTransaction<'_> {
     fn drop(&mut self) {
-        // After some errors SQLite has rolled back itself, after others every later BEGIN would fail without this.
+        // After some errors SQLite has already rolled back; after others every later BEGIN would fail without this.
         if !self.connection.is_autocommit() {
             drop(execute(self.connection, "ROLLBACK"));
         }

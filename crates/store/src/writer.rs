@@ -1,5 +1,5 @@
-//! SQLite's one writer. A caller that finds it idle writes at once on its own thread; commands that come meanwhile wait together for a
-//! thread of their own, and are committed together.
+//! The only writer of an SQLite file. A caller that finds it idle writes at once on its own thread; commands that
+//! arrive meanwhile are queued for the writer's thread, which commits them together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -14,41 +14,42 @@ use crate::connection::Connection;
 use crate::error::StoreError;
 use crate::shared::Shared;
 use crate::sqlite::{BUSY, at_once};
-use crate::transaction::{Command, Effects, Transaction};
+use crate::transaction::{Command, CommitEffects, Transaction};
 use crate::write_connection::{OpenTransaction, WriteConnection, is_busy};
 
-/// Commands that may wait before callers have to: enough that a full group is always at hand.
+/// The capacity of the queue, after which callers wait: enough to fill several groups.
 const QUEUE: usize = 1024;
 
-/// Commands in one commit. More would only make the first of them wait longer.
+/// The largest number of commands in one commit. More would only delay the first of them.
 const GROUP: usize = 128;
 
-/// Rows that are written on the caller's thread: a millisecond's work, about what the commit itself takes.
+/// The largest number of rows that are written on the caller's thread: they take about a millisecond, as long as the
+/// commit itself.
 const ROWS_AT_ONCE: usize = 100;
 
-/// A command with the place where its answer goes.
-trait Job: Send {
-    /// Runs it, and returns what it did, or that it failed and has to be undone.
-    fn run(&mut self, connection: &mut Sqlite) -> Option<Effects>;
+/// A queued command with its reply channel.
+trait QueuedCommand: Send {
+    /// Runs the command, and returns its effects, or `None` if it failed and has to be rolled back.
+    fn run(&mut self, connection: &mut Sqlite) -> Option<CommitEffects>;
 
-    /// Answers, once it is known whether the group was committed.
+    /// Sends the reply, once it is known whether the group was committed.
     fn answer(self: Box<Self>, committed: Result<(), &StoreError>);
 }
 
-/// The answer of a command, or the panic that ended it, which is passed on to the caller.
-type Answer<T> = thread::Result<Result<T, StoreError>>;
+/// The result of a command, or the panic that ended it, which is resumed in the caller.
+type CommandResult<T> = thread::Result<Result<T, StoreError>>;
 
 struct Pending<C: Command> {
     command: C,
-    result: Option<Answer<C::Output>>,
-    reply: oneshot::Sender<Answer<C::Output>>,
-    place: Place,
+    result: Option<CommandResult<C::Output>>,
+    reply: oneshot::Sender<CommandResult<C::Output>>,
+    place: QueueSlot,
 }
 
-impl<C: Command> Job for Pending<C> {
-    fn run(&mut self, connection: &mut Sqlite) -> Option<Effects> {
+impl<C: Command> QueuedCommand for Pending<C> {
+    fn run(&mut self, connection: &mut Sqlite) -> Option<CommitEffects> {
         let mut tx = Transaction::new(Connection::Sqlite(connection));
-        // Its partial writes are rolled back with its savepoint.
+        // The partial writes of a panicking command are rolled back with its savepoint or transaction.
         let result = catch_unwind(AssertUnwindSafe(|| at_once(self.command.run(&mut tx))));
         let effects = tx.into_effects();
         let worked = matches!(result, Ok(Ok(_)));
@@ -64,24 +65,24 @@ impl<C: Command> Job for Pending<C> {
             (Err(error), _) => unavailable(error.to_string()),
             (Ok(()), None) => unavailable("the command was not run".to_owned()),
         };
-        // Before the answer: a caller that has it may find the writer idle.
+        // Before the reply, so that the caller's next command can find the writer idle.
         drop(place);
-        // The caller may have gone; what was committed stays.
+        // The caller may have been cancelled; the commit stays.
         drop(reply.send(result));
     }
 }
 
-/// A place in the queue, from before the command is sent until it is answered or given up.
-struct Place(Arc<AtomicUsize>);
+/// A place in the queue, taken before the command is sent and freed when it is answered or dropped.
+struct QueueSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl QueueSlot {
     fn take(taken: &Arc<AtomicUsize>) -> Self {
         taken.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(taken))
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -89,14 +90,14 @@ impl Drop for Place {
 
 /// The handle of the writer.
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub(crate) struct SqliteWriter {
     connection: Arc<WriteConnection>,
-    jobs: mpsc::Sender<Box<dyn Job>>,
+    jobs: mpsc::Sender<Box<dyn QueuedCommand>>,
     places: Arc<AtomicUsize>,
 }
 
-impl Writer {
-    /// Takes the only writing connection, and starts the thread that writes what has to wait; both end with the last
+impl SqliteWriter {
+    /// Takes the only writing connection, and starts the thread that writes queued commands; both end with the last
     /// handle.
     pub(crate) fn start(connection: Sqlite, shared: Shared) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
@@ -116,13 +117,13 @@ impl Writer {
         }
     }
 
-    /// Runs a command here and now; none, and nothing has happened, if it has to wait for its turn.
+    /// Runs a command at once on this thread; returns `None`, without any effect, if the command has to be queued.
     ///
-    /// This holds up a thread of the runtime for one commit, a fraction of a millisecond, where a hand-over to another
-    /// thread and back costs more than the commit (and `block_in_place` is such a hand-over, of all the others on this
-    /// one). It is never more than one thread, as there is one connection; nor for long: commands that are large, that
-    /// would have to wait for another process, or that come while the disk is slow, are not run here. And it is only
-    /// for callers that find no other command waiting: under load commands are grouped.
+    /// This blocks a thread of the runtime for one commit, a fraction of a millisecond; a switch to another thread and
+    /// back costs more than the commit (`block_in_place` is such a switch, for all other tasks of this thread). At most
+    /// one thread is blocked, because there is one connection, and only for a short time: commands that are large, that
+    /// would have to wait for another process, or that arrive while the disk is slow, are queued. So are commands that
+    /// find other commands in the queue: under load commands are grouped.
     fn run_at_once<C: Command>(&self, command: &C) -> Option<Result<C::Output, StoreError>> {
         if command.rows() > ROWS_AT_ONCE || self.places.load(Ordering::Acquire) > 0 {
             return None;
@@ -142,20 +143,20 @@ impl Writer {
     async fn run_in_turn<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
         let closed = || StoreError::Unavailable("the store is closed".to_owned());
         let (reply, answer) = oneshot::channel();
-        let place = Place::take(&self.places);
+        let place = QueueSlot::take(&self.places);
         let job = Box::new(Pending { command, result: None, reply, place });
         self.jobs.send(job).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-fn write_groups(connection: &WriteConnection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+fn write_groups(connection: &WriteConnection, mut waiting: mpsc::Receiver<Box<dyn QueuedCommand>>) {
     let mut group = Vec::with_capacity(GROUP);
     while let Some(first) = waiting.blocking_recv() {
         group.push(first);
         let written = {
             let mut guard = connection.lock();
-            // More may have come during the last write.
+            // More commands may have been queued during the last write.
             while group.len() < GROUP
                 && let Ok(next) = waiting.try_recv()
             {
@@ -170,16 +171,16 @@ fn write_groups(connection: &WriteConnection, mut waiting: mpsc::Receiver<Box<dy
     }
 }
 
-fn write_group(open: OpenTransaction<'_>, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+fn write_group(open: OpenTransaction<'_>, group: &mut [Box<dyn QueuedCommand>]) -> Result<(), StoreError> {
     let alone = group.len() == 1;
-    let mut all = Effects::default();
+    let mut all = CommitEffects::default();
     for job in group {
         if !alone {
             open.statement("SAVEPOINT command")?;
         }
         match (job.run(open.connection), alone) {
             (Some(effects), _) => all.join(effects),
-            // Undone with the transaction.
+            // The open transaction is dropped, which rolls it back.
             (None, true) => return Ok(()),
             (None, false) => open.statement("ROLLBACK TO command")?,
         }

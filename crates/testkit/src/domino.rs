@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::outside::{Called, Outside, Reply};
+use crate::outside::{Outside, ReceivedRequest, Reply};
 
 /// A Domino with two users, an admin and some hardware tiers. API keys are `ann`, `bob` and `root`, tokens
 /// `Bearer ann-token`, `Bearer bob-token` and `Bearer root-token`; the ids of the users are `id-ann` and so on.
@@ -11,40 +11,40 @@ pub struct FakeDomino {
 }
 
 impl FakeDomino {
-    /// Starts a Domino that works.
+    /// Starts a Domino without faults.
     pub async fn start() -> Self {
         Self { outside: Outside::answering(answer).await }
     }
 
-    /// Its address.
+    /// The address of the server.
     pub fn url(&self) -> String {
         self.outside.url("")
     }
 
-    /// Gives every request this reply from now on.
+    /// Answers all later requests with this reply.
     pub fn fails(&self, reply: Reply) {
         self.outside.answers_by(move |_| reply.clone());
     }
 
-    /// Gives requests for tiers this reply from now on; users still work.
+    /// Answers all later requests for tiers with this reply; requests for users still succeed.
     pub fn fails_for_tiers(&self, reply: Reply) {
         self.outside.answers_by(move |called| {
             if called.line.contains("hardwareTier") { reply.clone() } else { answer(called) }
         });
     }
 
-    /// Works again from now on.
+    /// Ends the faults.
     pub fn recovers(&self) {
         self.outside.answers_by(answer);
     }
 
     /// The received requests that were not read yet.
-    pub fn received(&mut self) -> Vec<Called> {
+    pub fn received(&mut self) -> Vec<ReceivedRequest> {
         self.outside.received()
     }
 }
 
-fn answer(called: &Called) -> Reply {
+fn answer(called: &ReceivedRequest) -> Reply {
     let name = match (called.header("x-domino-api-key"), called.header("authorization")) {
         ("", token) => token.strip_prefix("Bearer ").and_then(|token| token.strip_suffix("-token")),
         (key, _) => Some(key),

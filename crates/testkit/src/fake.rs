@@ -1,5 +1,6 @@
 //! A provider whose world is in memory: it records its calls, checks fences, and fails on command.
 
+mod tasks;
 mod world;
 
 use std::sync::Arc;
@@ -8,11 +9,12 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use muster_core::capacity::Capacity;
-use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
+use muster_engine::ports::images::ImageBuilder;
+use muster_engine::ports::jobs::JobRunner;
 use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, FencedCall, Membership, NodeProvider, NodeResult, Observed, Operation,
     Provider, ProviderError, ProviderResource, RECREATE, WorldChange,
@@ -36,7 +38,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A provider of the instance `fake:test`. Several share a world, as engines share a machine.
+    /// Creates a provider of the instance `fake:test`. Several providers can share a world, as engines share a machine.
     pub fn new(world: &Arc<World>) -> Self {
         Self { instance: Self::instance_id(), world: Arc::clone(world) }
     }
@@ -76,6 +78,14 @@ impl Provider for Fake {
     }
 
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
+        Some(self)
+    }
+
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        Some(self)
+    }
+
+    fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
         Some(self)
     }
 
@@ -136,10 +146,6 @@ impl NodeProvider for Fake {
         self.world.touch(Verb::Create, call).await
     }
 
-    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
-        self.world.touch(Verb::Update, call).await
-    }
-
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.world.touch(Verb::Delete, call).await
     }
@@ -154,14 +160,14 @@ impl NodeProvider for Fake {
     }
 }
 
-/// The operations of node types for tests.
+/// The operations of the node types for tests.
 pub(crate) fn operations() -> Vec<Operation> {
     let (description, parameters) = ("Turns it off and on again.", muster_core::spec::Schema(&[]));
     vec![Operation { name: "reboot", description, parameters }]
 }
 
-/// The capabilities of types for tests: with a head, workers cannot outlive it and are healed; without one, they may be
-/// orphans.
+/// The capabilities of the types for tests: workers of a type with a head cannot outlive the head and are healed; nodes
+/// of a type without one may be orphans.
 pub(crate) const fn capabilities(head: bool) -> Capabilities {
     Capabilities {
         membership: Membership::Individual,

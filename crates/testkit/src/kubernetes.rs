@@ -1,4 +1,4 @@
-//! Kubernetes: one for a test run, a namespace for each test.
+//! The Kubernetes of a test run, and a namespace for each test.
 
 mod custom;
 mod diagnosis;
@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-pub use self::gate::{Gate, Side, Written};
+pub use self::gate::{Gate, RecordedWrite, Side};
 pub use self::namespace::Namespace;
 pub use self::operator::{Operator, RunningOperator};
 pub use self::own::{Component, Options, OwnKubernetes, own_kubernetes, own_kubernetes_with};
@@ -37,7 +37,7 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// The Kubernetes of the testbed of a folder.
+    /// Requests the Kubernetes from the testbed in this folder.
     async fn of(testbed: &Path) -> Option<Self> {
         let KubernetesParts { kubeconfig, log_dir } = shared::obtain_from(testbed, "kubernetes").await?;
         let client = connect(&kubeconfig, None).await.expect("the testbed's kubeconfig is good");
@@ -76,7 +76,7 @@ impl Kubernetes {
         &self.kubeconfig
     }
 
-    /// A proxy to its API server that closes at a chosen write.
+    /// A proxy to the API server that closes at a chosen write.
     pub async fn gate(&self) -> Gate {
         Gate::before(self).await
     }

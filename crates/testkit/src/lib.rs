@@ -1,7 +1,7 @@
 //! Shared parts of the tests: a real Kubernetes, a real PostgreSQL, real frameworks, and fakes for faults. Linux only.
 //!
-//! One process, the [`testbed`], owns the real programs for a whole test run. Tests request one from it, and are skipped
-//! with the reason if it is not available:
+//! One process, the [`testbed`], owns the real programs for a whole test run. Tests request a program from it, and are
+//! skipped with the reason if the program is not available:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -10,9 +10,9 @@
 //! # }
 //! ```
 //!
-//! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] one whose members are created by an
-//! operator, and [`world`] one in a process of its own, for engines that are killed and stopped. [`outside`] imitates
-//! services that the server calls.
+//! Fakes are for faults only: [`fake`] is a provider that fails on command, [`operator`] a provider whose members are
+//! created by an operator, and [`world`] a provider in a separate process, for engines that are killed and stopped.
+//! [`outside`] imitates services that the server calls.
 //!
 //! No program of Muster depends on this crate, and the tests of a single crate are not here. Begin reading at
 //! `kubernetes.rs`, `postgres.rs` and `eventually.rs`, which most tests use; `docs/testing.md` has an overview.
@@ -21,6 +21,7 @@ mod changes;
 mod clock;
 mod closed_port;
 mod databases;
+mod death_signal;
 mod dice;
 mod disk;
 mod domino;
@@ -53,8 +54,8 @@ pub use domino::FakeDomino;
 pub use eventually::eventually;
 pub use helm::helm;
 pub use kubernetes::{
-    Component, Gate, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RunningOperator, Side, Written,
-    kubernetes, own_kubernetes, own_kubernetes_with,
+    Component, Gate, Kubernetes, Namespace, Operator, Options, OwnKubernetes, RecordedWrite, RunningOperator,
+    Side, kubernetes, own_kubernetes, own_kubernetes_with,
 };
 pub use muster_testkit_macros::database_test;
 pub use openstack::{OpenStack, openstack};
@@ -63,4 +64,4 @@ pub use process::{Process, lives};
 pub use proxy::PostgresProxy;
 pub use python::{Python, package_index, python};
 pub use shared::{ask, skip};
-pub use wire::Answer;
+pub use wire::TestbedAnswer;

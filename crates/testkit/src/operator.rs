@@ -1,4 +1,4 @@
-//! A provider whose members are created by an operator in memory, which converges by itself and fails on command.
+//! A provider whose members are created by an operator in memory, which converges on its own and fails on command.
 
 mod apps;
 mod state;
@@ -19,7 +19,7 @@ use muster_engine::ports::provider::{
 
 pub use apps::FakeApps;
 pub use state::{Deed, Verb};
-pub use world::{Lie, OperatorWorld};
+pub use world::{ObservationFault, OperatorWorld};
 
 /// Workers with a head, of an operator that supports every change.
 pub const OPERATED_CLUSTER: &str = "operated.cluster-1.0";
@@ -37,7 +37,8 @@ pub struct Operated {
 }
 
 impl Operated {
-    /// A provider of the instance `operated:test` over this world; several share it as several engines share a server.
+    /// Creates a provider of the instance `operated:test` over this world. Several providers can share a world, as
+    /// engines share a server.
     pub fn new(world: &Arc<OperatorWorld>) -> Self {
         Self { instance: Self::instance_id(), world: Arc::clone(world) }
     }

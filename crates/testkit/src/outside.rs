@@ -1,4 +1,4 @@
-//! A service outside of Muster that the server calls: a small HTTP server that answers as the test chooses.
+//! An external service that the server calls: a small HTTP server whose responses the test chooses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request that the service received.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Called {
+pub struct ReceivedRequest {
     /// Method and path.
     pub line: String,
     /// The headers, with names in lower case.
@@ -23,7 +23,7 @@ pub struct Called {
     pub body: Value,
 }
 
-impl Called {
+impl ReceivedRequest {
     /// The value of a header; empty if there is none.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())
@@ -41,14 +41,14 @@ pub enum Reply {
     Closed,
 }
 
-type Handler = dyn Fn(&Called) -> Reply + Send + Sync;
+type CallHandler = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 
-/// The service, which ends when it is dropped.
+/// The service, which is stopped when this value is dropped.
 pub struct Outside {
-    /// Its port on loopback.
+    /// The port on loopback.
     pub port: u16,
-    handler: Arc<Mutex<Arc<Handler>>>,
-    calls: mpsc::UnboundedReceiver<Called>,
+    handler: Arc<Mutex<Arc<CallHandler>>>,
+    calls: mpsc::UnboundedReceiver<ReceivedRequest>,
     task: JoinHandle<()>,
 }
 
@@ -66,10 +66,10 @@ impl Outside {
     }
 
     /// A service that answers each request by a function.
-    pub async fn answering(handler: impl Fn(&Called) -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn answering(handler: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let handler: Arc<Mutex<Arc<Handler>>> = Arc::new(Mutex::new(Arc::new(handler)));
+        let handler: Arc<Mutex<Arc<CallHandler>>> = Arc::new(Mutex::new(Arc::new(handler)));
         let (sender, calls) = mpsc::unbounded_channel();
         let handlers = Arc::clone(&handler);
         let task = tokio::spawn(async move {
@@ -88,33 +88,33 @@ impl Outside {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Answers every request with this status and body from now on.
+    /// Answers all later requests with this status and body.
     pub fn answers(&self, status: u16, body: &str) {
         let body = body.to_owned();
         self.answers_by(move |_| Reply::Now(status, body.clone()));
     }
 
-    /// Answers each request by another function from now on.
-    pub fn answers_by(&self, handler: impl Fn(&Called) -> Reply + Send + Sync + 'static) {
+    /// Answers all later requests by another function.
+    pub fn answers_by(&self, handler: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) {
         *self.handler.lock().expect("not poisoned") = Arc::new(handler);
     }
 
     /// The next request, once it was received.
-    pub async fn call(&mut self) -> Called {
+    pub async fn call(&mut self) -> ReceivedRequest {
         let call = tokio::time::timeout(PATIENCE, self.calls.recv()).await;
         call.expect("it is called").expect("it listens")
     }
 
     /// The received requests that were not read yet.
-    pub fn received(&mut self) -> Vec<Called> {
+    pub fn received(&mut self) -> Vec<ReceivedRequest> {
         std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
     }
 }
 
 async fn serve(
     mut stream: TcpStream,
-    handlers: &Mutex<Arc<Handler>>,
-    sender: &mpsc::UnboundedSender<Called>,
+    handlers: &Mutex<Arc<CallHandler>>,
+    sender: &mpsc::UnboundedSender<ReceivedRequest>,
 ) -> Option<()> {
     let called = read(&mut stream).await?;
     let handler = Arc::clone(&*handlers.lock().expect("not poisoned"));
@@ -134,7 +134,7 @@ async fn serve(
     stream.write_all(answer.as_bytes()).await.ok()
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Called> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut request = Vec::new();
     let head = loop {
         if let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -149,7 +149,7 @@ async fn read(stream: &mut TcpStream) -> Option<Called> {
     let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
     let header =
         |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
-    let mut called = Called { line, headers: lines.filter_map(header).collect(), body: Value::Null };
+    let mut called = ReceivedRequest { line, headers: lines.filter_map(header).collect(), body: Value::Null };
     let length: usize = called.header("content-length").parse().unwrap_or(0);
     while request.len() < head + 4 + length {
         if stream.read_buf(&mut request).await.ok()? == 0 {

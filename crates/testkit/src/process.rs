@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStdin};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::death_signal::under_death_signal;
 use crate::eventually;
 use crate::logs;
 
@@ -25,8 +26,9 @@ const TAIL: usize = 40;
 /// The longest wait for the end of a killed group before its folder is removed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A child process of a test, with its output in a log file and a temporary folder of its own. It is killed, with its process group, when this value
-/// is dropped, and by the kernel when the thread that started it ends: start it from the test's own thread.
+/// A child process of a test, with its output in a log file and with its own temporary folder. The process is killed,
+/// with its process group, when this value is dropped, and by the kernel when the thread that started it ends: start it
+/// from the test's own thread.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -39,7 +41,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command; its program, arguments, variables and folder count, its own redirections do not.
+    /// Starts a command with its program, arguments, variables and folder; its redirections are ignored.
     pub fn spawn(name: &str, command: &Command) -> Self {
         Self::try_spawn(name, command)
             .unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"))
@@ -51,7 +53,12 @@ impl Process {
         let temp = folder.path().join("tmp");
         fs::create_dir(&temp)?;
         let (output, input) = io::pipe()?;
-        let mut child = under_death_signal(command, &temp)
+        let mut wrapped = under_death_signal(command, &[]);
+        // Removed with the process, unless the command sets a temporary folder itself.
+        if !command.get_envs().any(|(name, _)| name == "TMPDIR") {
+            wrapped.env("TMPDIR", &temp);
+        }
+        let mut child = tokio::process::Command::from(wrapped)
             .stdin(Stdio::piped())
             .stdout(input.try_clone()?)
             .stderr(input)
@@ -60,7 +67,7 @@ impl Process {
             .spawn()?;
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (count, written) = watch::channel(0);
-        // A thread, because a pipe is read without a runtime that way; it ends with the last process that can write.
+        // A thread reads the pipe without a runtime, and ends with the last process that can write to it.
         let kept = Arc::clone(&lines);
         let (alive, all_gone) = mpsc::channel();
         thread::Builder::new().name(format!("output of {name}")).spawn(move || {
@@ -71,12 +78,12 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, stdin, lines, written, all_gone, folder })
     }
 
-    /// The process id, or `None` once its end was waited for.
+    /// The process id; `None` once the process was waited for.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// The log file with everything it wrote; it goes with this value.
+    /// The log file with all output, which is removed with this value.
     pub fn log(&self) -> PathBuf {
         log_in(&self.folder)
     }
@@ -106,13 +113,13 @@ impl Process {
                 return found;
             }
             if written.wait_for(|count| *count > seen).await.is_err() {
-                // The writer has ended, so that no more output will come.
+                // The reader has ended, so that there is no further output.
                 return self.lines.lock()[seen..].iter().find(|line| line.contains(text)).cloned();
             }
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub async fn wait_for_exit(&mut self, deadline: Duration) -> ExitStatus {
         let in_time = timeout(deadline, self.child.wait()).await.unwrap_or_else(|_| {
             panic!("{} did not end within {deadline:?}; its last lines:\n{}", self.name, self.tail())
@@ -120,8 +127,8 @@ impl Process {
         in_time.expect("a child of this process can be waited for")
     }
 
-    /// Waits for its end, and for that of every process that has inherited its temporary folder: commands with process
-    /// groups of their own end a moment after it.
+    /// Waits for the end of the process, and of every process that has inherited its temporary folder: commands with a
+    /// separate process group end a moment later.
     pub async fn wait_for_exit_of_all(&mut self, deadline: Duration) {
         self.wait_for_exit(deadline).await;
         let mark = self.folder.path().as_os_str().as_encoded_bytes();
@@ -132,7 +139,7 @@ impl Process {
         .await;
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the standard input of the process.
     pub async fn write_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its standard input was not closed");
         let text = format!("{line}\n");
@@ -140,13 +147,13 @@ impl Process {
         written.unwrap_or_else(|error| panic!("{} does not read: {error}\n{}", self.name, self.tail()));
     }
 
-    /// Closes its standard input.
+    /// Closes the standard input of the process.
     pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
-    /// Closes its standard input and waits until no process can write to its output; if that takes longer it is killed
-    /// with this value.
+    /// Closes the standard input and waits until no process can write to the output; if that exceeds `deadline`, the
+    /// process is killed when this value is dropped.
     pub(crate) fn end_by_stdin(&mut self, deadline: Duration) {
         self.close_stdin();
         let _ = self.all_gone.recv_timeout(deadline);
@@ -172,7 +179,7 @@ impl Process {
         self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
     }
 
-    /// The last lines of its output.
+    /// The last lines of the output.
     pub fn tail(&self) -> String {
         logs::last_lines(&self.lines.lock().join("\n"), TAIL)
     }
@@ -188,7 +195,7 @@ fn processes_with(mark: &[u8]) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(contains).collect()
 }
 
-/// Whether a process runs; a zombie has ended.
+/// Returns true if a process runs; a zombie has ended.
 pub fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -197,38 +204,20 @@ pub fn lives(pid: i32) -> bool {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(group) = self.pid() {
-            // It fails if the whole group has ended already.
+            // Fails if the whole group has ended already.
             let _ = kill_process_group(group, Signal::KILL);
-            // Unless it is waited for it stays in the table of processes, where no other process may reap it.
+            // Reaps the process: in some containers no other process reaps zombies.
             let _ = waitpid(Some(group), WaitOptions::empty());
         }
-        // Its children may still be ending, and write to the folder that goes next.
+        // Children may still be ending, and write to the folder, which is removed next.
         let _ = self.all_gone.recv_timeout(GRACE);
     }
-}
-
-/// The command, started so that the kernel kills it when the thread that starts it ends. What it leaves in its
-/// temporary folder, unless it names one itself, goes with the process.
-fn under_death_signal(command: &Command, temp: &Path) -> tokio::process::Command {
-    let mut wrapped = tokio::process::Command::new("setpriv");
-    wrapped.env("TMPDIR", temp);
-    wrapped.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(name, value),
-            None => wrapped.env_remove(name),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        wrapped.current_dir(folder);
-    }
-    wrapped
 }
 
 fn keep(output: PipeReader, mut log: File, lines: &Mutex<Vec<String>>, count: &watch::Sender<usize>) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
-        // Tests use the lines in memory; the log is only for people.
+        // Tests use the lines in memory; the log is only for developers.
         let _ = writeln!(log, "{line}");
         let written = {
             let mut lines = lines.lock();

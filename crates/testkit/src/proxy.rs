@@ -1,5 +1,5 @@
-//! A proxy in front of a PostgreSQL that can go dark: connections stay open and nothing passes any more, as when a cable
-//! is cut or a machine loses power.
+//! A proxy in front of PostgreSQL that can be cut: connections stay open and no data passes, as when a cable is cut or
+//! a machine loses power.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,32 +13,32 @@ use tokio::task::JoinHandle;
 
 use crate::eventually::PATIENCE;
 
-/// A statement that is watched for was not sent yet, was prepared, or is being executed.
+/// The states of the statement after which the proxy is cut: not sent yet, prepared, or being executed.
 const NOT_SEEN: u8 = 0;
 const PREPARED: u8 = 1;
 const EXECUTED: u8 = 2;
 
-/// The proxy, which ends with this value.
+/// The proxy, which is stopped when this value is dropped.
 pub struct PostgresProxy {
     url: String,
-    line: Arc<Line>,
+    line: Arc<ProxyState>,
     task: JoinHandle<()>,
 }
 
-struct Line {
+struct ProxyState {
     dark: watch::Sender<bool>,
     statement: Mutex<Option<Vec<u8>>>,
 }
 
 impl PostgresProxy {
-    /// Starts one for a database, by its address.
+    /// Starts a proxy for the database at this address.
     pub async fn start(database: &str) -> Self {
         let (before, after) = database.split_once('@').expect("a user");
         let (address, rest) = after.split_once('/').expect("a database");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let url = format!("{before}@127.0.0.1:{port}/{rest}");
-        let line = Arc::new(Line { dark: watch::Sender::new(false), statement: Mutex::default() });
+        let line = Arc::new(ProxyState { dark: watch::Sender::new(false), statement: Mutex::default() });
         let task = tokio::spawn(accept(listener, address.to_owned(), Arc::clone(&line)));
         Self { url, line, task }
     }
@@ -48,24 +48,25 @@ impl PostgresProxy {
         &self.url
     }
 
-    /// Stops forwarding now.
+    /// Stops forwarding.
     pub fn cut(&self) {
         self.line.dark.send_replace(true);
     }
 
-    /// Goes dark when a statement with this text, new to its connection, was executed: its answer does not arrive.
+    /// Stops forwarding when a statement with this text, which the connection has not prepared before, was executed:
+    /// the response does not arrive.
     pub fn cut_after(&self, statement: &str) {
         *self.line.statement.lock() = Some(statement.as_bytes().to_owned());
     }
 
-    /// Waits until it is dark.
+    /// Waits until the proxy has stopped forwarding.
     pub async fn is_dark(&self) {
         let mut dark = self.line.dark.subscribe();
         let waited = tokio::time::timeout(PATIENCE, dark.wait_for(|dark| *dark)).await;
         waited.expect("the statement is executed in time").expect("the proxy runs");
     }
 
-    /// Forwards again, also data that was sent meanwhile.
+    /// Forwards again, including data that was sent meanwhile.
     pub fn mend(&self) {
         *self.line.statement.lock() = None;
         self.line.dark.send_replace(false);
@@ -78,7 +79,7 @@ impl Drop for PostgresProxy {
     }
 }
 
-async fn accept(listener: TcpListener, address: String, line: Arc<Line>) {
+async fn accept(listener: TcpListener, address: String, line: Arc<ProxyState>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let server = TcpStream::connect(&address).await.expect("PostgreSQL answers");
@@ -93,7 +94,7 @@ async fn accept(listener: TcpListener, address: String, line: Arc<Line>) {
 async fn carry_statements(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
-    line: Arc<Line>,
+    line: Arc<ProxyState>,
     seen: Arc<AtomicU8>,
 ) {
     let mut buffer = vec![0; 1 << 16];
@@ -114,7 +115,7 @@ async fn carry_statements(
 async fn carry_answers(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
-    line: Arc<Line>,
+    line: Arc<ProxyState>,
     seen: Arc<AtomicU8>,
 ) {
     let mut buffer = vec![0; 1 << 16];
@@ -130,8 +131,8 @@ async fn carry_answers(
     }
 }
 
-impl Line {
-    /// Waits until the line is not dark. It is never dropped while connections wait for it.
+impl ProxyState {
+    /// Waits while forwarding is stopped. Never fails: waiting connections hold a reference to the sender.
     async fn lit(&self) {
         drop(self.dark.subscribe().wait_for(|dark| !dark).await);
     }

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 
 use crate::kubernetes::Component;
 use crate::testbed::SOCKET;
-use crate::wire::{Answer, Order, ProcessParts, Request};
+use crate::wire::{Order, ProcessParts, TestbedAnswer, TestbedRequest};
 
 pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no testbed to ask: run `cargo xtask test`, or run \
     `cargo xtask testbed start` in another terminal and export what it prints";
@@ -20,11 +20,11 @@ pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no t
 const SAME_BUILD: &str = "the testbed is of the same build and describes its parts alike";
 
 /// Requests a part from the testbed of a folder, such as `kubernetes`, `postgres` or `python/<environment>`.
-pub async fn ask(testbed: &Path, want: &str) -> io::Result<Answer> {
-    send(testbed, &Request::Want(want.to_owned())).await
+pub async fn ask(testbed: &Path, want: &str) -> io::Result<TestbedAnswer> {
+    send(testbed, &TestbedRequest::Want(want.to_owned())).await
 }
 
-async fn send(testbed: &Path, request: &Request) -> io::Result<Answer> {
+async fn send(testbed: &Path, request: &TestbedRequest) -> io::Result<TestbedAnswer> {
     let mut stream = UnixStream::connect(testbed.join(SOCKET)).await?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
@@ -45,21 +45,21 @@ pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
 /// Gets a part from the testbed of a folder; `None` means that the test is skipped.
 pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str) -> Option<T> {
     match ask(testbed, want).await.unwrap_or_else(|error| silent(testbed, &error)) {
-        Answer::Have(parts) => Some(serde_json::from_value(parts).expect(SAME_BUILD)),
-        Answer::Missing(why) => {
+        TestbedAnswer::Have(parts) => Some(serde_json::from_value(parts).expect(SAME_BUILD)),
+        TestbedAnswer::Missing(why) => {
             skip(&why);
             None
         }
-        Answer::Failed(why) => panic!("{why}"),
+        TestbedAnswer::Failed(why) => panic!("{why}"),
     }
 }
 
 /// Sends an order to a component of the testbed of a folder.
 pub(crate) async fn order(testbed: &Path, command: Order, component: Component) -> ProcessParts {
-    let sent = send(testbed, &Request::Do(command, component)).await;
+    let sent = send(testbed, &TestbedRequest::Do(command, component)).await;
     match sent.unwrap_or_else(|error| silent(testbed, &error)) {
-        Answer::Have(parts) => serde_json::from_value(parts).expect(SAME_BUILD),
-        Answer::Missing(why) | Answer::Failed(why) => panic!("{why}"),
+        TestbedAnswer::Have(parts) => serde_json::from_value(parts).expect(SAME_BUILD),
+        TestbedAnswer::Missing(why) | TestbedAnswer::Failed(why) => panic!("{why}"),
     }
 }
 
@@ -67,14 +67,14 @@ fn silent(testbed: &Path, error: &io::Error) -> ! {
     panic!("the testbed in {} (MUSTER_TESTBED) does not answer: {error}", testbed.display())
 }
 
-/// Records that the calling test is skipped and why; where nothing may be skipped (`CI=true`) it panics instead.
+/// Records that the calling test is skipped, with the reason; panics where no test may be skipped (`CI=true`).
 pub fn skip(why: &str) {
     assert!(env::var("CI").as_deref() != Ok("true"), "with CI=true no test may be skipped, but: {why}");
     let test = test_name();
     eprintln!("{test} is skipped: {why}");
     let Some(skips) = env::var_os("MUSTER_TEST_SKIPS") else { return };
     let line = format!("{test}\t{}\n", why.replace(['\n', '\t'], " "));
-    // One write of one line to a file opened for appending: test programs that run side by side do not mix theirs.
+    // One write of one line to a file opened for appending, so that concurrent test programs do not mix their lines.
     let written = OpenOptions::new()
         .create(true)
         .append(true)
@@ -88,7 +88,7 @@ pub fn skip(why: &str) {
     }
 }
 
-/// The name that the test runner gave the thread; on a single thread it gives none, and the program's name must do.
+/// The name of the test, which is that of the thread; the name of the program if tests run on a single thread.
 fn test_name() -> String {
     let name = thread::current().name().unwrap_or("main").to_owned();
     if name != "main" {

@@ -1,4 +1,4 @@
-//! The lines that tests and the testbed exchange: one JSON object each way.
+//! The messages between tests and the testbed: one line with a JSON object in each direction.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::kubernetes::Component;
 /// A request to the testbed: a line like `{"want":"kubernetes"}`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+pub(crate) enum TestbedRequest {
     /// Requests a part by its name, such as `kubernetes`.
     Want(String),
     /// Gives an order to a running component.
@@ -36,7 +36,7 @@ pub(crate) enum Order {
 /// The response of the testbed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum TestbedAnswer {
     /// The part runs at these addresses.
     Have(Value),
     /// The part is not available on this machine, for this reason; tests that need it are skipped.
@@ -45,7 +45,7 @@ pub enum Answer {
     Failed(String),
 }
 
-impl Answer {
+impl TestbedAnswer {
     /// A response with `parts`.
     pub(crate) fn have(parts: &impl Serialize) -> Self {
         match serde_json::to_value(parts) {
@@ -70,7 +70,7 @@ pub(crate) struct PostgresParts {
     pub(crate) bin_dir: Option<PathBuf>,
 }
 
-/// The process of a component that got an order; none if it was killed.
+/// The pid of a component that executed an order; `None` if it was killed.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct ProcessParts {
     pub(crate) pid: Option<u32>,
@@ -102,15 +102,15 @@ mod tests {
     use crate::Operator;
 
     #[rstest]
-    #[case(Request::Want("kubernetes".into()), r#"{"want":"kubernetes"}"#)]
-    #[case(Request::Do(Order::Kill, Component::ApiServer), r#"{"do":["kill","api_server"]}"#)]
-    #[case(Request::Do(Order::Identify, Component::ApiServer), r#"{"do":["identify","api_server"]}"#)]
+    #[case(TestbedRequest::Want("kubernetes".into()), r#"{"want":"kubernetes"}"#)]
+    #[case(TestbedRequest::Do(Order::Kill, Component::ApiServer), r#"{"do":["kill","api_server"]}"#)]
+    #[case(TestbedRequest::Do(Order::Identify, Component::ApiServer), r#"{"do":["identify","api_server"]}"#)]
     #[case(
-        Request::Do(Order::Freeze, Component::Operator(Operator::KubeRay)),
+        TestbedRequest::Do(Order::Freeze, Component::Operator(Operator::KubeRay)),
         r#"{"do":["freeze",{"operator":"kuberay"}]}"#
     )]
-    fn a_request_is_a_line(#[case] request: Request, #[case] line: &str) {
+    fn a_request_is_a_line(#[case] request: TestbedRequest, #[case] line: &str) {
         assert_eq!(serde_json::to_string(&request).unwrap(), line);
-        assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request);
+        assert_eq!(serde_json::from_str::<TestbedRequest>(line).unwrap(), request);
     }
 }

@@ -1,6 +1,6 @@
-//! A world in a process of its own, and engines in theirs: for tests that kill, stop and overtake engines.
+//! A provider's world and engines in separate processes, for tests that kill, stop and overtake engines.
 //!
-//! The program `world` keeps the nodes of clusters, refuses what an overtaken engine asks for, logs every call, and
+//! The program `world` simulates the nodes of clusters, refuses calls with an outdated fence, logs every call, and
 //! fails on command. The program `engine` is a Muster engine over it. Both end with the test that started them.
 
 mod ending;
@@ -19,4 +19,4 @@ pub use handle::World;
 pub use program::program;
 pub use provider::{WORLD_CLUSTER, WORLD_NODE, WorldProvider};
 pub use replica::{Pace, Replica};
-pub use wire::{Control, Entry, Lie, Outcome, Verb};
+pub use wire::{Control, Entry, FalseObservation, Outcome, Verb};

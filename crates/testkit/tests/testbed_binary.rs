@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use muster_testkit::{Answer, Process, ask, skip};
+use muster_testkit::{Process, TestbedAnswer, ask, skip};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// A testbed of our own, whose temporary folder is ours too, so that no other sweep interferes.
+/// A testbed of one test with a temporary folder of one test, so that no other sweep interferes.
 struct Own {
     process: Process,
     dir: PathBuf,
@@ -51,7 +51,7 @@ fn inventory(temp: &TempDir, content: &Value) -> PathBuf {
     path
 }
 
-/// What this machine has; `None` if the test is skipped because it has no PostgreSQL that can be started.
+/// The inventory of this machine; `None` if the test is skipped because no PostgreSQL can be started here.
 fn inventory_with_postgres() -> Option<PathBuf> {
     let testbed = std::env::var_os("MUSTER_TESTBED").expect(
         "MUSTER_TESTBED is not set: run `cargo xtask test`, or run `cargo xtask testbed start` in another terminal \
@@ -72,7 +72,7 @@ fn inventory_with_postgres() -> Option<PathBuf> {
 /// Starts PostgreSQL in the testbed and returns its process id.
 async fn start_postgres(testbed: &Own) -> u32 {
     match ask(&testbed.dir, "postgres").await.unwrap() {
-        Answer::Have(_) => {}
+        TestbedAnswer::Have(_) => {}
         other => panic!("{other:?}"),
     }
     let pid_file = fs::read_to_string(testbed.dir.join("postgres/postmaster.pid")).unwrap();
@@ -121,7 +121,7 @@ async fn a_killed_testbed_leaves_no_process_and_the_next_one_sweeps_its_folder()
     let children = descendants(killed.process.id().unwrap());
     assert!(children.contains(&postgres), "{children:?}");
 
-    // So that we, and not the machine's first process, are notified of the end of its orphans.
+    // Makes this process, and not the machine's first process, the parent of the orphaned children.
     set_child_subreaper(Some(getpid())).unwrap();
     killed.process.kill();
     killed.process.wait_for_exit(SOON).await;
@@ -136,7 +136,7 @@ async fn a_killed_testbed_leaves_no_process_and_the_next_one_sweeps_its_folder()
     assert_eq!(leftovers(&temp), [] as [PathBuf; 0]);
 }
 
-/// The processes below this one, parents before their children; those that end meanwhile may be left out.
+/// The descendants of a process, parents before their children; those that end meanwhile may be missing.
 fn descendants(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let children = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -145,13 +145,13 @@ fn descendants(pid: u32) -> Vec<u32> {
     children.iter().copied().chain(children.iter().copied().flat_map(descendants)).collect()
 }
 
-/// Waits for the ends of processes that became ours when their parent died.
+/// Waits for the ends of processes that became children of this one when their parent died.
 fn wait_for_ends(pids: Vec<u32>) {
     let (ended, all_ended) = mpsc::channel();
     thread::spawn(move || {
         for pid in pids {
             match waitpid(Pid::from_raw(pid.cast_signed()), WaitOptions::empty()) {
-                // It had ended before its parent did, who had waited for it.
+                // The process had ended before its parent, which had waited for it.
                 Err(Errno::CHILD) => {}
                 end => drop(end.unwrap()),
             }
@@ -192,13 +192,16 @@ async fn what_is_missing_is_answered_with_its_sentence() {
     let testbed = Own::start(&temp, &inventory).await;
     for want in ["kubernetes", "postgres", "python/dask"] {
         let answer = ask(&testbed.dir, want).await.unwrap();
-        assert!(matches!(&answer, Answer::Missing(sentence) if sentence.contains(why)), "{want}: {answer:?}");
+        assert!(
+            matches!(&answer, TestbedAnswer::Missing(sentence) if sentence.contains(why)),
+            "{want}: {answer:?}"
+        );
     }
     let answer = ask(&testbed.dir, "moon").await.unwrap();
-    assert!(matches!(answer, Answer::Failed(_)), "{answer:?}");
+    assert!(matches!(answer, TestbedAnswer::Failed(_)), "{answer:?}");
 }
 
-/// An inventory whose PostgreSQL is made of these shell scripts.
+/// An inventory whose PostgreSQL consists of these shell scripts.
 fn scripted_postgres(temp: &TempDir, scripts: &[(&str, &str)]) -> PathBuf {
     let programs = temp.path().join("programs");
     fs::create_dir(&programs).unwrap();
@@ -212,7 +215,7 @@ fn scripted_postgres(temp: &TempDir, scripts: &[(&str, &str)]) -> PathBuf {
 
 async fn failure(testbed: &Own) -> String {
     match ask(&testbed.dir, "postgres").await.unwrap() {
-        Answer::Failed(sentence) => sentence,
+        TestbedAnswer::Failed(sentence) => sentence,
         other => panic!("it did not fail: {other:?}"),
     }
 }
@@ -278,7 +281,7 @@ async fn a_command_line_is_checked_without_an_inventory_and_nothing_is_made() {
     assert_eq!(leftovers(&temp), [busy]);
 }
 
-/// Runs one test of this program that needs PostgreSQL where there is none.
+/// Runs a test of this program that needs PostgreSQL with an inventory without PostgreSQL.
 async fn run_a_test_without_postgres(temp: &TempDir, ci: &str) -> (ExitStatus, Process) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "sigterm_ends_it_with_everything_it_started"]);

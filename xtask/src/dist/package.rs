@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use sha2::{Digest as _, Sha256};
 
-/// Files of the tree that are in the archive as they are.
+/// The files of the tree that are copied into the archive.
 const FILES: [&str; 3] = ["LICENSE", "README.md", "CHANGELOG.md"];
 
-/// Shells with completions, and the file that each looks for.
+/// The shells with completions, and the file name that each shell expects.
 const COMPLETIONS: [(&str, &str); 3] = [("bash", "muster.bash"), ("zsh", "_muster"), ("fish", "muster.fish")];
 
 /// The time of all files in an archive, so that the same content gives the same checksum.
@@ -18,7 +18,7 @@ const TIME: &str = "@0";
 
 /// The content of an archive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Package<'p> {
+pub(super) struct ArchiveContent<'p> {
     pub(super) version: &'p str,
     pub(super) target: &'p str,
     /// The top of the tree.
@@ -27,7 +27,7 @@ pub(super) struct Package<'p> {
     pub(super) muster: &'p Path,
 }
 
-impl Package<'_> {
+impl ArchiveContent<'_> {
     /// The name of the archive, and of the one folder in it.
     fn name(&self) -> String {
         format!("muster-{}-{}", self.version, self.target)
@@ -41,7 +41,7 @@ impl Package<'_> {
         let archive = to.join(format!("{}.tar.gz", self.name()));
         let mut tar = Command::new("tar");
         tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime", TIME]);
-        // Without the time and name of the file in the header.
+        // `-n` keeps the file's time and name out of the header.
         tar.args(["--use-compress-program", "gzip -9n", "-cf"]).arg(&archive);
         tar.arg("-C").arg(staging.path()).arg(self.name());
         run(&mut tar)?;
@@ -73,7 +73,7 @@ impl Package<'_> {
     }
 }
 
-/// Runs a program and returns what it printed.
+/// Runs a program, and returns its output.
 fn run(command: &mut Command) -> Result<Vec<u8>> {
     let program = command.get_program().to_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -100,7 +100,8 @@ mod tests {
         fs::write(&program, PROGRAM).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let root = crate::layout::root();
-        let package = Package { version: "1.2.3", target: "some-linux", root: &root, muster: &program };
+        let package =
+            ArchiveContent { version: "1.2.3", target: "some-linux", root: &root, muster: &program };
         package.write(&to.join("dist")).unwrap()
     }
 
@@ -146,7 +147,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = crate::layout::root();
         let program = Path::new("/bin/false");
-        let package = Package { version: "1.2.3", target: "some-linux", root: &root, muster: program };
+        let package = ArchiveContent { version: "1.2.3", target: "some-linux", root: &root, muster: program };
         let error = package.write(folder.path()).unwrap_err().to_string();
         assert!(error.starts_with("/bin/false"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something is left");

@@ -33,3 +33,14 @@ fn every_token_knows_its_line() {
         tokens("a\n\"b\nc\" d\n/* e\n*/ f").into_iter().map(|token| (token.text, token.line)).collect();
     assert_eq!(lines, [("a", 1), ("b\nc", 2), ("d", 3), (" e\n", 4), ("f", 5)]);
 }
+
+#[test]
+fn product_code_has_no_comments_and_ends_before_the_tests() {
+    let source = "a // b\n#[cfg(test)]\nfn c() {}\n#[cfg(test)]\nmod tests { d }\ne";
+    let words: Vec<&str> = product_code(source)
+        .into_iter()
+        .filter(|token| token.kind == Ident)
+        .map(|token| token.text)
+        .collect();
+    assert_eq!(words, ["a", "cfg", "test", "fn", "c"]);
+}

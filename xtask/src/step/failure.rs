@@ -1,13 +1,13 @@
-//! The failure of a step: a sentence, then the end of its log.
+//! The failure of a step: a message, then the end of its log.
 
 use std::fmt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// Lines of a failed step's log that are shown.
+/// The number of lines of a failed step's log that are shown.
 const TAIL: usize = 25;
 
-/// Messages of programs that cannot reach the network.
+/// The messages of programs that cannot reach the network.
 const OFFLINE: &[&str] = &[
     "dial tcp",
     "no such host",
@@ -24,18 +24,18 @@ const OFFLINE: &[&str] = &[
 
 /// A step that ran and failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct StepFailure {
     sentence: String,
     log: String,
 }
 
-impl Failure {
+impl StepFailure {
     pub(super) fn new(what: &str, status: ExitStatus, log: &Path) -> Self {
         let log = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Self { sentence: format!("{what} {}", describe(status)), log: log.unwrap_or_default() }
     }
 
-    /// Begins with an explanation if the step could not fetch its packages `from` the network.
+    /// Adds an explanation to the message if the step could not fetch its packages `from` the network.
     pub(crate) fn needing(error: anyhow::Error, from: &str) -> anyhow::Error {
         match error.downcast::<Self>() {
             Ok(failure) if failure.was_offline() => {
@@ -53,7 +53,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for StepFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)?;
         let lines: Vec<&str> = self.log.lines().collect();
@@ -61,7 +61,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for StepFailure {}
 
 pub(super) fn describe(status: ExitStatus) -> String {
     status.code().map_or_else(|| format!("ended by {status}"), |code| format!("failed with exit code {code}"))
@@ -90,7 +90,7 @@ mod tests {
         let mut builder = Command::new("sh");
         builder.args(["-c", &format!("echo '{words}'; exit 3")]);
         let error = step::run_quietly("building kwok", &mut builder, &folder.path().join("log")).unwrap_err();
-        let error = Failure::needing(error, "Go modules").to_string();
+        let error = StepFailure::needing(error, "Go modules").to_string();
         assert_eq!(error, format!("{sentence}\n    {words}"));
     }
 }

@@ -1,4 +1,4 @@
-//! The folder of one run, with all that its tests put into the temporary folder.
+//! The folder of one run, which contains the temporary folder of its tests.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use tempfile::TempDir;
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 
 /// The prefix of folders of runs: short, because paths of sockets have at most 107 bytes.
 const PREFIX: &str = "muster-run-";
 
-/// The mode of the folder: PostgreSQL, which may run as another user, can traverse but not list it.
+/// The mode of the folder: PostgreSQL, which may run as another user, can traverse the folder but not list it.
 const PASSABLE: u32 = 0o711;
 
-/// The folder of a run, removed with it. The lock keeps later runs from sweeping it.
-pub(crate) struct Folder {
+/// The folder of a run, which is removed when this value is dropped. The lock keeps later runs from removing it.
+pub(crate) struct RunFolder {
     folder: TempDir,
-    _lock: Lock,
+    _lock: FileLock,
 }
 
-impl Folder {
+impl RunFolder {
     /// Creates the folder, after removing those of killed runs.
     pub(crate) fn make(parent: &Path) -> Result<Self> {
         sweep(parent);
@@ -29,8 +29,8 @@ impl Folder {
             let permissions = Permissions::from_mode(PASSABLE);
             let folder =
                 tempfile::Builder::new().prefix(PREFIX).permissions(permissions).tempdir_in(parent)?;
-            let lock = Lock::try_take(folder.path());
-            // Another run may have swept the folder before it was locked.
+            let lock = FileLock::try_take(folder.path());
+            // Another run may have removed the folder before it was locked.
             if let Ok(Some(lock)) = lock
                 && folder.path().exists()
             {
@@ -46,7 +46,7 @@ impl Folder {
         self.folder.path()
     }
 
-    /// The temporary folder of its tests.
+    /// The temporary folder of the tests.
     pub(super) fn temp(&self) -> PathBuf {
         self.path().join("tmp")
     }
@@ -73,16 +73,16 @@ impl Folder {
     }
 }
 
-/// Removes the folders of runs that are not in use; what cannot be removed is left for the next time.
+/// Removes the folders of runs that are not in use; folders that cannot be removed are left to the next run.
 fn sweep(parent: &Path) {
     let me = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        // Of the entry itself: a link that was put there is not followed.
+        // The metadata of the entry itself: links are not followed.
         if !named || !entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == me) {
             continue;
         }
-        if let Ok(Some(_lock)) = Lock::try_take(&entry.path())
+        if let Ok(Some(_lock)) = FileLock::try_take(&entry.path())
             && fs::remove_dir_all(entry.path()).is_ok()
         {
             eprintln!("» removed {}, which a killed run had left", entry.path().display());
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_folder_goes_with_its_run() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = Folder::make(parent.path()).unwrap();
+        let folder = RunFolder::make(parent.path()).unwrap();
         fs::write(folder.temp().join("x"), "").unwrap();
         drop(folder);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
@@ -110,8 +110,8 @@ mod tests {
         fs::create_dir(&left).unwrap();
         let other = parent.path().join("thesis");
         fs::create_dir(&other).unwrap();
-        let used = Folder::make(parent.path()).unwrap();
-        let next = Folder::make(parent.path()).unwrap();
+        let used = RunFolder::make(parent.path()).unwrap();
+        let next = RunFolder::make(parent.path()).unwrap();
         assert!(!left.exists());
         assert!(other.exists() && used.temp().exists() && next.temp().exists());
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn leftovers_are_named_and_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let folder = Folder::make(parent.path()).unwrap();
+        let folder = RunFolder::make(parent.path()).unwrap();
         fs::create_dir_all(folder.temp().join("scratch/deep")).unwrap();
         fs::write(folder.temp().join("core"), "").unwrap();
         assert_eq!(folder.remove_leftovers().unwrap(), ["core", "scratch"]);

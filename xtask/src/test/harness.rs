@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::folder::Folder;
-use super::outcome::{Outcome, skips};
+use super::folder::RunFolder;
+use super::outcome::{SuiteOutcome, skips};
 use super::processes;
 use super::reader::Reader;
 use crate::step;
 
-/// Lines that were read and not yet handled: few, so that a program that prints fast waits for the terminal.
+/// The capacity of the queue of lines: small, so that a program that prints fast waits for the terminal.
 const LINES: usize = 64;
 
-/// Runs it with a temporary folder in the run's own, shows its output, and reports how its tests ended. A program with a test
-/// that runs longer than `limit` is killed, with everything that its tests started.
-pub(super) fn run(command: &mut Command, folder: &Folder, limit: Duration) -> Result<Outcome> {
+/// Runs a test program with a temporary folder in the run's folder, prints its output, and returns the outcome of its
+/// tests. A program with a test that runs longer than `limit` is killed, with all processes that its tests started.
+pub(super) fn run(command: &mut Command, folder: &RunFolder, limit: Duration) -> Result<SuiteOutcome> {
     command.env("TMPDIR", folder.temp()).env("MUSTER_TEST_SKIPS", folder.skips());
     let (mut outcome, end) = of_tests(&mut step::dying_with_us(command), folder, limit)?;
     if let Ok(noted) = std::fs::read_to_string(folder.skips()) {
@@ -27,8 +27,8 @@ pub(super) fn run(command: &mut Command, folder: &Folder, limit: Duration) -> Re
         outcome.skip(skips(&noted));
     }
     let left = folder.remove_leftovers().context("cannot clear the tests' temporary folder")?;
-    // A killed program cannot clean up.
-    if end == End::Own && !left.is_empty() {
+    // A killed program cannot clean up, so that its leftovers are no failure.
+    if end == ProgramEnd::Own && !left.is_empty() {
         outcome.fail(format!("its tests left behind in the temporary folder: {}", left.join(", ")));
     }
     Ok(outcome)
@@ -36,16 +36,20 @@ pub(super) fn run(command: &mut Command, folder: &Folder, limit: Duration) -> Re
 
 /// The end of a test program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ProgramEnd {
     Own,
     Killed,
 }
 
-fn of_tests(command: &mut Command, folder: &Folder, limit: Duration) -> Result<(Outcome, End)> {
+fn of_tests(
+    command: &mut Command,
+    folder: &RunFolder,
+    limit: Duration,
+) -> Result<(SuiteOutcome, ProgramEnd)> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the tests")?;
     let lines = lines_of(child.stdout.take().context("the tests have no output")?);
-    let mut outcome = Outcome::default();
+    let mut outcome = SuiteOutcome::default();
     let mut reader = Reader::new(limit, Instant::now());
     loop {
         let line = match reader.deadline() {
@@ -64,7 +68,7 @@ fn of_tests(command: &mut Command, folder: &Folder, limit: Duration) -> Result<(
                 child.wait()?;
                 processes::kill_all_of(&folder.temp());
                 reader.ended(Instant::now(), &mut outcome);
-                return Ok((outcome, End::Killed));
+                return Ok((outcome, ProgramEnd::Killed));
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -73,10 +77,11 @@ fn of_tests(command: &mut Command, folder: &Folder, limit: Duration) -> Result<(
     if !status.success() && outcome.failed == 0 {
         outcome.fail(format!("the test program ended with {status}"));
     }
-    Ok((outcome, End::Own))
+    Ok((outcome, ProgramEnd::Own))
 }
 
-/// Reads lines in a thread, so that waiting for one can end. The thread ends with the last process that can write.
+/// Reads lines in a thread, so that the wait for a line can time out. The thread ends with the last process that can
+/// write.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<std::io::Result<Vec<u8>>> {
     let (sender, lines) = mpsc::sync_channel(LINES);
     thread::spawn(move || {
@@ -96,13 +101,13 @@ mod tests {
 
     const OK: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
 
-    fn script(script: &str) -> (Outcome, Vec<String>) {
+    fn script(script: &str) -> (SuiteOutcome, Vec<String>) {
         script_within(reader::SLOW, script)
     }
 
-    fn script_within(limit: Duration, script: &str) -> (Outcome, Vec<String>) {
+    fn script_within(limit: Duration, script: &str) -> (SuiteOutcome, Vec<String>) {
         let parent = tempfile::tempdir().unwrap();
-        let folder = Folder::make(parent.path()).unwrap();
+        let folder = RunFolder::make(parent.path()).unwrap();
         let outcome = run(Command::new("sh").args(["-c", script]), &folder, limit).unwrap();
         let left = folder.remove_leftovers().unwrap();
         (outcome, left)
@@ -143,7 +148,7 @@ mod tests {
     fn what_a_hanging_test_has_started_is_killed_with_it() {
         let parent = tempfile::tempdir().unwrap();
         let pid = parent.path().join("pid");
-        // In a session of its own, and with the output of the test program.
+        // In a separate session, and with the output of the test program.
         let daemon =
             format!("setsid -f sh -c 'echo $$ >{0}.part; mv {0}.part {0}; exec sleep 600'", pid.display());
         let script = format!(

@@ -1,26 +1,26 @@
 //! The outcome of one suite.
 
-/// The counts, with failures and notes.
+/// The counts of a suite, with failures and notes.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct SuiteOutcome {
     pub(super) passed: u32,
     pub(super) failed: u32,
     /// The names of failed tests.
     pub(super) failures: Vec<String>,
     pub(super) skips: Vec<Skip>,
-    /// Messages about failures that are no tests.
+    /// The messages of failures that are not those of tests.
     pub(super) errors: Vec<String>,
-    /// Messages about parts that could not be checked.
+    /// The messages about parts that could not be checked.
     pub(super) notes: Vec<String>,
 }
 
-impl Outcome {
-    /// A passed check counts as one test.
+impl SuiteOutcome {
+    /// The outcome of a passed check, which counts as one test.
     pub(super) fn check() -> Self {
         Self { passed: 1, ..Self::default() }
     }
 
-    /// A passed check with parts that could not be checked.
+    /// The outcome of a passed check, with a note about parts that could not be checked.
     pub(super) fn check_with_note(note: Option<String>) -> Self {
         Self { notes: note.into_iter().collect(), ..Self::check() }
     }
@@ -48,20 +48,20 @@ impl Outcome {
         u32::try_from(self.skips.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether nothing was run.
+    /// Returns true if no test was run.
     pub(super) fn is_empty(&self) -> bool {
         self.passed + self.failed + self.skipped() == 0
     }
 }
 
-/// A test that did not run, and why.
+/// A test that did not run, with the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Skip {
     pub(super) test: String,
     pub(super) reason: String,
 }
 
-/// Reads what tests wrote of their skips: a name, a tab, a reason.
+/// Parses the file of skipped tests, whose lines have a name, a tab and a reason.
 pub(super) fn skips(text: &str) -> Vec<Skip> {
     let parse = |line: &str| {
         let (test, reason) = line.split_once('\t')?;

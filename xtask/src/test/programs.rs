@@ -1,4 +1,4 @@
-//! The test programs, built all at once.
+//! The test programs, which one cargo command builds.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,28 +8,28 @@ use serde::Deserialize;
 
 use crate::layout;
 
-/// What cargo built.
+/// The artifacts that cargo built.
 pub(super) struct Programs {
-    built: Vec<Built>,
+    built: Vec<BuiltArtifact>,
 }
 
-/// What cargo says of one artifact; other messages have other fields.
+/// Cargo's message about an artifact; other messages have other fields.
 #[derive(Debug, Deserialize)]
-struct Built {
+struct BuiltArtifact {
     package_id: String,
-    target: Target,
-    profile: Profile,
+    target: ArtifactTarget,
+    profile: ArtifactProfile,
     executable: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct ArtifactTarget {
     name: String,
     kind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Profile {
+struct ArtifactProfile {
     test: bool,
 }
 
@@ -61,14 +61,14 @@ impl Programs {
         program.with_context(|| format!("cargo built no test program for {package} {}", selector.join(" ")))
     }
 
-    /// The program that runs the testbed, which tests of its package start too.
+    /// The program that runs the testbed.
     pub(super) fn runner(&self) -> Option<PathBuf> {
         self.executable("muster-testkit", "bin", Some("testbed"), false)
     }
 
     fn executable(&self, package: &str, kind: &str, name: Option<&str>, test: bool) -> Option<PathBuf> {
-        let fits = |built: &&Built| {
-            let Built { package_id, target, profile, executable } = built;
+        let fits = |built: &&BuiltArtifact| {
+            let BuiltArtifact { package_id, target, profile, executable } = built;
             executable.is_some()
                 && profile.test == test
                 && is_of(package_id, package)

@@ -1,22 +1,22 @@
-//! Reading what Rust's test harness prints: results, failures, and tests that run for long.
+//! The parser of the output of Rust's test harness: results, failures, and slow tests.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 
-/// How long a test has run when the harness first reports that it is slow. The harness does so once for each test.
+/// The time after which the harness reports a test as slow, once for each test.
 pub(super) const SLOW: Duration = Duration::from_mins(1);
 
-/// Follows one test program line by line.
+/// Parses the output of one test program line by line.
 #[derive(Debug)]
 pub(super) struct Reader {
     limit: Duration,
-    /// The names below the last `failures:`; the harness writes that word twice, and the second time only names.
+    /// The names below the last `failures:`. The harness prints that line twice, the second time with names only.
     failures: Option<Vec<String>>,
-    /// Tests that the harness has reported as slow and that have not ended, with the time at which they started.
+    /// The tests that the harness has reported as slow and that have not ended, with the times of their starts.
     slow: BTreeMap<String, Instant>,
-    /// Tests of the program that have not ended, once it has counted them.
+    /// The number of tests that have not ended, once the program has announced their number.
     unfinished: Option<u32>,
     passed: u32,
     failed: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader that gives each test `limit`, which is no less than [`SLOW`].
+    /// Creates a reader with a time limit for each test, which must be at least [`SLOW`].
     pub(super) fn new(limit: Duration, now: Instant) -> Self {
         Self {
             limit,
@@ -37,7 +37,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn read(&mut self, line: &str, now: Instant, outcome: &mut Outcome) {
+    pub(super) fn read(&mut self, line: &str, now: Instant, outcome: &mut SuiteOutcome) {
         self.last_line = now;
         if line == "failures:" {
             self.failures = Some(Vec::new());
@@ -71,17 +71,18 @@ impl Reader {
         }
     }
 
-    /// When the program is to be ended unless it prints something else. Before it has counted its tests it has all
-    /// the time it wants: until then `cargo test --doc` compiles.
+    /// The time at which the program is killed unless it prints a line before. `None` before the program has announced
+    /// its tests, because `cargo test --doc` compiles until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.unfinished?;
-        // Silence without a slow test is a program that hangs outside of its tests, or runs one test at a time.
+        // Without a slow test the last line counts: a silent program hangs outside of its tests, or runs one test at a
+        // time.
         let started = self.slow.values().min().copied().unwrap_or(self.last_line);
         Some(started + self.limit)
     }
 
-    /// Adds what is known of a program that was ended at its deadline.
-    pub(super) fn ended(self, now: Instant, outcome: &mut Outcome) {
+    /// Adds the results so far of a program that was killed at its deadline.
+    pub(super) fn ended(self, now: Instant, outcome: &mut SuiteOutcome) {
         let Self { limit, slow, unfinished, passed, failed, .. } = self;
         outcome.passed += passed;
         outcome.failed += u32::try_from(failed.len()).unwrap_or(u32::MAX);
@@ -157,10 +158,10 @@ test result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out;
 test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
 ";
 
-    /// Reads lines, each with the second at which it was printed; also gives the time of second 0.
-    fn read(lines: &[(u64, &str)]) -> (Reader, Outcome, Instant) {
+    /// Reads lines, each with the second at which it was printed; also returns the time of second 0.
+    fn read(lines: &[(u64, &str)]) -> (Reader, SuiteOutcome, Instant) {
         let start = Instant::now() + SLOW;
-        let (mut reader, mut outcome) = (Reader::new(LIMIT, start), Outcome::default());
+        let (mut reader, mut outcome) = (Reader::new(LIMIT, start), SuiteOutcome::default());
         for (second, line) in lines {
             reader.read(line, start + Duration::from_secs(*second), &mut outcome);
         }

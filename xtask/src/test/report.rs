@@ -3,21 +3,21 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::outcome::{Outcome, Skip};
+use super::outcome::{Skip, SuiteOutcome};
 
 /// All suites of a run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    rows: Vec<(String, Duration, Outcome)>,
+    rows: Vec<(String, Duration, SuiteOutcome)>,
     left_out: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn add(&mut self, suite: &str, took: Duration, outcome: Outcome) {
+    pub(super) fn add(&mut self, suite: &str, took: Duration, outcome: SuiteOutcome) {
         self.rows.push((suite.to_owned(), took, outcome));
     }
 
-    /// Records a suite that could not run because of a failure with a row of its own.
+    /// Records a suite that could not run because of a failure that has another row.
     pub(super) fn leave_out(&mut self, suite: &str) {
         self.left_out.push(suite.to_owned());
     }
@@ -26,7 +26,7 @@ impl Report {
         self.sum(|outcome| outcome.failed) == 0 && self.sum(|outcome| outcome.passed) > 0
     }
 
-    fn sum(&self, of: fn(&Outcome) -> u32) -> u32 {
+    fn sum(&self, of: fn(&SuiteOutcome) -> u32) -> u32 {
         self.rows.iter().map(|(_, _, outcome)| of(outcome)).sum()
     }
 
@@ -34,7 +34,7 @@ impl Report {
         print!("{}", self.text(filter));
     }
 
-    /// Times, notes, failures, skips, and as the very last line the counts.
+    /// The summary as text: times, notes, failures, skips, and the counts as the last line.
     fn text(&self, filter: Option<&str>) -> String {
         let mut text =
             String::from("\nsuite                                  seconds  passed  failed skipped\n");
@@ -43,7 +43,7 @@ impl Report {
             let skipped = outcome.skipped();
             let _ = writeln!(text, "{suite:<38} {seconds:>7.1} {passed:>7} {failed:>7} {skipped:>7}");
         }
-        for (suite, _, Outcome { notes, errors, failures, skips, .. }) in &self.rows {
+        for (suite, _, SuiteOutcome { notes, errors, failures, skips, .. }) in &self.rows {
             for note in notes {
                 let _ = writeln!(text, "note: {suite}: {note}");
             }
@@ -58,7 +58,7 @@ impl Report {
             let _ = writeln!(text, "not run because of that: {}", self.left_out.join(", "));
         }
         let (passed, failed) = (self.sum(|outcome| outcome.passed), self.sum(|outcome| outcome.failed));
-        let skipped = self.sum(Outcome::skipped);
+        let skipped = self.sum(SuiteOutcome::skipped);
         if passed + failed + skipped == 0 {
             let _ = match filter {
                 Some(filter) => writeln!(text, "no test's name contains '{filter}'"),
@@ -77,24 +77,28 @@ mod tests {
     #[test]
     fn a_run_without_any_test_has_not_passed_and_says_so() {
         let mut report = Report::default();
-        report.add("build", Duration::ZERO, Outcome::default());
+        report.add("build", Duration::ZERO, SuiteOutcome::default());
         assert!(!report.passed());
         let text = report.text(Some("moon"));
         assert!(
             text.ends_with("no test's name contains 'moon'\n\n0 passed, 0 failed, 0 skipped\n"),
             "{text}"
         );
-        report.add("core", Duration::ZERO, Outcome::check());
+        report.add("core", Duration::ZERO, SuiteOutcome::check());
         assert!(report.passed());
-        report.add("cli", Duration::ZERO, Outcome::failed(&anyhow::anyhow!("broken")));
+        report.add("cli", Duration::ZERO, SuiteOutcome::failed(&anyhow::anyhow!("broken")));
         assert!(!report.passed());
     }
 
     #[test]
     fn failures_and_skips_are_named_with_their_suite_and_the_counts_come_last() {
         let mut report = Report::default();
-        let mut outcome =
-            Outcome { passed: 3, failed: 1, failures: vec!["ids::bad".into()], ..Outcome::default() };
+        let mut outcome = SuiteOutcome {
+            passed: 3,
+            failed: 1,
+            failures: vec!["ids::bad".into()],
+            ..SuiteOutcome::default()
+        };
         outcome.skip(vec![Skip { test: "a_pod_runs".into(), reason: "needs Go".into() }]);
         report.add("core::lib", Duration::from_millis(1250), outcome);
         report.leave_out("cli::serve");

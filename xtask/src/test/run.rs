@@ -1,16 +1,16 @@
-//! One run: its suites in order, and the build and the testbed before the first suite that needs them.
+//! One run of suites in order, with the build and the testbed before the first suite that needs them.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::folder::Folder;
+use super::folder::RunFolder;
 use super::harness;
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use super::programs::Programs;
 use super::report::Report;
-use super::suite::{Kind, Suite};
-use super::supervisor::Supervisor;
+use super::suite::{Suite, SuiteKind};
+use super::supervisor::TestbedSupervisor;
 use crate::{deny, doc, layout, lint, testbed, words};
 
 /// A prerequisite of several suites, which is created once.
@@ -21,13 +21,13 @@ enum Stage<T> {
 }
 
 impl<T> Stage<T> {
-    /// Creates it, unless that was tried before, as a row of its own.
+    /// Creates the prerequisite at the first call, and adds a row for it.
     fn reach(&mut self, name: &str, report: &mut Report, make: impl FnOnce() -> Result<T>) -> Option<&T> {
         if let Self::Ahead = self {
             let started = Instant::now();
             let (stage, outcome) = match make() {
-                Ok(made) => (Self::Ready(made), Outcome::default()),
-                Err(error) => (Self::Failed, Outcome::failed(&error)),
+                Ok(made) => (Self::Ready(made), SuiteOutcome::default()),
+                Err(error) => (Self::Failed, SuiteOutcome::failed(&error)),
             };
             report.add(name, started.elapsed(), outcome);
             *self = stage;
@@ -40,20 +40,20 @@ impl<T> Stage<T> {
 }
 
 /// The state of a run.
-pub(super) struct Run<'a> {
+pub(super) struct TestRun<'a> {
     filter: Option<&'a str>,
     /// The time limit of one test.
     limit: Duration,
     report: Report,
     programs: Stage<Programs>,
-    supervisor: Stage<Supervisor>,
-    // After the testbed, which has its folder in it.
-    folder: Folder,
+    supervisor: Stage<TestbedSupervisor>,
+    // Dropped after the testbed, whose folder is in this one.
+    folder: RunFolder,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TestRun<'a> {
     pub(super) fn new(filter: Option<&'a str>, limit: Duration) -> Result<Self> {
-        let folder = Folder::make(&std::env::temp_dir()).context("cannot make a folder for this run")?;
+        let folder = RunFolder::make(&std::env::temp_dir()).context("cannot make a folder for this run")?;
         Ok(Self {
             filter,
             limit,
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Runs one suite, unless what it needs could not be had.
+    /// Runs one suite, unless a prerequisite has failed.
     pub(super) fn suite(&mut self, suite: &Suite) {
         if !self.prepare(suite) {
             self.report.leave_out(&suite.name);
@@ -72,8 +72,8 @@ impl<'a> Run<'a> {
         }
         eprintln!("\n── {} ──", suite.name);
         let started = Instant::now();
-        let outcome = self.execute(suite).unwrap_or_else(|error| Outcome::failed(&error));
-        // A program without tests, or without one that the filter chooses, is no row.
+        let outcome = self.execute(suite).unwrap_or_else(|error| SuiteOutcome::failed(&error));
+        // A program without tests that the filter selects has no row.
         if !outcome.is_empty() {
             self.report.add(&suite.name, started.elapsed(), outcome);
         }
@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
 
     fn prepare(&mut self, suite: &Suite) -> bool {
         let Self { report, programs, supervisor, folder, .. } = self;
-        if !matches!(suite.kind, Kind::Target { .. }) {
+        if !matches!(suite.kind, SuiteKind::Target { .. }) {
             return true;
         }
         let Some(programs) = programs.reach("build", report, Programs::build) else { return false };
@@ -94,19 +94,19 @@ impl<'a> Run<'a> {
                 eprint!("{}", inventory.table());
             }
             let runner = programs.runner().context("cargo built no runner for the testbed")?;
-            Supervisor::start(&runner, inventory, folder)
+            TestbedSupervisor::start(&runner, inventory, folder)
         };
         supervisor.reach("testbed", report, start).is_some()
     }
 
-    fn execute(&self, suite: &Suite) -> Result<Outcome> {
+    fn execute(&self, suite: &Suite) -> Result<SuiteOutcome> {
         match &suite.kind {
-            Kind::Fmt => lint::fmt().map(|()| Outcome::check()),
-            Kind::Words => words::check().map(|()| Outcome::check()),
-            Kind::Clippy => lint::clippy().map(|()| Outcome::check()),
-            Kind::Deny => deny::check().map(Outcome::check_with_note),
-            Kind::Docs => doc::build(false).map(|()| Outcome::check()),
-            Kind::Target { package, selector, folder } => {
+            SuiteKind::Fmt => lint::fmt().map(|()| SuiteOutcome::check()),
+            SuiteKind::Words => words::check().map(|()| SuiteOutcome::check()),
+            SuiteKind::Clippy => lint::clippy().map(|()| SuiteOutcome::check()),
+            SuiteKind::Deny => deny::check().map(SuiteOutcome::check_with_note),
+            SuiteKind::Docs => doc::build(false).map(|()| SuiteOutcome::check()),
+            SuiteKind::Target { package, selector, folder } => {
                 let Stage::Ready(programs) = &self.programs else {
                     anyhow::bail!("the tests were not built");
                 };
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
                 }
                 harness::run(command.args(self.filter), &self.folder, self.limit)
             }
-            Kind::DocTests => {
+            SuiteKind::DocTests => {
                 let mut cargo = layout::cargo()?;
                 cargo.args(["test", "--doc", "--locked", "--workspace", "--"]).args(self.filter);
                 harness::run(&mut cargo, &self.folder, self.limit)
@@ -126,13 +126,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stops the testbed, prints the summary, and returns whether all passed.
+    /// Stops the testbed, prints the summary, and returns true if all tests passed.
     pub(super) fn finish(mut self) -> bool {
         let started = Instant::now();
         if let Stage::Ready(supervisor) = self.supervisor
             && let Err(error) = supervisor.stop()
         {
-            self.report.add("testbed's end", started.elapsed(), Outcome::failed(&error));
+            self.report.add("testbed's end", started.elapsed(), SuiteOutcome::failed(&error));
         }
         // Dropped before the summary, which is the last output.
         drop(self.folder);

@@ -11,19 +11,20 @@ use crate::layout;
 #[derive(Debug)]
 pub(super) struct Suite {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: SuiteKind,
     pub(super) needs_testbed: bool,
 }
 
 /// The kind of a suite.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum SuiteKind {
     Fmt,
     Words,
     Clippy,
     Deny,
     Docs,
-    /// A test program: of a package, chosen as cargo chooses (`lib`, `test name`, `bin name`), run in the package's folder.
+    /// A test program of a package, selected like cargo's targets (`lib`, `test name`, `bin name`) and run in the
+    /// package's folder.
     Target {
         package: String,
         selector: Vec<String>,
@@ -33,35 +34,35 @@ pub(super) enum Kind {
 }
 
 impl Suite {
-    pub(super) fn check(name: &str, kind: Kind) -> Self {
+    pub(super) fn check(name: &str, kind: SuiteKind) -> Self {
         Self { name: name.to_owned(), kind, needs_testbed: false }
     }
 
-    /// By its whole name, or by the crate in front of `::`.
+    /// Returns true if `name` is the name of the suite, or the crate before `::`.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.name.split_once("::").is_some_and(|(package, _)| package == name)
     }
 
     pub(super) fn has_tests(&self) -> bool {
-        matches!(self.kind, Kind::Target { .. } | Kind::DocTests)
+        matches!(self.kind, SuiteKind::Target { .. } | SuiteKind::DocTests)
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+struct WorkspaceMetadata {
+    packages: Vec<WorkspacePackage>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Package {
+struct WorkspacePackage {
     name: String,
     manifest_path: PathBuf,
-    targets: Vec<Target>,
+    targets: Vec<PackageTarget>,
     dependencies: Vec<Dependency>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct PackageTarget {
     name: String,
     kind: Vec<String>,
     test: bool,
@@ -72,38 +73,38 @@ struct Dependency {
     name: String,
 }
 
-/// The package that talks to the testbed; crates that depend on it may need one.
+/// The package that uses the testbed; crates that depend on it may need the testbed.
 const TESTKIT: &str = "muster-testkit";
 
 /// All suites, cheap ones first.
 pub(super) fn all() -> Result<Vec<Suite>> {
     let output =
         layout::cargo()?.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]).output()?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+    let metadata: WorkspaceMetadata = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)))?;
     let mut suites = vec![
-        Suite::check("fmt", Kind::Fmt),
-        Suite::check("words", Kind::Words),
-        Suite::check("clippy", Kind::Clippy),
-        Suite::check("docs", Kind::Docs),
-        Suite::check("deny", Kind::Deny),
+        Suite::check("fmt", SuiteKind::Fmt),
+        Suite::check("words", SuiteKind::Words),
+        Suite::check("clippy", SuiteKind::Clippy),
+        Suite::check("docs", SuiteKind::Docs),
+        Suite::check("deny", SuiteKind::Deny),
     ];
     suites.extend(metadata.packages.iter().flat_map(of_package));
-    suites.push(Suite::check("doc-tests", Kind::DocTests));
+    suites.push(Suite::check("doc-tests", SuiteKind::DocTests));
     Ok(suites)
 }
 
-fn of_package(package: &Package) -> Vec<Suite> {
+fn of_package(package: &WorkspacePackage) -> Vec<Suite> {
     let needs_testbed =
         package.name == TESTKIT || package.dependencies.iter().any(|dependency| dependency.name == TESTKIT);
     let short = package.name.strip_prefix("muster-").unwrap_or(&package.name);
     let folder = package.manifest_path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let suite = |name: String, selector: Vec<String>| Suite {
         name,
-        kind: Kind::Target { package: package.name.clone(), selector, folder: folder.clone() },
+        kind: SuiteKind::Target { package: package.name.clone(), selector, folder: folder.clone() },
         needs_testbed,
     };
-    let is = |target: &Target, kind: &str| target.test && target.kind.iter().any(|has| has == kind);
+    let is = |target: &PackageTarget, kind: &str| target.test && target.kind.iter().any(|has| has == kind);
     let mut suites = Vec::new();
     for target in &package.targets {
         let name = target.name.clone();
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_suite_is_chosen_by_its_name_or_its_crate() {
-        let suite = Suite::check("testkit::kubernetes", Kind::Fmt);
+        let suite = Suite::check("testkit::kubernetes", SuiteKind::Fmt);
         assert!(suite.is_named("testkit::kubernetes"));
         assert!(suite.is_named("testkit"));
         assert!(!suite.is_named("test"));

@@ -1,4 +1,4 @@
-//! The testbed of one run of tests or benchmarks: started before the first that needs it, its parts on first use, gone at the end.
+//! The testbed of one run of tests or benchmarks, which starts its parts at their first use and is stopped at the end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::folder::Folder;
+use super::folder::RunFolder;
 use crate::testbed::Inventory;
 
-/// The testbed's process, which ends with its standard input, so also when xtask is killed.
-pub(crate) struct Supervisor {
+/// The testbed's process, which ends with its standard input, and therefore also if xtask is killed.
+pub(crate) struct TestbedSupervisor {
     process: Child,
     testbed: PathBuf,
     // Keeps the parts from being removed while the testbed may start them.
     _inventory: Inventory,
 }
 
-impl Supervisor {
-    pub(crate) fn start(runner: &Path, inventory: Inventory, folder: &Folder) -> Result<Self> {
-        // A copy, because a run in another tree that shares the cache may put another runner in its place.
+impl TestbedSupervisor {
+    pub(crate) fn start(runner: &Path, inventory: Inventory, folder: &RunFolder) -> Result<Self> {
+        // A copy, because a run in another tree that shares the cache may replace the program.
         let copy = folder.path().join("testbed");
         std::fs::copy(runner, &copy).context("cannot copy the testbed's runner")?;
         let handed = inventory.hand_over()?;
@@ -34,7 +34,7 @@ impl Supervisor {
         let output = process.stdout.take().context("the testbed has no output")?;
         let mut lines = BufReader::new(output);
         let testbed = announced_folder(&mut lines)?;
-        // Its further output is shown.
+        // Print the further output of the testbed.
         std::thread::spawn(move || {
             let mut rest = String::new();
             while lines.read_line(&mut rest).is_ok_and(|count| count > 0) {
@@ -45,12 +45,12 @@ impl Supervisor {
         Ok(Self { process, testbed, _inventory: inventory })
     }
 
-    /// The folder with its socket.
+    /// The folder with the testbed's socket.
     pub(crate) fn testbed(&self) -> &Path {
         &self.testbed
     }
 
-    /// Stops it, and checks that it left nothing.
+    /// Stops the testbed, and checks that it removed its folder.
     pub(crate) fn stop(self) -> Result<()> {
         let Self { mut process, testbed, _inventory } = self;
         drop(process.stdin.take());

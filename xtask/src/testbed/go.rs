@@ -1,5 +1,5 @@
-//! Programs built by Go: every folder of `testbed/` with a `go.mod` is one part, its `tool` lines are the programs.
-//! An operator's part also has what its module brings for Kubernetes.
+//! Programs built by Go: every folder of `testbed/` with a `go.mod` is one part, and the `tool` lines name the
+//! programs. The part of an operator also contains the manifests of its module.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::Inventory;
 use super::manifests;
-use super::part::{Part, scratch};
-use crate::step::Failure;
+use super::part::{CachedPart, scratch};
+use crate::step::StepFailure;
 use crate::{layout, step};
 
 pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
@@ -35,9 +35,9 @@ pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) -> Result<()> {
     Ok(())
 }
 
-/// A program of the testbed: its name there, and the package that it is built from.
+/// A program of the testbed, with the package that it is built from.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+struct TestbedProgram {
     name: String,
     package: String,
 }
@@ -47,7 +47,7 @@ struct Module {
     name: String,
     folder: PathBuf,
     text: String,
-    programs: Vec<Program>,
+    programs: Vec<TestbedProgram>,
 }
 
 impl Module {
@@ -58,11 +58,11 @@ impl Module {
         Ok(Self { name, folder, text, programs })
     }
 
-    /// The folder with its programs, built if they are not there.
+    /// Builds the programs if they are missing, and returns their folder.
     fn make(&self, testbed: &Path, inventory: &mut Inventory) -> Result<PathBuf> {
         let sums = std::fs::read(self.folder.join("go.sum"))?;
         let ingredients = [self.text.as_bytes(), &sums, OS.as_bytes(), ARCH.as_bytes()];
-        let part = Part::new(testbed, &self.name, &ingredients);
+        let part = CachedPart::new(testbed, &self.name, &ingredients);
         let files: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
         let lock = part.make(&files, |folder| {
             if step::version_of("go", "version").is_none() {
@@ -78,17 +78,17 @@ impl Module {
         Ok(part.folder())
     }
 
-    fn build(&self, program: &Program, into: &Path, log: &Path) -> Result<()> {
+    fn build(&self, program: &TestbedProgram, into: &Path, log: &Path) -> Result<()> {
         let mut go = Command::new("go");
         go.arg("build").arg("-C").arg(&self.folder).args(["-trimpath", "-ldflags", "-s -w", "-o"]);
         go.arg(into.join(&program.name)).arg(&program.package).env("TMPDIR", scratch(into));
         let what = format!("building {} with Go", program.name);
         step::run_quietly(&what, &mut step::dying_with_us(&go), log)
-            .map_err(|error| Failure::needing(error, "Go modules"))
+            .map_err(|error| StepFailure::needing(error, "Go modules"))
     }
 
-    /// The folder of the module that a program is from.
-    fn source(&self, program: &Program) -> Result<PathBuf> {
+    /// The folder of the module that contains a program.
+    fn source(&self, program: &TestbedProgram) -> Result<PathBuf> {
         let mut go = Command::new("go");
         go.arg("list").arg("-C").arg(&self.folder).args(["-f", "{{.Module.Dir}}", &program.package]);
         let output = go.output().context("cannot start go")?;
@@ -99,8 +99,9 @@ impl Module {
     }
 }
 
-/// The `tool` lines of a go.mod. A single one is named like its folder (a module path may end in `/v3`).
-fn programs(folder: &str, text: &str) -> Vec<Program> {
+/// The programs of the `tool` lines of a go.mod. A single one is named like the folder, because a module path may end
+/// in `/v3`.
+fn programs(folder: &str, text: &str) -> Vec<TestbedProgram> {
     let mut packages = Vec::new();
     let mut inside = false;
     for line in text.lines().map(str::trim) {
@@ -116,7 +117,7 @@ fn programs(folder: &str, text: &str) -> Vec<Program> {
         .into_iter()
         .map(|package| {
             let last = package.rsplit('/').next().unwrap_or(&package);
-            Program { name: if single { folder.to_owned() } else { last.to_owned() }, package }
+            TestbedProgram { name: if single { folder.to_owned() } else { last.to_owned() }, package }
         })
         .collect()
 }
@@ -136,7 +137,7 @@ fn folders() -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// A program that the machine has already, where Kubernetes projects look for it.
+/// A program that is installed on the machine, in the folder that Kubernetes projects use.
 fn given(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS")?).join(name);
     path.exists().then_some(path)
@@ -150,7 +151,7 @@ mod tests {
     fn one_tool_is_named_like_its_folder() {
         let text = "module m\n\ngo 1.26\n\ntool go.etcd.io/etcd/server/v3\n";
         let package = "go.etcd.io/etcd/server/v3".to_owned();
-        assert_eq!(programs("etcd", text), [Program { name: "etcd".into(), package }]);
+        assert_eq!(programs("etcd", text), [TestbedProgram { name: "etcd".into(), package }]);
         assert_eq!(go_version(text), "1.26");
     }
 

@@ -1,4 +1,4 @@
-//! The inventory of the testbed: its parts, and missing ones with the reason.
+//! The inventory of the testbed: its parts, and the missing parts with the reasons.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,36 +11,36 @@ use anyhow::Result;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 
-/// The parts by name, as the testbed's runner reads them.
+/// The parts by name; the serialized form is the input of the testbed's runner.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Inventory {
-    /// Programs.
+    /// The programs.
     pub(super) binaries: BTreeMap<String, PathBuf>,
-    /// Interpreters of environments.
+    /// The interpreters of Python environments.
     pub(super) python: BTreeMap<String, PathBuf>,
-    /// Folders with the custom resources of operators.
+    /// The folders with the custom resource definitions of operators.
     pub(super) crds: BTreeMap<String, PathBuf>,
-    /// Files with the webhooks of operators.
+    /// The files with the webhook configurations of operators.
     pub(super) webhooks: BTreeMap<String, PathBuf>,
     /// The database server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) postgres: Option<Postgres>,
+    pub(super) postgres: Option<FoundPostgres>,
     /// The missing parts, with the reasons.
     pub(super) missing: BTreeMap<String, String>,
-    /// The message for people.
+    /// The missing parts for the table, with the ends of their logs.
     #[serde(skip)]
     lacks: Vec<Lack>,
-    /// Locks that keep the parts from being removed, also in processes that inherit them.
+    /// The locks that keep the parts from being removed, also while processes that inherited them run.
     #[serde(skip)]
-    pub(super) in_use: Vec<Lock>,
+    pub(super) in_use: Vec<FileLock>,
 }
 
-/// A PostgreSQL to start, or one that runs already.
+/// The source of PostgreSQL.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Postgres {
+pub(crate) enum FoundPostgres {
     /// The folder with `postgres` and `initdb`.
     BinDir(PathBuf),
     /// A server that runs already.
@@ -55,7 +55,7 @@ struct Lack {
     log: Vec<String>,
 }
 
-/// An inventory in memory, which goes with the last process that can read it: it may hold a password.
+/// An inventory in memory, which may contain a password and disappears with the last process that has it open.
 pub(crate) struct Handed {
     memory: File,
 }
@@ -77,19 +77,19 @@ impl Inventory {
         self.lacks.push(Lack { names, why, log: lines.collect() });
     }
 
-    /// Whether any part is missing.
+    /// Returns true if any part is missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// Writes it for the testbed's runner.
+    /// Writes the inventory for the testbed's runner.
     pub(crate) fn hand_over(&self) -> Result<Handed> {
         let mut memory = File::from(memfd_create("muster-inventory", MemfdFlags::empty())?);
         memory.write_all(&serde_json::to_vec(self)?)?;
         Ok(Handed { memory })
     }
 
-    /// The text for people.
+    /// The inventory as text.
     pub(crate) fn table(&self) -> String {
         let mut text = String::from("The testbed has:\n");
         let mut row = |name: &str, value: &str| {
@@ -105,8 +105,8 @@ impl Inventory {
             row(&format!("crds/{name}"), &path.display().to_string());
         }
         match &self.postgres {
-            Some(Postgres::BinDir(folder)) => row("postgres", &folder.display().to_string()),
-            Some(Postgres::Url(_)) => {
+            Some(FoundPostgres::BinDir(folder)) => row("postgres", &folder.display().to_string()),
+            Some(FoundPostgres::Url(_)) => {
                 row("postgres", "a server that is running already (MUSTER_TEST_POSTGRES_URL)");
             }
             None => {}
@@ -129,7 +129,7 @@ impl Inventory {
     }
 }
 
-/// Which tests do not run without a part; each says so itself too, by name, at the end of `cargo xtask test`.
+/// The tests that do not run without a part. `cargo xtask test` also lists each of them by name.
 fn needed_by(part: &str) -> &'static str {
     match part {
         "postgres" => "every test on PostgreSQL",

@@ -1,4 +1,4 @@
-//! One part of the testbed: a folder that is complete, or built again.
+//! One part of the testbed: a folder that is complete or is rebuilt.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use sha2::{Digest as _, Sha256};
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 
 /// The file that marks a part as complete. Users of the part share its lock.
 const WHOLE: &str = "complete";
 
 /// A folder of the cache, named by the hash of its ingredients.
-pub(super) struct Part {
+pub(super) struct CachedPart {
     testbed: PathBuf,
     name: String,
     key: String,
 }
 
-impl Part {
-    /// The part `name` made from `ingredients`.
+impl CachedPart {
+    /// The part `name` that is built from `ingredients`.
     pub(super) fn new(testbed: &Path, name: &str, ingredients: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for ingredient in ingredients {
@@ -35,14 +35,14 @@ impl Part {
         self.testbed.join(format!("{}-{}", self.name, self.key))
     }
 
-    /// The log of its build.
+    /// The log of the part's build.
     pub(super) fn log(&self) -> PathBuf {
         self.testbed.join(format!("{}.log", self.name))
     }
 
-    /// Makes the part unless it is whole with these files in it; what an interrupted run left is removed first. The
-    /// part is in use as long as the returned lock is held.
-    pub(super) fn make(&self, files: &[&str], make: impl FnOnce(&Path) -> Result<()>) -> Result<Lock> {
+    /// Builds the part unless it is complete and contains these files; the leftovers of an interrupted run are removed
+    /// first. The part is in use as long as the returned lock is held.
+    pub(super) fn make(&self, files: &[&str], make: impl FnOnce(&Path) -> Result<()>) -> Result<FileLock> {
         let folder = self.folder();
         let whole = folder.join(WHOLE);
         if !whole.exists() || absent(&folder, files).is_some() {
@@ -56,7 +56,7 @@ impl Part {
             fs::write(&whole, "")?;
             self.remove_others();
         }
-        Lock::share(&whole)
+        FileLock::share(&whole)
     }
 
     /// Removes builds from other ingredients, unless they are in use.
@@ -69,11 +69,12 @@ impl Part {
                 continue;
             }
             let whole = entry.path().join(WHOLE);
-            // Users lock a part within `make`, which runs once at a time, so that it cannot become used meanwhile.
-            if whole.exists() && !matches!(Lock::try_take(&whole), Ok(Some(_))) {
+            // Users lock a part within `make`, which one process at a time runs, so that the part cannot come into use
+            // meanwhile.
+            if whole.exists() && !matches!(FileLock::try_take(&whole), Ok(Some(_))) {
                 continue;
             }
-            // A leftover does no harm: the next build tries again.
+            // A part that cannot be removed does no harm: the next build tries again.
             if remove(&entry.path()).is_ok() {
                 eprintln!("  removed {folder_name}, which was made from other pins");
             }
@@ -81,12 +82,12 @@ impl Part {
     }
 }
 
-/// The folder for temporary files of builds, removed with the part of a killed build.
+/// The folder for temporary files of builds, which is removed with the part after a killed build.
 pub(super) fn scratch(folder: &Path) -> PathBuf {
     folder.join("tmp")
 }
 
-/// The first of the files that is not there, or empty.
+/// The first of the files that is missing or empty.
 fn absent<'a>(folder: &Path, files: &[&'a str]) -> Option<&'a str> {
     let there = |file: &str| fs::metadata(folder.join(file)).is_ok_and(|found| found.len() > 0);
     files.iter().find(|file| !there(file)).copied()
@@ -113,13 +114,14 @@ mod tests {
         Ok(fs::write(folder.join("kwok"), "program")?)
     }
 
-    fn part(cache: &tempfile::TempDir, pins: &[u8]) -> Part {
-        Part::new(cache.path(), "kwok", &[pins])
+    fn part(cache: &tempfile::TempDir, pins: &[u8]) -> CachedPart {
+        CachedPart::new(cache.path(), "kwok", &[pins])
     }
 
     #[test]
     fn other_ingredients_are_another_folder() {
-        let folder = |ingredients: &[&[u8]]| Part::new(Path::new("cache"), "kwok", ingredients).folder();
+        let folder =
+            |ingredients: &[&[u8]]| CachedPart::new(Path::new("cache"), "kwok", ingredients).folder();
         assert_eq!(folder(&[b"a", b"b"]), folder(&[b"a", b"b"]));
         assert_ne!(folder(&[b"a", b"b"]), folder(&[b"a", b"c"]));
         assert_ne!(folder(&[b"ab", b""]), folder(&[b"a", b"b"]));

@@ -1,4 +1,4 @@
-//! PostgreSQL: one that runs already, else the system's own, else the system's packages.
+//! PostgreSQL: a running server if one is given, or the installed one, or one from the system's packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,21 +6,21 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::Inventory;
-use super::inventory::Postgres;
-use crate::step::{self, Failure};
+use super::inventory::FoundPostgres;
+use crate::step::{self, StepFailure};
 
 pub(super) fn provide(testbed: &Path, inventory: &mut Inventory) {
     if let Ok(url) = std::env::var("MUSTER_TEST_POSTGRES_URL") {
-        inventory.postgres = Some(Postgres::Url(url));
+        inventory.postgres = Some(FoundPostgres::Url(url));
         return;
     }
     match found().map_or_else(|| install(testbed), Ok) {
-        Ok(folder) => inventory.postgres = Some(Postgres::BinDir(folder)),
+        Ok(folder) => inventory.postgres = Some(FoundPostgres::BinDir(folder)),
         Err(error) => inventory.lack(vec!["postgres".into()], &error),
     }
 }
 
-/// The newest server among the places where distributions put it.
+/// The newest server in the folders that distributions use.
 fn found() -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = ["/usr/lib/postgresql", "/usr/pgsql"]
         .iter()
@@ -49,7 +49,7 @@ fn install(testbed: &Path) -> Result<PathBuf> {
     let _no_cluster = NoCluster::ask_for()?;
     let log = testbed.join("postgres.log");
     let mut update = apt_get();
-    let offline = |error| Failure::needing(error, "the system's packages");
+    let offline = |error| StepFailure::needing(error, "the system's packages");
     let what = "asking the system's packages for PostgreSQL";
     step::run_quietly(what, update.arg("update"), &log).map_err(offline)?;
     let mut install = apt_get();
@@ -61,12 +61,12 @@ fn install(testbed: &Path) -> Result<PathBuf> {
         "Dpkg::Options::=--force-confold",
         "postgresql",
     ]);
-    // Not to be killed with us: the system's packages would be left half installed. The next run waits for it.
+    // Not killed with xtask, which would leave packages half installed. The next run waits for it.
     step::run_quietly("installing PostgreSQL", &mut install, &log).map_err(offline)?;
     found().context("the package postgresql was installed, but no server was found under /usr/lib/postgresql")
 }
 
-/// Keeps the package from making and starting a database of its own, as long as this value lives.
+/// Keeps the package from creating and starting a database cluster until this value is dropped.
 struct NoCluster {
     made: bool,
 }

@@ -1,5 +1,6 @@
-//! Python environments: every file `crates/frameworks/pins/NAME.txt` is one, with exactly what it pins: what users install.
-//! Those of `testbed/python/NAME.txt` are what users have already: clients, and the Dask operator.
+//! Python environments: every file `crates/frameworks/pins/NAME.txt` gives one, with exactly the pinned packages, the
+//! same that users install. The files `testbed/python/NAME.txt` are for programs that users have already: clients, and
+//! the Dask operator.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use anyhow::{Context as _, Result};
 
 use super::Inventory;
 use super::manifests;
-use super::part::{Part, scratch};
-use crate::lock::Lock;
-use crate::step::Failure;
+use super::part::{CachedPart, scratch};
+use crate::lock::FileLock;
+use crate::step::StepFailure;
 use crate::{layout, step};
 
 /// The interpreter in an environment.
@@ -50,10 +51,10 @@ fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<(PathBuf, Lock)> {
+fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<(PathBuf, FileLock)> {
     let text = std::fs::read(pins)?;
     let ingredients = [&text, minor(python).as_bytes(), OS.as_bytes(), ARCH.as_bytes()];
-    let part = Part::new(testbed, &format!("python-{name}"), &ingredients);
+    let part = CachedPart::new(testbed, &format!("python-{name}"), &ingredients);
     let lock = part.make(&[INTERPRETER], |folder| {
         let mut venv = Command::new("python3");
         venv.args(["-m", "venv"]).arg(folder).env("TMPDIR", scratch(folder));
@@ -62,19 +63,20 @@ fn environment(testbed: &Path, pins: &Path, name: &str, python: &str) -> Result<
         let mut pip = Command::new(folder.join(INTERPRETER));
         pip.args(["-m", "pip", "install", "--no-input", "--no-deps", "--only-binary", ":all:"]);
         pip.arg("--requirement").arg(pins).env("TMPDIR", scratch(folder));
-        // What builds a package that comes as source is pinned, too. The name of the file alone: pip would take one
-        // with spaces for several.
+        // The build dependencies of source packages are pinned, too. Only the name of the file is given, because pip
+        // splits the variable at spaces, which the folder may contain.
         if let (Some(at), Some(file)) = (pins.parent(), pins.file_name()) {
             pip.current_dir(at).env("PIP_BUILD_CONSTRAINT", file).env("PIP_CONSTRAINT", file);
         }
         let what = format!("installing the packages of the Python environment '{name}'");
         step::run_quietly(&what, &mut step::dying_with_us(&pip), &part.log())
-            .map_err(|error| Failure::needing(error, "Python packages"))
+            .map_err(|error| StepFailure::needing(error, "Python packages"))
     })?;
     Ok((part.folder(), lock))
 }
 
-/// `3.11` of `Python 3.11.9`: packages are built for a minor version, and an environment follows its patches.
+/// `3.11` of `Python 3.11.9`: packages are built for a minor version, so that a new patch version needs no new
+/// environment.
 fn minor(version: &str) -> &str {
     let number = version.split_whitespace().last().unwrap_or_default();
     number.match_indices('.').nth(1).map_or(number, |(at, _)| &number[..at])

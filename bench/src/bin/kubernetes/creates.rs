@@ -57,9 +57,9 @@ pub(crate) async fn measure(muster: &Path, count: u32) -> Result<()> {
     let _follows = follow(&followed).await?;
     let each = (count / TURNS).div_ceil(u32::try_from(CONNECTIONS)?).max(1);
 
-    let (mut turns, mut used) = (Vec::new(), Turn::default());
+    let (mut turns, mut used) = (Vec::new(), TurnTimes::default());
     for round in 0..=TURNS {
-        let mut took = Turn::default();
+        let mut took = TurnTimes::default();
         // The order of the ways rotates, because earlier ones leave objects behind.
         let mut ways = [Way::Muster, Way::Bare, Way::Followed];
         let first = usize::try_from(round)? % ways.len();
@@ -101,7 +101,7 @@ enum Way {
 
 /// The durations of the rounds of a turn, or the processor times of the API server.
 #[derive(Debug, Clone, Copy, Default)]
-struct Turn {
+struct TurnTimes {
     muster: Duration,
     bare: Duration,
     followed: Duration,
@@ -109,7 +109,7 @@ struct Turn {
     by_muster: Duration,
 }
 
-impl Turn {
+impl TurnTimes {
     fn of(&mut self, way: Way) -> &mut Duration {
         match way {
             Way::Muster => &mut self.muster,
@@ -119,7 +119,7 @@ impl Turn {
     }
 }
 
-fn summarize(batch: u32, used: &Turn, turns: &[Turn]) {
+fn summarize(batch: u32, used: &TurnTimes, turns: &[TurnTimes]) {
     let made = batch * TURNS;
     println!(
         "{made} clusters until their custom resource is accepted, {CONNECTIONS} connections, {TURNS} turns of {batch}"
@@ -129,13 +129,14 @@ fn summarize(batch: u32, used: &Turn, turns: &[Turn]) {
     report("  without Muster, followed by a watch", milliseconds(used.followed / made));
     report("processor time of Muster for each", milliseconds(used.by_muster / made));
     at_most("  ratio", ratio(used.by_muster, used.muster), 0.5, |ratio| format!("{ratio:.2}"));
-    let rate = |way: fn(&Turn) -> Duration| {
+    let rate = |way: fn(&TurnTimes) -> Duration| {
         format!("{:.0}", f64::from(batch) / median(turns.iter().map(way).collect()).as_secs_f64())
     };
     report("a second, without Muster", rate(|turn| turn.bare));
     report("a second, without Muster, followed by a watch", rate(|turn| turn.followed));
     report("a second, through Muster", rate(|turn| turn.muster));
-    let (ours, watch) = (Spread::of(turns, |turn| turn.muster), Spread::of(turns, |turn| turn.followed));
+    let (ours, watch) =
+        (RatioSpread::of(turns, |turn| turn.muster), RatioSpread::of(turns, |turn| turn.followed));
     at_least("  ratio, median of the turns", ours.median, 0.8, |ratio| format!("{ratio:.2}"));
     report("  half of the turns are between", ours.half());
     report("  the same of a plain client with a watch", format!("{:.2}", watch.median));
@@ -143,14 +144,14 @@ fn summarize(batch: u32, used: &Turn, turns: &[Turn]) {
 }
 
 /// The ratios of the rate of one way to that of a plain client, turn by turn.
-struct Spread {
+struct RatioSpread {
     lower: f64,
     median: f64,
     upper: f64,
 }
 
-impl Spread {
-    fn of(turns: &[Turn], way: fn(&Turn) -> Duration) -> Self {
+impl RatioSpread {
+    fn of(turns: &[TurnTimes], way: fn(&TurnTimes) -> Duration) -> Self {
         let mut ratios: Vec<f64> = turns.iter().map(|turn| ratio(turn.bare, way(turn))).collect();
         ratios.sort_by(f64::total_cmp);
         let last = ratios.len().saturating_sub(1);
@@ -163,7 +164,7 @@ impl Spread {
     }
 }
 
-/// Watches these objects and discards the events, until it is dropped.
+/// Watches these objects and discards the events, until the returned value is dropped.
 async fn follow(api: &Api<DynamicObject>) -> Result<JoinSet<()>> {
     let mut events = api.watch(&WatchParams::default().timeout(WATCH_SECONDS), "0").await?.boxed();
     let mut follows = JoinSet::new();

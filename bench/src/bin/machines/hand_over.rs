@@ -16,7 +16,7 @@ use muster_bench::figures::{at_most, median, milliseconds, ratio, report};
 use muster_machines::keys;
 use serde_json::{Value, json};
 
-use crate::site::{Site, delete, guest_labels, until};
+use crate::site::{MachinesSite, delete, guest_labels, until};
 
 /// The number of slots, and of guests in a burst.
 const SLOTS: u32 = 50;
@@ -43,8 +43,8 @@ pub(crate) const TYPE: &str = "small";
 /// The longest time for a burst.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Two sides that fill their nodes with pods of the default priority.
-pub(crate) async fn prepare(site: &Site) -> Result<()> {
+/// Creates both sides, each with nodes that are full of pods of the default priority.
+pub(crate) async fn prepare(site: &MachinesSite) -> Result<()> {
     let client = site.bed.client();
     let labels = json!({keys::NAMESPACE_LABELS[0]: keys::ENABLED});
     let guests: Namespace = serde_json::from_value(json!({"metadata": {"name": GUESTS, "labels": labels}}))?;
@@ -87,7 +87,7 @@ fn bare_pod(class: Option<&str>) -> Value {
 }
 
 /// Returns once all slots of both sides are reserved.
-async fn full(site: &Site) -> Result<()> {
+async fn full(site: &MachinesSite) -> Result<()> {
     let sets = Api::<StatefulSet>::namespaced(site.bed.client(), BARE);
     let wanted = i32::try_from(SLOTS)?;
     until("all slots are reserved", async || {
@@ -98,7 +98,7 @@ async fn full(site: &Site) -> Result<()> {
     .await
 }
 
-pub(crate) async fn measure(site: &Site) -> Result<()> {
+pub(crate) async fn measure(site: &MachinesSite) -> Result<()> {
     for (what, count, rounds, limit) in
         [("one guest", 1, SINGLES, 3.0), ("50 guests at once", SLOTS, BURSTS, 1.25)]
     {
@@ -120,7 +120,13 @@ pub(crate) async fn measure(site: &Site) -> Result<()> {
 }
 
 /// Creates pods, returns the time until all of them have a node, and deletes them.
-async fn placed(site: &Site, namespace: &str, count: u32, labels: &Value, spec: &Value) -> Result<Duration> {
+async fn placed(
+    site: &MachinesSite,
+    namespace: &str,
+    count: u32,
+    labels: &Value,
+    spec: &Value,
+) -> Result<Duration> {
     let pods = Api::<Pod>::namespaced(site.bed.client(), namespace);
     let version = pods.list(&ListParams::default()).await?.metadata.resource_version;
     let version = version.context("a list without a version")?;

@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     let is_wanted = |part: MachinesPart| only.is_empty() || only.contains(&part);
     run::run(LIMIT, async {
         if is_wanted(MachinesPart::HandOver) || is_wanted(MachinesPart::Reviews) {
-            let site = site::Site::start(&muster).await?;
+            let site = site::MachinesSite::start(&muster).await?;
             hand_over::prepare(&site).await?;
             if is_wanted(MachinesPart::HandOver) {
                 hand_over::measure(&site).await?;

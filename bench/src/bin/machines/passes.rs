@@ -16,7 +16,7 @@ use muster_bench::process::Meter;
 use muster_machines::types::MachineNodePool;
 use serde_json::json;
 
-use crate::site::{Site, delete, until};
+use crate::site::{MachinesSite, delete, until};
 
 const GROUP: &str = "large";
 
@@ -30,13 +30,13 @@ const IDLE: Duration = Duration::from_secs(70);
 const QUIET: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure(muster: &Path, nodes: u32, types: u32) -> Result<()> {
-    let site = Site::start(muster).await?;
+    let site = MachinesSite::start(muster).await?;
     site.bed.add_namespace(BARE).await?;
     let bare_nodes = site.add_nodes(BARE, nodes, &json!({})).await?;
     let started = Instant::now();
     write(&site.bed, &bare_nodes, types).await?;
     let bare = started.elapsed();
-    // Twice as many nodes would cost the scheduler more.
+    // Deleted before Muster is measured: twice as many nodes would slow down the scheduler.
     delete(&Api::<Node>::all(site.bed.client()), &bare_nodes).await?;
 
     let names = site.add_nodes("ours", nodes, &json!({})).await?;
@@ -93,7 +93,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
 }
 
-/// The writes of a first pass by a plain client, equally many at a time.
+/// Writes what a first pass writes, by a plain client with equally many concurrent requests.
 async fn write(bed: &Bed, nodes: &[String], types: u32) -> Result<()> {
     let ours = PatchParams::apply(BARE).force();
     run_each(types, |number| {
@@ -137,15 +137,15 @@ async fn write(bed: &Bed, nodes: &[String], types: u32) -> Result<()> {
     Ok(())
 }
 
-/// The passes so far, and the seconds that they took.
-async fn passed(site: &Site) -> Result<(f64, f64)> {
+/// The number of passes so far, and their total duration in seconds.
+async fn passed(site: &MachinesSite) -> Result<(f64, f64)> {
     let text = site.server.connect().await?.get("/metrics").await?;
     let text = std::str::from_utf8(&text)?;
     let value = |name: &str| sum(text, |line| line.starts_with(name)).context(format!("no {name}"));
     Ok((value("muster_machine_pass_seconds_count ")?, value("muster_machine_pass_seconds_sum ")?))
 }
 
-/// The requests so far that write what only Muster writes here.
+/// The number of write requests so far to objects that only Muster writes in this benchmark.
 async fn writes(bed: &Bed) -> Result<f64> {
     let text = bed.client().request_text(Request::get("/metrics").body(Vec::new())?).await?;
     let is_ours = |line: &str| {
@@ -162,7 +162,7 @@ async fn writes(bed: &Bed) -> Result<f64> {
     Ok(sum(&text, is_ours).unwrap_or_default())
 }
 
-/// The sum of the metrics in these lines; none if there are none.
+/// The sum of the metrics in the lines that `wanted` accepts; `None` if there is no such line.
 fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> Option<f64> {
     let values =
         text.lines().filter(|line| wanted(line)).filter_map(|line| line.rsplit(' ').next()?.parse().ok());

@@ -14,7 +14,7 @@ use muster_bench::figures::{at_most, median, milliseconds, report};
 use serde_json::{Value, json};
 
 use crate::hand_over::{GROUP, GUESTS, TYPE};
-use crate::site::{Site, guest_labels};
+use crate::site::{MachinesSite, guest_labels};
 
 /// The rate of reviews, and the duration.
 const RATE: u32 = 200;
@@ -23,7 +23,7 @@ const SECONDS: u32 = 10;
 /// The limit for the 99th percentile.
 const LIMIT: Duration = Duration::from_millis(5);
 
-pub(crate) async fn measure(site: &Site) -> Result<()> {
+pub(crate) async fn measure(site: &MachinesSite) -> Result<()> {
     let registered = Api::<MutatingWebhookConfiguration>::all(site.bed.client());
     let listed = registered.list(&ListParams::default()).await?;
     let webhooks = listed.items.into_iter().flat_map(|found| found.webhooks.unwrap_or_default());

@@ -24,14 +24,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The longest time for a condition to become true.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-pub(crate) struct Site {
+pub(crate) struct MachinesSite {
     // Dropped before the Kubernetes that it uses.
     pub(crate) server: Server,
     pub(crate) bed: Bed,
     _folder: TempDir,
 }
 
-impl Site {
+impl MachinesSite {
     pub(crate) async fn start(muster: &Path) -> Result<Self> {
         let bed = Bed::start_without_operator(true).await?;
         for definition in crds() {

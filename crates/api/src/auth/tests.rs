@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use http::HeaderValue;
 use muster_core::principal::Role;
+use muster_core::time::Timestamp;
 use rstest::rstest;
 
 use super::*;
@@ -137,6 +138,40 @@ async fn a_tokens_file_is_read_again_when_it_changes() {
 fn an_invalid_tokens_file_is_refused_with_a_reason(#[case] text: &str, #[case] expected: &str) {
     let error = TokensFile::parse(text).unwrap_err();
     assert!(error.contains(expected), "{error}");
+}
+
+/// An operator may paste the token instead of its hash, or at another wrong place.
+#[rstest]
+#[case(
+    "[[token]]\nname='ann'\nproject='p'\nroles=[]\nsha256='mst_secret'",
+    "sha256 of the token 'ann' is no hash"
+)]
+#[case("[[token]]\nname='ann'\nproject='p'\nroles='mst_secret'\nsha256=''", "line 4: expected a sequence")]
+#[case("[[token]]\nname='ann'\nproject='p'\nroles=[]\nsha256=mst_secret", "line 5: ")]
+#[case("token = 'mst_secret'", "line 1: expected a sequence")]
+fn the_error_of_a_tokens_file_names_the_entry_and_not_its_value(#[case] text: &str, #[case] expected: &str) {
+    let error = TokensFile::parse(text).unwrap_err();
+    assert!(error.contains(expected) && !error.contains("mst_secret"), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_of_another_scheme_passes_the_accounts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (accounts, tokens) = (dir.path().join("accounts.toml"), dir.path().join("tokens.toml"));
+    fs::write(&accounts, "").unwrap();
+    let token = new_token().unwrap();
+    fs::write(&tokens, entry("bob", Role::Reader, &token)).unwrap();
+    let accounts = Accounts::open(&accounts, || Timestamp::from_micros(1)).unwrap();
+    accounts.sign_with("k");
+    let chain = Authenticators::new()
+        .with(accounts)
+        .with(Local::open(dir.path(), user()).unwrap())
+        .with(Tokens::open(&tokens).unwrap());
+    assert_eq!(identify(&chain, Some(&token)).await.unwrap().name, "bob");
+    let local = Local::read_token(dir.path()).unwrap();
+    assert_eq!(identify(&chain, Some(&local)).await.unwrap().name, "ada");
+    let forged = identify(&chain, Some("mst_forged")).await.unwrap_err().to_string();
+    assert!(forged.contains("not known here (asked: accounts, local, tokens)"), "{forged}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 use serde::{Deserialize, Serialize};
 
-use super::reloaded_file::ReloadedFile;
+use super::reloaded_file::{ReloadedFile, parse_toml};
 use super::secret::{hash, same_hash};
 use super::{AuthError, Authenticator, Caller, named_principal};
 
@@ -30,9 +30,9 @@ pub struct TokensFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// The name of its user; unique in the file.
+    /// The name of the token's user; unique in the file.
     pub name: String,
-    /// The project that it acts in.
+    /// The project that the user acts in.
     pub project: String,
     /// The roles in that project.
     pub roles: BTreeSet<Role>,
@@ -47,9 +47,9 @@ impl TokenEntry {
 }
 
 impl TokensFile {
-    /// Parses the text of a file; the error is one sentence.
+    /// Parses the text of a file; the error is one sentence and contains no token.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: Self = parse_toml(text)?;
         let mut names = BTreeSet::new();
         for entry in &file.token {
             if entry.name.is_empty() || !names.insert(&entry.name) {
@@ -60,9 +60,10 @@ impl TokensFile {
             }
             let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
             if entry.sha256.len() != HASH_DIGITS || !entry.sha256.bytes().all(is_digit) {
+                // Without the value, since that may be the token itself.
                 return Err(format!(
-                    "sha256 of the token '{}' is '{}': {HASH_DIGITS} hexadecimal digits in lower case are expected",
-                    entry.name, entry.sha256
+                    "sha256 of the token '{}' is no hash: {HASH_DIGITS} hexadecimal digits in lower case are expected",
+                    entry.name
                 ));
             }
         }
@@ -70,7 +71,7 @@ impl TokensFile {
     }
 }
 
-/// Authenticates by the tokens of a file, which is reloaded when it changes.
+/// Authenticates callers by the tokens of a file, which is reloaded when it changes.
 #[derive(Debug)]
 pub struct Tokens(ReloadedFile<TokensFile>);
 
@@ -90,7 +91,7 @@ impl Authenticator for Tokens {
     async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(token) = caller.token() else { return Ok(None) };
         let (given, file) = (hash(token), self.0.current());
-        // Compares all of them, so that the time does not reveal the position of a match.
+        // Compare with every entry, so that the time does not reveal the position of a match.
         let matching = file
             .token
             .iter()

@@ -68,7 +68,7 @@ pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
     perform(call, requested_action(call.body()?)?).await
 }
 
-/// Serves one action.
+/// Executes the requested action; triggers of receivers use it too.
 pub(super) async fn perform(
     call: &Call,
     RequestedAction { action, data }: RequestedAction,
@@ -90,8 +90,11 @@ pub(super) async fn perform(
 /// Completes a lifecycle hook: the waiting action continues. For an action that does not wait this has no effect.
 async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let token = membership::lifecycle_token(call, data)?;
-    call.cluster(call.path(0)).await?;
+    let cluster = call.cluster(call.path(0)).await?;
     let action = call.action(token).await?;
+    if action.cluster_id != Some(cluster.id) {
+        return Err(SenlinError::missing("action", token));
+    }
     call.service().complete_lifecycle(action.id).await?;
     Ok(accepted(call, action.id))
 }
@@ -163,7 +166,7 @@ async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, Senlin
     Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, recovery).await?.id))
 }
 
-/// The operation that recovers a node.
+/// Parses the operation that recovers a node, in upper or lower case.
 pub(super) fn recovery(given: &Value) -> Result<String, SenlinError> {
     let shown = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
     let value = shown.to_uppercase();

@@ -22,7 +22,7 @@ use super::{
 use crate::error::ApiError;
 use crate::list_turn::ListTurn;
 
-/// The authorization of a route, as the table below abbreviates it.
+/// The authorization of a route, as abbreviated in the table below.
 #[derive(Clone, Copy)]
 enum Needs {
     Open,
@@ -52,17 +52,13 @@ struct Route {
     case: Case,
     /// The version that added the route.
     since: Version,
+    /// True if many objects are read for the response.
+    is_list: bool,
     serve: Serve,
 }
 
-impl Route {
-    /// Whether it answers with many objects.
-    fn is_list(&self) -> bool {
-        self.method == Method::GET && !self.path.ends_with('}')
-    }
-}
-
-/// Calls a handler: one that cannot fail, a synchronous one, or an asynchronous one.
+/// Calls a handler: `always` for one that cannot fail, `now` for a synchronous one, `later` for an asynchronous one, and
+/// `list` for an asynchronous one that reads many objects.
 macro_rules! answer {
     (always $answer:expr) => {
         Ok($answer)
@@ -72,6 +68,18 @@ macro_rules! answer {
     };
     (later $answer:expr) => {
         $answer.await
+    };
+    (list $answer:expr) => {
+        $answer.await
+    };
+}
+
+macro_rules! is_list {
+    (list) => {
+        true
+    };
+    ($other:ident) => {
+        false
     };
 }
 
@@ -89,18 +97,19 @@ macro_rules! routes {
                 path: $path,
                 case: needs(concat!(stringify!($method), " ", $path), Needs::$access),
                 since: Version($since),
+                is_list: is_list!($when),
                 serve: |call| async move { answer!($when $($serve)::+(&call)) }.boxed(),
             }),+]
         }
     };
 }
 
-// Receivers are not shown to readers: who knows the id of one can trigger it.
+// Readers cannot see receivers, since anyone who knows the id of a receiver can trigger it.
 routes! {
     GET "/profile-types" See 0 always profile_types::list;
     GET "/profile-types/{type}" See 0 now profile_types::show;
     GET "/profile-types/{type}/ops" See 4 now profile_types::operations;
-    GET "/profiles" See 0 later profiles::list;
+    GET "/profiles" See 0 list profiles::list;
     POST "/profiles" Change 0 later profiles::create;
     POST "/profiles/validate" See 2 now profiles::validate;
     GET "/profiles/{id}" See 0 later profiles::show;
@@ -108,23 +117,23 @@ routes! {
     DELETE "/profiles/{id}" Change 0 later profiles::delete;
     GET "/policy-types" See 0 always policy_types::list;
     GET "/policy-types/{type}" See 0 now policy_types::show;
-    GET "/policies" See 0 later policies::list;
+    GET "/policies" See 0 list policies::list;
     POST "/policies" Change 0 later policies::create;
     POST "/policies/validate" See 2 now policies::validate;
     GET "/policies/{id}" See 0 later policies::show;
     PATCH "/policies/{id}" Change 0 later policies::update;
     DELETE "/policies/{id}" Change 0 later policies::delete;
-    GET "/clusters" See 0 later clusters::list;
+    GET "/clusters" See 0 list clusters::list;
     POST "/clusters" Change 0 later clusters::create;
     GET "/clusters/{id}" See 0 later clusters::show;
     PATCH "/clusters/{id}" Change 0 later clusters::update;
     DELETE "/clusters/{id}" Change 0 later clusters::delete;
     POST "/clusters/{id}/actions" Change 0 later cluster_actions::act;
     POST "/clusters/{id}/ops" Change 4 later operations::on_cluster;
-    GET "/clusters/{id}/attrs/{path}" See 2 later attributes::collect;
-    GET "/clusters/{id}/policies" See 0 later policies::of_cluster;
+    GET "/clusters/{id}/attrs/{path}" See 2 list attributes::collect;
+    GET "/clusters/{id}/policies" See 0 list policies::of_cluster;
     GET "/clusters/{id}/policies/{policy}" See 0 later policies::one_of_cluster;
-    GET "/nodes" See 0 later nodes::list;
+    GET "/nodes" See 0 list nodes::list;
     POST "/nodes" Change 0 later node_changes::create;
     POST "/nodes/adopt" Change 7 later adoption::adopt;
     POST "/nodes/adopt-preview" Change 7 later adoption::preview;
@@ -133,13 +142,13 @@ routes! {
     DELETE "/nodes/{id}" Change 0 later node_changes::delete;
     POST "/nodes/{id}/actions" Change 0 later node_changes::act;
     POST "/nodes/{id}/ops" Change 4 later operations::on_node;
-    GET "/actions" See 0 later actions::list;
+    GET "/actions" See 0 list actions::list;
     POST "/actions" Closed 0 now actions::create;
     GET "/actions/{id}" See 0 later actions::show;
     PATCH "/actions/{id}" Change 12 later actions::update;
-    GET "/events" See 0 later events::list;
+    GET "/events" See 0 list events::list;
     GET "/events/{id}" See 0 later events::show;
-    GET "/receivers" Change 0 later receivers::list;
+    GET "/receivers" Change 0 list receivers::list;
     POST "/receivers" Change 0 later receivers::create;
     GET "/receivers/{id}" Change 0 later receivers::show;
     PATCH "/receivers/{id}" Change 0 later receivers::update;
@@ -147,10 +156,10 @@ routes! {
     POST "/receivers/{id}/notify" Change 0 later receivers::notify;
     POST "/webhooks/{id}/trigger" Open 0 later triggers::trigger;
     GET "/build-info" See 0 always service::build_info;
-    GET "/services" Administer 0 later service::list;
+    GET "/services" Administer 0 list service::list;
 }
 
-/// Whether a route is open without authentication.
+/// Returns true if a route needs no authentication.
 pub(super) fn is_public(path: &str) -> bool {
     let Some(rest) = path.strip_prefix(ROOT) else { return false };
     let trigger = |rest: &str| rest.starts_with("/v1/webhooks/") && rest.ends_with("/trigger");
@@ -158,7 +167,7 @@ pub(super) fn is_public(path: &str) -> bool {
 }
 
 impl Clustering {
-    /// The routes, without layers.
+    /// Returns the routes, without middleware.
     pub fn routes(&self) -> Router {
         let mut by_path: std::collections::BTreeMap<String, MethodRouter> = std::collections::BTreeMap::new();
         for route in all() {
@@ -205,7 +214,7 @@ async fn serve(
             return Err(SenlinError::too_old(version));
         }
         let caller = call.principal().ok();
-        let turn = if route.is_list() { Some(ListTurn::wait(caller).await?) } else { None };
+        let turn = if route.is_list { Some(ListTurn::wait(caller).await?) } else { None };
         let response = (route.serve)(call).await?.response(version);
         Ok(ListTurn::until_sent(turn, response))
     };
@@ -216,4 +225,25 @@ async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error = ApiError::wrong_method(format!("{method} is not possible on {path}"));
     SenlinError::from(error).response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lists of types have a fixed length, and are not read from the database.
+    const FIXED: [&str; 3] = ["/profile-types", "/profile-types/{type}/ops", "/policy-types"];
+
+    #[test]
+    fn every_route_that_reads_many_objects_waits_for_a_permit() {
+        let lists: Vec<&str> = all().iter().filter(|route| route.is_list).map(|route| route.path).collect();
+        assert!(lists.contains(&"/clusters/{id}/attrs/{path}"), "it shows all workers: {lists:?}");
+        for route in all() {
+            let is_of_one = route.path.ends_with('}') || route.path == "/build-info";
+            if route.method == Method::GET && !is_of_one && !FIXED.contains(&route.path) {
+                assert!(lists.contains(&route.path), "{} is a list", route.path);
+            }
+        }
+        assert!(all().iter().all(|route| route.method == Method::GET || !route.is_list));
+    }
 }

@@ -1,8 +1,9 @@
-//! Converts rows to messages.
+//! Converts domain objects to the messages of the core API.
 
 use std::collections::BTreeMap;
 
 use muster_core::action::{Action, Milestone};
+use muster_core::address::host_and_port;
 use muster_core::cluster::{Cluster, ClusterStatus, Framework, WorkerGroup};
 use muster_core::event::{Event, Level};
 use muster_core::node::Node;
@@ -16,10 +17,10 @@ use wire::cluster::Environment;
 
 use super::shapes;
 
-/// The key of the part of a group that only this API knows.
+/// The key under which a group stores the fields that only this API has.
 pub(super) const GROUP_SPEC: &str = "group";
 
-/// The key of the part of a cluster that only this API knows.
+/// The key under which a cluster stores the fields that only this API has.
 pub(super) const CLUSTER_SPEC: &str = muster_core::recipe::SHOWN;
 
 pub(super) fn moment(at: Timestamp) -> wkt::Timestamp {
@@ -34,7 +35,7 @@ fn number<N: TryFrom<u32> + Default>(count: u32) -> N {
     N::try_from(count).unwrap_or_default()
 }
 
-/// Reads a part that this API stored as JSON; the default if it cannot be read.
+/// Reads a message that this API stored as JSON; returns the default if it cannot be read.
 pub(super) fn kept<T: DeserializeOwned + Default>(spec: &Map<String, Value>, key: &str) -> T {
     spec.get(key).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
@@ -104,7 +105,7 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     }
 }
 
-/// One of the few states that existing clients know: as the operator reports it, if it does.
+/// Returns the state that the operator reports, or else one of the few states that existing clients know.
 fn state(cluster: &Cluster) -> String {
     let reported = cluster.observed.reported_state.as_ref().filter(|_| cluster.deleted_at.is_none());
     let state = match cluster.status {
@@ -116,22 +117,18 @@ fn state(cluster: &Cluster) -> String {
     reported.cloned().unwrap_or_else(|| state.to_owned())
 }
 
-/// Ports by purpose: as the operator reports them, if it does, and otherwise those of the endpoints.
+/// Returns ports by purpose: those that the operator reports, or else those of the endpoints.
 fn ports(cluster: &Cluster) -> BTreeMap<String, String> {
     if cluster.observed.reported_state.is_some() {
         return cluster.observed.ports.clone();
     }
     let purpose = |endpoint: &str| match (cluster.framework, endpoint) {
-        // As KubeRay names them.
+        // These are the names that KubeRay uses.
         (Some(Framework::Ray), "client") => "head".to_owned(),
         (Some(Framework::Ray), "address") => "redis".to_owned(),
         _ => endpoint.to_owned(),
     };
-    let port = |address: &str| {
-        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let port = host.split('/').next()?.rsplit_once(':')?.1;
-        port.parse::<u16>().ok().map(|port| port.to_string())
-    };
+    let port = |address: &str| host_and_port(address).map(|(_, port)| port.to_string());
     let endpoints = cluster.observed.endpoints.iter();
     endpoints.filter_map(|(endpoint, address)| Some((purpose(endpoint), port(address)?))).collect()
 }
@@ -176,7 +173,7 @@ pub(super) fn node(node: Node) -> wire::Node {
     }
 }
 
-/// An empty map is absent on the wire.
+/// Converts a map; an empty map is absent on the wire.
 fn object(map: Map<String, Value>) -> Option<wkt::Struct> {
     (!map.is_empty()).then(|| map.into())
 }
@@ -208,7 +205,7 @@ pub(super) fn event(event: Event) -> wire::Event {
     }
 }
 
-/// An event within its cluster.
+/// Converts an event to the form that is shown within its cluster.
 pub(super) fn cluster_event(event: Event) -> wire::ClusterEvent {
     let at = Some(moment(event.at));
     wire::ClusterEvent {

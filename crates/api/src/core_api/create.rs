@@ -20,7 +20,7 @@ use super::find::{optional, optional_variant};
 use super::{CoreApi, limits, machines, recipe, shapes, sizes};
 use crate::error::ApiError;
 
-/// The longest cluster name: Kubernetes operators append to it.
+/// The longest cluster name: Kubernetes operators append suffixes to it.
 const LONGEST_NAME: usize = 53;
 
 /// The longest namespace and group name: a DNS label.
@@ -29,7 +29,7 @@ const LONGEST_LABEL: usize = 63;
 /// The longest key of a label or annotation: a DNS subdomain, a slash and a name.
 const LONGEST_KEY: usize = 317;
 
-/// The size of all labels, or of all annotations, as Kubernetes limits annotations.
+/// The largest size of all labels or of all annotations, equal to the limit of Kubernetes for annotations.
 const LARGEST_MARKS: usize = 256 << 10;
 
 /// The most worker groups of a cluster.
@@ -41,7 +41,7 @@ pub(super) struct New {
     pub(super) profile: Profile,
 }
 
-/// The namespace of a cluster, from the path or the body; two different ones are refused.
+/// Returns the namespace of a cluster, from the path or the body; two different namespaces are refused.
 pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     let chosen = match (path, body) {
         ("", "") => return Err(ApiError::invalid("Namespace is empty. Please specify a valid value.")),
@@ -58,7 +58,7 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
     Ok(chosen.to_owned())
 }
 
-/// Refuses control characters in texts that are stored as given: lists and logs could not show them.
+/// Refuses control characters in texts that are stored as given, since lists and logs cannot show them.
 pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>) -> Result<(), ApiError> {
     match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
         Some(text) => {
@@ -68,7 +68,7 @@ pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>)
     }
 }
 
-/// Refuses labels or annotations that cannot be shown, or that no Kubernetes would take.
+/// Refuses labels or annotations that cannot be shown, or that exceed the limits of Kubernetes.
 pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Result<(), ApiError> {
     plain(what, marks.iter().flat_map(|(key, value)| [key, value]))?;
     if let Some(key) = marks.keys().find(|key| key.len() > LONGEST_KEY) {
@@ -86,12 +86,12 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Refuses what cannot be the name of a cluster.
+/// Refuses an invalid cluster name.
 pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
     label("cluster name", given, LONGEST_NAME)
 }
 
-/// Refuses a name that is no DNS-1035 label.
+/// Refuses a name that is not a DNS-1035 label.
 fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = given.starts_with(|first: char| first.is_ascii_lowercase())
@@ -108,7 +108,7 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
 }
 
 impl CoreApi {
-    /// Validates a request and builds the cluster and its profile from it; stores nothing.
+    /// Validates a request, and builds the cluster and its profile from it, without storing them.
     pub(super) fn new_cluster(
         &self,
         principal: &Principal,
@@ -168,7 +168,7 @@ impl CoreApi {
     }
 }
 
-/// The profile type that the request names, or that of its framework.
+/// Returns the profile type that the request names or that its framework implies, with the framework of the type.
 pub(super) fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option<Framework>), ApiError> {
     let framework = optional_variant("framework", &given.framework)?;
     if given.profile.is_empty() {
@@ -188,9 +188,20 @@ pub(super) fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option
     }
 }
 
-/// The time limit of the cluster's actions.
+/// Returns the timeout of the cluster's actions.
 fn timeout(given: &wire::Cluster) -> Result<TimeSpan, ApiError> {
     given.timeout.map_or(Ok(DEFAULT_TIMEOUT), |given| limits::timeout(given).map(TimeSpan::from_secs))
+}
+
+/// Refuses more worker groups than a cluster can have, before any of them is read.
+pub(super) fn check_group_count(given: &[wire::WorkerGroupSpec]) -> Result<(), ApiError> {
+    let count = given.len();
+    if count > MOST_GROUPS {
+        return Err(ApiError::invalid(format!(
+            "{count} worker groups are given: {MOST_GROUPS} are possible"
+        )));
+    }
+    Ok(())
 }
 
 fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError> {
@@ -205,12 +216,7 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
             spec: Map::new(),
         }]);
     }
-    if given.len() > MOST_GROUPS {
-        let count = given.len();
-        return Err(ApiError::invalid(format!(
-            "{count} worker groups are given: {MOST_GROUPS} are possible"
-        )));
-    }
+    check_group_count(given)?;
     let mut names = HashSet::new();
     if let Some(double) = given.iter().find(|group| !names.insert(&group.group_name)) {
         return Err(ApiError::invalid(format!(
@@ -235,7 +241,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
         min_replicas: None,
         max_replicas: None,
         shape: None,
-        // The recipe has these.
+        // These fields are stored in the recipe.
         image: String::new(),
         image_template: String::new(),
         environment: BTreeMap::new(),
@@ -246,7 +252,7 @@ pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup,
     Ok(WorkerGroup { name: name.clone(), desired, min, max, shape, spec })
 }
 
-/// The part of a request that is stored as given, because no column of the row holds it.
+/// Returns the part of a request that is stored as JSON under a key, because the row has no columns for it.
 fn kept<T: serde::Serialize + Default + PartialEq>(key: &str, given: &T) -> Map<String, Value> {
     if *given == T::default() {
         return Map::new();

@@ -1,9 +1,9 @@
-//! The gRPC service of frameworks: lists those that local processes can run, and installs others.
+//! The gRPC service of frameworks: lists those that local processes can run, and installs, upgrades and removes them.
 
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::cluster::Framework;
 use muster_proto::v1alpha2 as wire;
 use muster_proto::v1alpha2::framework_service_server::FrameworkService;
@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{CoreApi, access};
 use crate::access::Access;
 use crate::error::ApiError;
+use crate::streams::until_closed;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
@@ -31,7 +32,7 @@ impl FrameworkService for CoreApi {
     ) -> GrpcResult<ListFrameworksResponse> {
         access(&request)?;
         let port = self.frameworks()?;
-        // Concurrently, since each check starts an interpreter.
+        // The checks run concurrently, since each starts an interpreter.
         let checks = Framework::ALL.iter().map(async |framework| match port.environment(*framework).await {
             Ok(found) => usable(*framework, found),
             Err(lacking) => unusable(*framework, lacking),
@@ -62,8 +63,12 @@ impl FrameworkService for CoreApi {
     ) -> GrpcResult<Self::UpgradeFrameworkStream> {
         let access = access(&request)?;
         let (port, framework) = self.changeable(&access, &request.get_ref().name)?;
-        let users = self.service.clusters_in_installed(port.as_ref(), framework).await;
-        let is_used = !users.map_err(ApiError::from)?.is_empty();
+        let (service, environments) = (self.service.clone(), Arc::clone(port));
+        let is_used = Box::pin(async move {
+            let users = service.clusters_in_installed(environments.as_ref(), framework).await;
+            // If the database cannot tell, the environments stay.
+            users.map_or(true, |users| !users.is_empty())
+        });
         let upgrade = port.upgrade(framework, is_used).map_err(not_installable)?;
         tracing::info!(%framework, by = %access.principal().name, "asked to upgrade");
         Ok(Response::new(self.messages(framework, upgrade)))
@@ -107,7 +112,7 @@ impl CoreApi {
         })
     }
 
-    /// The port, and the framework of this name, if the caller may change what is installed.
+    /// Returns the port and the framework of this name; refuses callers that may not change installed frameworks.
     fn changeable(&self, access: &Access, name: &str) -> Result<(&Arc<dyn Frameworks>, Framework), ApiError> {
         if !self.service.may_run_as_server(access.principal()) {
             let message =
@@ -121,31 +126,18 @@ impl CoreApi {
         Ok((port, framework))
     }
 
-    /// The messages of an installation, until the server stops.
+    /// Converts the progress of an installation to messages, until the server stops.
     fn messages(
         &self,
         framework: Framework,
         installation: Installation,
     ) -> BoxStream<'static, Result<InstallFrameworkResponse, Status>> {
         let messages = installation.map(move |messages| installation_message(framework, messages)).boxed();
-        self.until_closed(messages)
-    }
-
-    /// Ends the stream, and with it the installation, with an error once the server stops.
-    fn until_closed<T: Send + 'static>(
-        &self,
-        messages: BoxStream<'static, Result<T, Status>>,
-    ) -> BoxStream<'static, Result<T, Status>> {
-        let closing = self.service.closing().clone();
-        let end = stream::once(std::future::ready(())).filter_map({
-            let closing = closing.clone();
-            move |()| {
-                let message = "the server is stopping: install again once a server answers";
-                let stopped = closing.is_cancelled().then(|| ApiError::unavailable(message));
-                std::future::ready(stopped.map(|error| Err(error.code("ServerStopping").into())))
-            }
-        });
-        messages.take_until(closing.cancelled_owned()).chain(end).boxed()
+        until_closed(
+            self.service.closing(),
+            messages,
+            "the server is stopping: install again once a server answers",
+        )
     }
 }
 

@@ -1,15 +1,15 @@
 //! The gRPC service of jobs.
 
 use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use muster_core::job::{Job as Row, JobSpec};
 use muster_core::principal::Door;
 use muster_core::time::TimeSpan;
 use muster_core::unknown_fields::UnknownFields;
 use muster_proto::v1alpha2::job_service_server::JobService;
 use muster_proto::v1alpha2::{
-    GetJobLogsRequest, GetJobRequest, Job, JobLogChunk, ListAllJobsRequest, ListAllJobsResponse,
-    ListJobsRequest, ListJobsResponse, StopJobRequest, SubmitJobRequest,
+    CreateClusterRequest, GetJobLogsRequest, GetJobRequest, Job, JobLogChunk, ListAllJobsRequest,
+    ListAllJobsResponse, ListJobsRequest, ListJobsResponse, StopJobRequest, SubmitJobRequest,
 };
 use muster_service::find::ClusterRef;
 use muster_service::jobs::NewJob;
@@ -22,16 +22,17 @@ use super::find::optional;
 use super::pages::{self, page_request};
 use super::{CoreApi, access, convert, create, limits, recipe};
 use crate::error::ApiError;
+use crate::streams::until_closed;
 
 type GrpcResult<T> = Result<Response<T>, Status>;
 
-/// The longest that a request may wait for the end of a job.
+/// The longest time that a request may wait for the end of a job.
 const LONGEST_WAIT: TimeSpan = TimeSpan::from_secs(60);
 
-/// What jobs can be sorted by.
+/// The sort keys of jobs. Without one, the newest jobs come first.
 const SORTS: &[(&str, JobSort)] = &[("created_at", JobSort::CreatedAt), ("name", JobSort::Name)];
 
-/// The query of a list request of either type.
+/// Builds the query of a list request, of one namespace or of all.
 macro_rules! query {
     ($request:expr) => {
         JobQuery {
@@ -91,21 +92,13 @@ impl JobService for CoreApi {
                 self.service.submit_job(&access, &cluster, NewJob { name, spec }).await
             }
             Some(given) => {
+                check_new_cluster(&given)?;
                 if name.is_empty() {
                     name = self.service.new_job_name();
                 }
                 let mut cluster = given.cluster.unwrap_or_default();
                 if cluster.name.is_empty() {
                     cluster.name.clone_from(&name);
-                }
-                if !cluster.app.is_empty() || cluster.ephemeral {
-                    let message =
-                        "new_cluster has app or ephemeral: its job is what it ends with; leave them out";
-                    return Err(ApiError::invalid(message).into());
-                }
-                if given.validate_only {
-                    let message = "new_cluster has validate_only: a job is submitted for real; leave it out";
-                    return Err(ApiError::invalid(message).into());
                 }
                 create::namespace(&namespace, &given.namespace)?;
                 create::namespace(&namespace, &cluster.namespace)?;
@@ -174,15 +167,8 @@ impl JobService for CoreApi {
             Ok(text) => Ok(JobLogChunk { text }),
             Err(error) => Err(Status::from(ApiError::from(ServiceError::from(error)))),
         });
-        let closing = self.service.closing().clone();
-        // Without this error a client would take the end of the server for the end of the job.
-        let interrupted = closing.clone();
-        let stopping = stream::once(async move { interrupted.is_cancelled() }).filter_map(async |stops| {
-            let message = "the server is stopping: the job and its log continue at the next server";
-            stops.then(|| Err(Status::from(ApiError::unavailable(message))))
-        });
-        let chunks = chunks.take_until(closing.cancelled_owned()).chain(stopping);
-        Ok(Response::new(open.count(chunks.boxed())))
+        let message = "the server is stopping: the job and its log continue at the next server";
+        Ok(Response::new(open.count(until_closed(self.service.closing(), chunks, message))))
     }
 
     async fn stop_job(&self, request: Request<StopJobRequest>) -> GrpcResult<Job> {
@@ -194,12 +180,33 @@ impl JobService for CoreApi {
     }
 }
 
+/// Refuses settings of a new cluster that would have no effect on the cluster of a job.
+fn check_new_cluster(given: &CreateClusterRequest) -> Result<(), ApiError> {
+    let CreateClusterRequest { wait_for, wait_timeout, request_id, across_rollouts, validate_only, .. } =
+        given;
+    let is_of_app =
+        given.cluster.as_ref().is_some_and(|cluster| !cluster.app.is_empty() || cluster.ephemeral);
+    let refusal = if is_of_app || *across_rollouts {
+        "app, ephemeral or across_rollouts: its job is what it ends with; leave them out"
+    } else if *validate_only {
+        "validate_only: a job is submitted for real; leave it out"
+    } else if !wait_for.is_empty() || wait_timeout.is_some() {
+        "wait_for or wait_timeout: a submission does not wait for the cluster; leave them out, and wait for the job"
+    } else if !request_id.is_empty() {
+        "request_id: a submission that is repeated submits another job; leave it out, and name the job, whose name is \
+         accepted once"
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::invalid(format!("new_cluster has {refusal}")))
+}
+
 fn spec(given: Job) -> JobSpec {
     let Job { command, working_dir, envs, .. } = given;
     JobSpec { command, working_dir, environment: envs, unknown: UnknownFields::default() }
 }
 
-/// Variables are left out: they may be secret, and readers see jobs.
+/// Converts a job without its environment variables: they may be secret, and readers can see jobs.
 fn shown(row: Row) -> Job {
     let (state, outputs) = (row.state(), row.outputs());
     Job {
@@ -221,5 +228,40 @@ fn shown(row: Row) -> Job {
         created_at: Some(convert::moment(row.created_at)),
         started_at: outputs.started_at.map(convert::moment),
         ended_at: row.task.ended_at.map(convert::moment),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_proto::v1alpha2::Cluster;
+    use muster_proto::wkt::Duration;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn of_cluster(cluster: Cluster) -> CreateClusterRequest {
+        CreateClusterRequest { cluster: Some(cluster), ..CreateClusterRequest::default() }
+    }
+
+    #[rstest]
+    #[case(of_cluster(Cluster::default()), None)]
+    #[case(of_cluster(Cluster { app: "a".to_owned(), ..Cluster::default() }), Some("app, "))]
+    #[case(of_cluster(Cluster { ephemeral: true, ..Cluster::default() }), Some("ephemeral"))]
+    #[case(CreateClusterRequest { across_rollouts: true, ..Default::default() }, Some("across_rollouts"))]
+    #[case(CreateClusterRequest { validate_only: true, ..Default::default() }, Some("validate_only"))]
+    #[case(CreateClusterRequest { wait_for: "reached".to_owned(), ..Default::default() }, Some("wait_for"))]
+    #[case(CreateClusterRequest { wait_timeout: Some(Duration::default()), ..Default::default() }, Some("wait_timeout"))]
+    #[case(CreateClusterRequest { request_id: "r".to_owned(), ..Default::default() }, Some("request_id"))]
+    fn settings_without_effect_on_the_new_cluster_of_a_job_are_refused(
+        #[case] given: CreateClusterRequest,
+        #[case] refused: Option<&str>,
+    ) {
+        let message = check_new_cluster(&given).err().map(|error| error.message);
+        match (refused, &message) {
+            (None, None) => {}
+            (Some(field), Some(message))
+                if message.starts_with("new_cluster has ") && message.contains(field) => {}
+            _ => panic!("{message:?}"),
+        }
     }
 }

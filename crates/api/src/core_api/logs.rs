@@ -1,4 +1,4 @@
-//! Logs, which only the provider knows.
+//! Logs of nodes: streamed from the provider, or stored logs of a deleted cluster.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -13,9 +13,10 @@ use tonic::Status;
 
 use super::CoreApi;
 use crate::error::ApiError;
+use crate::streams::until_closed;
 
 impl CoreApi {
-    /// The log of a node, in chunks of whole lines. Of a deleted cluster all logs that are stored.
+    /// Streams the log of a node in chunks of whole lines; of a deleted cluster, the stored logs.
     pub(super) async fn log_chunks(
         &self,
         cluster: &Cluster,
@@ -40,8 +41,8 @@ impl CoreApi {
             let lines = self.service.logs(cluster, &node, query).await?;
             self.chunks(node.name, lines)
         };
-        let closing = self.service.closing().clone().cancelled_owned();
-        Ok(chunks.take_until(closing).boxed())
+        let message = "the server is stopping: read the log again once a server answers";
+        Ok(until_closed(self.service.closing(), chunks, message))
     }
 
     fn chunks(&self, node: String, lines: LogLines) -> BoxStream<'static, Result<LogChunk, Status>> {
@@ -55,7 +56,7 @@ impl CoreApi {
     }
 }
 
-/// The stored log of the node of a name or id; all if none is given.
+/// Returns the stored log of the node with this name or id; all stored logs if none is given.
 fn stored(cluster: &Cluster, logs: Vec<StoredLog>, given: &str) -> Result<Vec<StoredLog>, ApiError> {
     if logs.is_empty() {
         let message = format!(
@@ -76,7 +77,7 @@ fn unknown(given: &str, there: &str) -> ApiError {
     ApiError::not_found(format!("there is no node '{given}'; there are: {there}"))
 }
 
-/// The node of a name or id; if none is given, the head or the only node.
+/// Returns the node with this name or id; if none is given, the head or the only node.
 fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
     let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
     let there = names.join(", ");

@@ -1,4 +1,4 @@
-//! Shapes on the wire, and the names that requests can give instead of amounts.
+//! Converts shapes, and resolves the names that requests can give instead of amounts.
 
 use std::collections::HashMap;
 
@@ -9,6 +9,7 @@ use muster_core::unknown_fields::UnknownFields;
 use muster_proto::v1alpha2 as wire;
 
 use super::CoreApi;
+use super::create::check_group_count;
 use super::find::optional;
 use crate::error::ApiError;
 
@@ -20,6 +21,8 @@ impl CoreApi {
         cluster: &mut wire::Cluster,
     ) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
+        // Each group may name a shape that has to be read from the database.
+        check_group_count(&spec.worker_group_spec)?;
         let head = spec
             .head_group_spec
             .iter_mut()
@@ -37,20 +40,21 @@ impl CoreApi {
         Ok(())
     }
 
-    /// Completes the shapes of a new cluster by the compute templates that it names, so that a later change of a template
-    /// does not affect it.
+    /// Completes the shapes of a new cluster by the compute templates that it names, so that a later change of a
+    /// template does not affect existing clusters.
     pub(super) async fn resolve_templates(
         &self,
         namespace: &str,
         cluster: &mut wire::Cluster,
     ) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
+        check_group_count(&spec.worker_group_spec)?;
         let head = spec.head_group_spec.iter_mut();
         let head = head.map(|head| ("head_group_spec", head.compute_template.as_str(), &mut head.shape));
         let workers = spec.worker_group_spec.iter_mut();
         let workers = workers
             .map(|group| (group.group_name.as_str(), group.compute_template.as_str(), &mut group.shape));
-        // Many groups may name the same one.
+        // Many groups may name the same template, so each is read once.
         let mut known: HashMap<&str, Shape> = HashMap::new();
         for (whose, template, shape) in head.chain(workers).filter(|(_, template, _)| !template.is_empty()) {
             let named = match known.get(template) {
@@ -65,7 +69,7 @@ impl CoreApi {
         Ok(())
     }
 
-    /// The capacity of each instance.
+    /// Returns the capacity of each provider instance.
     pub(super) fn machines(&self) -> Vec<wire::Machine> {
         let machine = |(instance, capacity): (InstanceId, Capacity)| wire::Machine {
             instance: instance.to_string(),
@@ -77,7 +81,7 @@ impl CoreApi {
     }
 }
 
-/// A shape that a request gives, checked; its name counts for nothing.
+/// Reads and validates a shape; its name is ignored, since [`CoreApi::resolve_shapes`] has replaced it.
 pub(super) fn read(given: Option<&wire::Shape>) -> Result<Shape, InvalidShape> {
     let Some(given) = given else { return Ok(Shape::default()) };
     let limits = given.limits.as_ref();
@@ -110,7 +114,7 @@ pub(super) fn toleration(
     Toleration { key, operator, value, effect, unknown: UnknownFields::default() }
 }
 
-/// A shape on the wire, without a name.
+/// Converts a shape to its message, without a name.
 pub(super) fn shown(shape: &Shape) -> wire::Shape {
     let text = |quantity: Option<String>| quantity.unwrap_or_default();
     let cpu = |cpu: Option<muster_core::quantity::Cpu>| text(cpu.map(|cpu| cpu.to_string()));
@@ -137,7 +141,7 @@ pub(super) fn pod_toleration(
     wire::PodToleration { key, operator, value, effect }
 }
 
-/// A named shape on the wire.
+/// Converts a named shape to its message.
 pub(super) fn named(NamedShape { name, shape }: &NamedShape) -> wire::Shape {
     wire::Shape { name: name.clone(), ..shown(shape) }
 }

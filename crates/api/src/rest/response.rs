@@ -2,13 +2,14 @@
 
 use std::convert::Infallible;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use http_body::Frame;
 use muster_proto::rest::{Answer, Content};
 use muster_proto::rpc::ERROR_INFO;
 use serde_json::{Value, json};
@@ -22,12 +23,15 @@ const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const EVENTS: &str = "text/event-stream";
 const GRPC: &str = "application/grpc";
 
-/// The paths whose contract allows no additional keys in errors.
+/// The type of server-sent events that carry an error.
+const ERROR_EVENT: &str = "error";
+
+/// The prefix of paths whose clients do not accept additional keys in errors.
 const STRICT: &str = "/apis/v1";
 
 type Messages = BoxStream<'static, Result<Vec<u8>, Status>>;
 
-/// Renders a result; a stream in the form that the caller accepts.
+/// Renders a result; a stream as server-sent events or as JSON lines, depending on the `Accept` header.
 pub(super) fn render(path: &str, headers: &HeaderMap, answer: Answer) -> Response {
     let mut response = match answer.content {
         Content::One(body) => json(StatusCode::OK, body),
@@ -41,13 +45,13 @@ pub(super) fn render(path: &str, headers: &HeaderMap, answer: Answer) -> Respons
     response
 }
 
-/// Whether these are the headers of a gRPC request.
+/// Returns true for the headers of a gRPC request.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
     content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
-/// The part of a request that rendering an error needs, since the request itself is consumed.
+/// The parts of a request that are needed to render an error after the request was consumed.
 #[derive(Clone)]
 pub struct ErrorContext {
     path: String,
@@ -56,12 +60,12 @@ pub struct ErrorContext {
 }
 
 impl ErrorContext {
-    /// The context of a request.
+    /// Returns the context of a request.
     pub fn of<B>(request: &http::Request<B>) -> Self {
         Self::new(request.uri(), request.headers(), request.extensions())
     }
 
-    /// The context of a request that was split from its body.
+    /// Returns the context of a request that was split from its body.
     pub fn of_parts(parts: &Parts) -> Self {
         Self::new(&parts.uri, &parts.headers, &parts.extensions)
     }
@@ -70,7 +74,7 @@ impl ErrorContext {
         Self { path: uri.path().to_owned(), is_grpc: is_grpc(headers), renderer: extensions.get().copied() }
     }
 
-    /// Renders an error: as gRPC for gRPC clients, else as the API that the request belongs to does.
+    /// Renders an error: as gRPC for gRPC clients, else in the format of the API that the request belongs to.
     pub fn render(&self, status: &Status) -> Response {
         if self.is_grpc {
             return status.clone().into_http();
@@ -84,9 +88,25 @@ impl ErrorContext {
         copy_metadata(status.metadata().clone(), response.headers_mut());
         response
     }
+
+    /// Returns the last frame of a streamed response that ends with an error, by its headers; none if its format has no
+    /// place for an error.
+    pub(crate) fn last_frame(&self, headers: &HeaderMap, status: &Status) -> Option<Frame<Bytes>> {
+        if is_grpc(headers) {
+            let mut trailers = HeaderMap::new();
+            status.add_header(&mut trailers).ok()?;
+            return Some(Frame::trailers(trailers));
+        }
+        let content_type = headers.get(header::CONTENT_TYPE)?;
+        if content_type == LINES {
+            return Some(Frame::data(error_line(&self.path, status).into()));
+        }
+        let event = || format!("event: {ERROR_EVENT}\ndata: {}\n\n", status_json(&self.path, status));
+        (content_type == EVENTS).then(|| Frame::data(event().into()))
+    }
 }
 
-/// Whether clients of this path decode errors strictly.
+/// Returns true if clients of this path accept no additional keys in errors.
 pub(super) fn is_strict(path: &str) -> bool {
     path.strip_prefix(STRICT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -100,7 +120,17 @@ fn refusal(path: &str, error: &ApiError) -> Value {
     json!({"code": code, "message": message, "error": message, "details": details})
 }
 
-/// A response with a JSON body.
+fn status_json(path: &str, status: &Status) -> Value {
+    refusal(path, &ApiError::from(status))
+}
+
+fn error_line(path: &str, status: &Status) -> Vec<u8> {
+    let mut line = json!({"error": status_json(path, status)}).to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// Builds a response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = typed(JSON, body.into());
     *response.status_mut() = status;
@@ -118,14 +148,16 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     accepted.any(|value| value.contains(EVENTS))
 }
 
-/// One JSON object per line; an error is the last line.
+/// Renders one JSON object per line; an error becomes the last line.
 fn lines(path: String, messages: Messages) -> impl Stream<Item = Result<Vec<u8>, Infallible>> {
     messages.map(move |message| {
-        let mut line = message.unwrap_or_else(|status| {
-            json!({"error": refusal(&path, &ApiError::from(&status))}).to_string().into_bytes()
-        });
-        line.push(b'\n');
-        Ok(line)
+        Ok(match message {
+            Ok(mut line) => {
+                line.push(b'\n');
+                line
+            }
+            Err(status) => error_line(&path, &status),
+        })
     })
 }
 
@@ -133,9 +165,7 @@ fn events(path: String, messages: Messages) -> impl Stream<Item = Result<Event, 
     messages.map(move |message| {
         Ok(match message {
             Ok(json) => Event::default().data(String::from_utf8_lossy(&json)),
-            Err(status) => {
-                Event::default().event("error").data(refusal(&path, &ApiError::from(&status)).to_string())
-            }
+            Err(status) => Event::default().event(ERROR_EVENT).data(status_json(&path, &status).to_string()),
         })
     })
 }

@@ -1,4 +1,4 @@
-//! Clusters as this API shows them: Domino's objects as they are stored, and all others in the same form.
+//! Renders clusters: Domino's objects as they are stored, and all other clusters in the same form.
 
 use std::collections::HashMap;
 
@@ -18,22 +18,22 @@ use super::stamp;
 /// The group and version of Domino's objects.
 const API_VERSION: &str = "distributed-compute.dominodatalab.com/v1alpha1";
 
-/// The fields of an object that have secrets.
-const SECRETS: [&str; 2] = ["\"kerberosKeytab\"", "\"envVars\""];
+/// The fields of an object that contain secrets. Without quotes, since those within the text of an annotation are escaped.
+const SECRETS: [&str; 2] = ["kerberosKeytab", "envVars"];
 
-/// Clusters and what is known of them beside their rows.
+/// The data beside the rows of clusters that is needed to show them.
 pub(super) struct Objects {
-    /// JSON with sorted keys, as clients see it.
+    /// The stored objects of Domino's clusters: JSON with sorted keys, as clients receive it.
     stored: HashMap<ClusterId, String>,
     nodes: PresentNodes,
-    /// Clusters of others with the changes that are not in their rows yet.
+    /// Clusters of other flavors, with the changes that are accepted and not applied yet.
     changed: HashMap<ClusterId, Cluster>,
-    /// The resources of heads that others described.
+    /// The resources of the heads of external clusters.
     heads: HashMap<ClusterId, Value>,
 }
 
 impl Objects {
-    /// Reads what is needed to show these clusters.
+    /// Reads the data that is needed to show these clusters.
     pub(super) async fn read(call: &Call, clusters: &[Cluster]) -> Result<Self, ScalerError> {
         let ids = |is_shown_so: &dyn Fn(&Cluster) -> bool| -> Vec<ClusterId> {
             clusters.iter().filter(|cluster| is_shown_so(cluster)).map(|cluster| cluster.id).collect()
@@ -55,17 +55,17 @@ impl Objects {
         })
     }
 
-    /// The stored object of a cluster of Domino.
+    /// Returns the stored object of a cluster of Domino.
     pub(super) fn stored(&self, cluster: &Cluster) -> Option<Value> {
         serde_json::from_str(self.stored.get(&cluster.id)?).ok()
     }
 
-    /// A cluster as it is shown.
+    /// Returns a cluster in the form of Domino's objects.
     pub(super) fn value(&mut self, call: &Call, cluster: &Cluster) -> Value {
         self.stored(cluster).unwrap_or_else(|| self.render(call, cluster))
     }
 
-    /// The same as JSON.
+    /// Returns a cluster in the form of Domino's objects, as JSON text.
     pub(super) fn show(&mut self, call: &Call, cluster: &Cluster) -> String {
         match self.stored.remove(&cluster.id) {
             Some(stored) => stored,
@@ -85,7 +85,7 @@ impl Objects {
     }
 }
 
-/// An object without its secrets.
+/// Returns an object without its secrets.
 pub(super) fn without_secrets(json: String) -> String {
     if !may_have_secrets(&json) {
         return json;
@@ -99,18 +99,18 @@ pub(super) fn is_of_domino(cluster: &Cluster) -> bool {
     cluster.flavor.as_deref() == Some(FLAVOR)
 }
 
-/// The namespace of a cluster as this API shows it: that of Domino's object, else the project.
+/// Returns the namespace that is shown for a cluster: that of Domino's object, else the project.
 pub(super) fn namespace(cluster: &Cluster) -> &str {
     if is_of_domino(cluster) { &cluster.namespace } else { &cluster.project }
 }
 
-/// The most workers that a cluster may be scaled to.
+/// Returns the largest number of workers that a cluster may be scaled to.
 pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
     cluster.max_size().unwrap_or_else(|| ceiling.max(cluster.desired()))
 }
 
-/// A cluster of another provider in the form of Domino's objects. Nothing scales it below its size, so that is its least
-/// number of workers.
+/// Renders a cluster of another flavor in the form of Domino's objects. No autoscaler reduces its size, so the size is
+/// shown as the minimum.
 fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
     let size = cluster.desired();
     let mut labels = json!(cluster.labels);
@@ -149,7 +149,7 @@ fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Va
     })
 }
 
-/// The resources of the head that an object of another operator describes.
+/// Returns the resources of the head in an object of another operator.
 fn head_resources(kind: Kind, object: &Value) -> Option<Value> {
     let pod = match kind {
         Kind::Ray => "/spec/headGroupSpec/template/spec",
@@ -161,7 +161,7 @@ fn head_resources(kind: Kind, object: &Value) -> Option<Value> {
     Some(json!({"requests": side("requests"), "limits": side("limits")}))
 }
 
-/// The state of a cluster in Domino's words.
+/// Converts the status of a cluster to Domino's states.
 const fn state(status: ClusterStatus) -> &'static str {
     match status {
         ClusterStatus::Init => "Pending",
@@ -203,15 +203,15 @@ fn resources(shape: &Shape) -> Value {
     json!({"requests": requests, "limits": limits})
 }
 
-/// Whether an object has one of the fields with secrets. Others need not be parsed.
+/// Returns true if an object may contain secrets. Other objects need not be parsed.
 fn may_have_secrets(object: &str) -> bool {
     SECRETS.iter().any(|field| object.contains(field))
 }
 
-/// Where kubectl keeps a copy of the object that it applied, secrets too.
+/// The annotation in which kubectl stores a copy of the applied object, including secrets.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Blanks the secrets of an object, for lists.
+/// Removes the secrets of an object, for lists.
 fn blank_secrets(object: &mut Value) {
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(APPLIED);

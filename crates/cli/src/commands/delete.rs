@@ -67,37 +67,37 @@ impl Delete {
             let namespace = self.namespace.resolve(&mut client).await?;
             let (clusters, gone) = self.clusters(&mut client, &namespace).await?;
             let format = self.format.format;
+            let is_table = matches!(format, Format::Table | Format::Wide);
             for name in &gone {
-                print_gone(name);
+                print_gone(name, is_table);
             }
-            if clusters.is_empty() && !gone.is_empty() {
-                return Ok(ExitCode::SUCCESS);
+            if clusters.is_empty() && (gone.is_empty() || !is_table) {
+                return format::array(format, &clusters, "no matching clusters: nothing was deleted");
             }
             if clusters.is_empty() {
-                return format::array(format, &clusters, "no matching clusters: nothing was deleted");
+                return Ok(ExitCode::SUCCESS);
             }
             if driver.is_none() && !self.is_confirmed(&mut client, &clusters).await? {
                 message!("nothing was deleted");
                 return Ok(Exit::Refused.into());
             }
-            let is_table = matches!(format, Format::Table | Format::Wide);
             let mut shown = Vec::new();
             let mut failure = None;
             let mut subjects = Vec::new();
             for cluster in &clusters {
                 match submit(&mut client, cluster, self.force, driver.as_ref(), deadline).await {
                     Ok(subject) => subjects.push(subject),
-                    // Kubernetes' garbage collector deleted it together with its app.
+                    // Kubernetes' garbage collector deleted the cluster together with its app.
                     Err(missing)
                         if missing.exit == Exit::NotFound
                             && self
                                 .is_gone_with_app(&mut client, &cluster.namespace, &cluster.name)
                                 .await? =>
                     {
-                        print_gone(&cluster.name);
+                        print_gone(&cluster.name, is_table);
                     }
                     Err(refused) if driver.is_some() && refused.exit == Exit::Refused => {
-                        output::print(&format!("{}\n", refused.what));
+                        print_text(&refused.what, is_table);
                         let what = format!("cluster not deleted '{}'", cluster.name);
                         record_failure(&mut failure, Failure::new(Exit::Refused, what));
                     }
@@ -114,7 +114,7 @@ impl Delete {
                 }
                 match subject.wait_until_reached(&mut client, deadline).await {
                     Ok(()) if is_table => {
-                        output::print(&format!("cluster \"{}\" deleted\n", subject.name));
+                        print_text(&format!("cluster \"{}\" deleted", subject.name), is_table);
                     }
                     Ok(()) => shown.push(find_by_id(&mut client, &subject.cluster_id).await?),
                     Err(other) => record_failure(&mut failure, other),
@@ -130,8 +130,8 @@ impl Delete {
         })
     }
 
-    /// Finds the clusters, and the names of those that were deleted together with the driver's app. Any other unknown name is
-    /// an error before anything is deleted.
+    /// Finds the clusters, and the names of those that were deleted together with the driver's app. Any other unknown
+    /// name is an error before anything is deleted.
     async fn clusters(
         &self,
         client: &mut Client,
@@ -171,8 +171,8 @@ impl Delete {
         }
     }
 
-    /// Asks for confirmation. By name, only on a terminal and only if other users or programs may lose the cluster; by label or
-    /// `--all`, always, so that scripts have to pass `--yes`.
+    /// Asks for confirmation. By name, only on a terminal and only if other users or programs may lose the cluster; by
+    /// label or `--all`, always, so that scripts have to pass `--yes`.
     async fn is_confirmed(&self, client: &mut Client, clusters: &[Cluster]) -> Result<bool> {
         if self.yes {
             return Ok(true);
@@ -204,9 +204,18 @@ impl Delete {
 }
 
 /// Prints that a cluster is gone together with its app, which for its driver is a success.
-fn print_gone(name: &str) {
+fn print_gone(name: &str, is_table: bool) {
     message!("note: cluster '{name}' was gone already: it was deleted with its app");
-    output::print(&format!("cluster \"{name}\" deleted\n"));
+    print_text(&format!("cluster \"{name}\" deleted"), is_table);
+}
+
+/// Prints a line for people. In the other formats standard output has only the deleted clusters.
+fn print_text(line: &str, is_table: bool) {
+    if is_table {
+        output::print(&format!("{line}\n"));
+    } else {
+        message!("{line}");
+    }
 }
 
 /// Keeps the first failure for the exit code, and prints every further one.
@@ -246,7 +255,7 @@ fn objection(cluster: &Cluster, me: &WhoAmIResponse, used_by: &[String]) -> Opti
     (!used_by.is_empty()).then(|| format!("is used by {}", used_by.join(", ")))
 }
 
-/// How the driver of an app ended.
+/// The end of an app's driver: the status, and the exit code if it was given.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DriverEnd {
     app: String,

@@ -1,6 +1,7 @@
 //! `muster logs`: prints the logs of nodes.
 
 mod choose;
+mod failed;
 mod print;
 pub(super) mod since;
 mod stored;
@@ -19,12 +20,13 @@ use tokio::sync::mpsc;
 
 use super::{ClusterFlags, deleted, find, find_by_id, nodes};
 use crate::connect::{Client, Clusters};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, error_code};
 use crate::output::{self, message};
 use choose::chosen;
+use failed::FailedLogs;
 use print::Printer;
 
-/// How often to list new nodes of a followed cluster.
+/// Interval at which the nodes of a followed cluster are listed, to find new ones.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Print the logs of nodes and their tasks; with several sources, each line begins with the name of its source
@@ -52,8 +54,15 @@ pub(crate) struct Logs {
     grep: Option<Regex>,
 }
 
-/// A part of a node's log, or the end of the log with its error.
-type Part = (Node, Result<LogChunk, Option<Failure>>);
+/// A step in reading the log of a node.
+enum Part {
+    /// The server has found the log.
+    Opened,
+    /// New lines.
+    Chunk(LogChunk),
+    /// The end of the log, with its error.
+    Ended(Option<Failure>),
+}
 
 impl Logs {
     pub(crate) fn run(self) -> ExitCode {
@@ -65,7 +74,7 @@ impl Logs {
             let cluster = match found {
                 Ok(cluster) if cluster.deleted_at.is_none() => cluster,
                 Err(failure) if failure.exit != Exit::NotFound => return Err(failure.into()),
-                // Perhaps a deleted cluster.
+                // The node may belong to a deleted cluster, whose logs may be stored.
                 _ => {
                     let request = stored::request(&flags, namespace, &node, tail, since);
                     return stored::print(&mut client, request, &node, Printer::new(grep)).await;
@@ -157,12 +166,12 @@ impl Reading {
         wanted: &[String],
         follows_new: bool,
     ) -> Result<ExitCode> {
-        let (sender, mut receiver) = mpsc::channel::<Part>(64);
+        let (sender, mut receiver) = mpsc::channel::<(Node, Part)>(64);
         let first: BTreeSet<String> = nodes.iter().map(|node| node.id.clone()).collect();
         let (mut followed, mut printed) = (BTreeSet::new(), BTreeSet::new());
-        let mut failed = Vec::new();
+        let mut failed = FailedLogs::default();
         let mut tasks = tokio::task::JoinSet::new();
-        // Where to resume nodes whose log ended, as it does when a container restarts.
+        // The times at which to resume the logs of nodes whose log ended, as a log does when its container restarts.
         let mut resumed: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         let mut latest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         let is_named = follows_new || nodes.len() > 1;
@@ -185,24 +194,26 @@ impl Reading {
             while let Ok(part) = tokio::time::timeout_at(deadline, receiver.recv()).await {
                 let Some((node, part)) = part else { return Ok(ExitCode::SUCCESS) };
                 match part {
-                    Ok(chunk) => {
+                    Part::Opened => failed.forget(&node.id),
+                    Part::Chunk(chunk) => {
                         printed.insert(node.id.clone());
                         latest.insert(node.id.clone(), chunk.at);
                         if !self.printer.print(&node.name, is_named, &chunk) {
                             return Ok(ExitCode::FAILURE);
                         }
                     }
-                    Err(failure) => {
-                        // Read it again if the node still exists, from its current end.
+                    Part::Ended(failure) => {
+                        // The log is read again from its current end if the node still exists.
                         followed.remove(&node.id);
-                        if let (None, Some(at)) = (&failure, latest.get(&node.id)) {
-                            resumed.insert(node.id.clone(), *at);
+                        match (failure, latest.get(&node.id)) {
+                            (Some(failure), _) => failed.record(node.id, failure),
+                            (None, Some(at)) => drop(resumed.insert(node.id, *at)),
+                            (None, None) => {}
                         }
-                        failed.extend(failure.filter(|_| printed.is_empty()));
                     }
                 }
             }
-            // What its nodes wrote last was printed after the deletion was noticed.
+            // The nodes' last lines were printed in this round, after the deletion had been noticed.
             if is_deleted {
                 deleted::report(&self.cluster.name);
                 return Ok(ExitCode::SUCCESS);
@@ -213,20 +224,22 @@ impl Reading {
             } else {
                 current.retain(|node| first.contains(&node.id));
             }
-            let has_no_log = failed.len() >= first.len() && printed.is_empty();
-            if current.is_empty() || has_no_log {
+            let unreadable = failed.of_all(&first).filter(|_| printed.is_empty());
+            if current.is_empty() || unreadable.is_some() {
                 match self.stage(client).await? {
                     DeletionStage::Deleted => is_deleted = true,
                     DeletionStage::Deleting => {}
-                    DeletionStage::Present if has_no_log => return Err(failed.swap_remove(0).into()),
-                    DeletionStage::Present if follows_new => {}
-                    DeletionStage::Present => return Ok(ExitCode::SUCCESS),
+                    DeletionStage::Present => match unreadable {
+                        Some(failure) => return Err(failure.clone().into()),
+                        None if follows_new => {}
+                        None => return Ok(ExitCode::SUCCESS),
+                    },
                 }
             }
         }
     }
 
-    /// The nodes that the cluster has now.
+    /// Returns the nodes that the cluster has now; none if the cluster is not found.
     async fn current(&self, client: &mut Client) -> Result<Vec<Node>, Failure> {
         match listed(client, &self.cluster).await {
             Err(failure) if failure.exit == Exit::NotFound => Ok(Vec::new()),
@@ -234,7 +247,8 @@ impl Reading {
         }
     }
 
-    /// Whether the cluster is still there. Its row may be removed, too, once it is deleted.
+    /// Returns the stage of the cluster's deletion. A cluster that is not found counts as deleted, since the row of a
+    /// deleted cluster may be removed.
     async fn stage(&self, client: &mut Client) -> Result<DeletionStage, Failure> {
         match find_by_id(client, &self.cluster.id).await {
             Ok(cluster) if cluster.deleted_at.is_some() => Ok(DeletionStage::Deleted),
@@ -246,7 +260,7 @@ impl Reading {
     }
 }
 
-/// How far the end of a followed cluster is.
+/// A stage of the deletion of a followed cluster.
 enum DeletionStage {
     Present,
     Deleting,
@@ -254,17 +268,24 @@ enum DeletionStage {
 }
 
 /// Forwards the log of a node to the channel until it ends.
-async fn read(mut clusters: Clusters, request: GetLogsRequest, node: Node, sender: mpsc::Sender<Part>) {
+async fn read(
+    mut clusters: Clusters,
+    request: GetLogsRequest,
+    node: Node,
+    sender: mpsc::Sender<(Node, Part)>,
+) {
     let ended = async {
         let mut log = clusters.get_logs(request).await?.into_inner();
-        while let Some(chunk) = log.message().await? {
-            if sender.send((node.clone(), Ok(chunk))).await.is_err() {
-                break;
-            }
+        let mut part = Part::Opened;
+        while sender.send((node.clone(), part)).await.is_ok() {
+            let Some(chunk) = log.message().await? else { break };
+            part = Part::Chunk(chunk);
         }
         Ok::<(), tonic::Status>(())
     };
-    let failure = ended.await.err().map(Failure::from);
+    // A log that ends because the server stops continues at the next server, from its last line.
+    let continues = |status: &tonic::Status| error_code(status) == Some("ServerStopping");
+    let failure = ended.await.err().filter(|status| !continues(status)).map(Failure::from);
     // Fails only if the receiver is dropped, when the command ends.
-    drop(sender.send((node, Err(failure))).await);
+    drop(sender.send((node, Part::Ended(failure))).await);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use muster_core::address::host_and_port;
 use muster_local::environments::PYTHON_VARIABLE;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -26,7 +27,7 @@ pub(super) async fn warn(cluster: &str, environment: &ClientEnvironment) {
 
 /// Connects to `host:port`, `scheme://host:port` or `scheme://host:port/path`.
 async fn check_reachable(address: &str) -> Result<(), String> {
-    let Some(target) = host_and_port(address) else { return Ok(()) };
+    let Some((target, _)) = host_and_port(address) else { return Ok(()) };
     match timeout(CONNECT_LIMIT, TcpStream::connect(target)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(format!("{address}: {error}")),
@@ -34,29 +35,9 @@ async fn check_reachable(address: &str) -> Result<(), String> {
     }
 }
 
-/// Returns host and port of an address; `None` if it has no port.
-fn host_and_port(address: &str) -> Option<&str> {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let target = rest.split('/').next()?;
-    let (_, port) = target.rsplit_once(':')?;
-    port.parse::<u16>().ok().map(|_| target)
-}
-
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
-
-    #[rstest]
-    #[case("127.0.0.1:6379", Some("127.0.0.1:6379"))]
-    #[case("tcp://fred.demo.svc:8786", Some("fred.demo.svc:8786"))]
-    #[case("spark://[::1]:7077", Some("[::1]:7077"))]
-    #[case("http://host:80/path", Some("host:80"))]
-    #[case("host", None)]
-    fn host_and_port_are_read_from_addresses(#[case] address: &str, #[case] expected: Option<&str>) {
-        assert_eq!(host_and_port(address), expected);
-    }
 
     #[tokio::test]
     async fn a_closed_port_is_unreachable() {

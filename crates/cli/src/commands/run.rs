@@ -1,7 +1,7 @@
 //! `muster run`: runs a command with a cluster that is deleted when the command ends.
 //!
-//! Messages go to standard error; the command's output is untouched, and its exit status is passed on. Existing scripts parse
-//! the messages: their wording is part of the interface.
+//! Messages go to standard error; the command's output is untouched, and its exit status is passed on. Existing scripts
+//! parse the messages: their wording is part of the interface.
 
 mod app;
 mod cleanup;
@@ -138,15 +138,13 @@ impl Run {
                 return Err(failure.into());
             }
         };
-        let prepared = Box::pin(launcher.prepare(&cluster, &program, packages_python)).await;
-        let command = match prepared {
-            Ok(command) => command,
-            Err(failure) => {
+        let ended = match launcher.execute(&cluster, &program, packages_python, &mut signals).await {
+            Ok(ended) => ended,
+            Err(error) => {
                 launcher.clean_up(&cluster, cleanup::End::completed(None)).await;
-                return Err(failure.into());
+                return Err(error);
             }
         };
-        let ended = Box::pin(launcher.follow(command, &mut signals)).await?;
         launcher.clean_up(&cluster, cleanup::End { status: ended.status, exit_code: Some(ended.code) }).await;
         if app::variable("APP_EXIT").is_some_and(|value| value == "false") && !ended.was_interrupted() {
             message!("APP_EXIT is false: waiting for a termination signal");
@@ -168,6 +166,18 @@ fn find_program(command: &[OsString]) -> Result<Program, Failure> {
 }
 
 impl Launcher {
+    /// Runs the command with the cluster until it has ended.
+    async fn execute(
+        &mut self,
+        cluster: &Cluster,
+        program: &Program,
+        packages_python: Option<PathBuf>,
+        signals: &mut launch::Signals,
+    ) -> Result<launch::Ended> {
+        let command = Box::pin(self.prepare(cluster, program, packages_python)).await?;
+        Box::pin(self.follow(command, signals)).await
+    }
+
     /// Builds the command with the environment of the cluster and the Python that has its packages.
     async fn prepare(
         &mut self,

@@ -126,10 +126,8 @@ fn parse_max(text: &str) -> Result<MaxWorkers, String> {
     if text == "none" {
         return Ok(MaxWorkers(None));
     }
-    let number = text.parse::<i32>().ok().filter(|number| *number >= 0);
-    number
-        .map(|number| MaxWorkers(Some(number)))
-        .ok_or_else(|| format!("'{text}' is not a number of workers: must be 0 or greater, or `none`"))
+    let number = super::parse_count(text).map_err(|why| format!("{why}, or `none`"))?;
+    Ok(MaxWorkers(Some(number)))
 }
 
 fn parse_limit(text: &str) -> Result<LifeLimit, String> {

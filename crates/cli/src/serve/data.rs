@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow};
 
 use crate::announcement::Announcement;
 use crate::failure::Failure;
@@ -22,8 +22,10 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
 /// Lock file that the running server holds.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// How often to try the lock, and how long to wait in between: a command may hold it for a moment to test it.
+/// Number of attempts to take the lock. A single attempt does not suffice, since a command may hold the lock for a
+/// moment to test it.
 const TRIES: u32 = 20;
+/// Time between two attempts to take the lock.
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// Creates the folder if it is missing, accessible by its owner only.
@@ -46,13 +48,7 @@ impl DataFolder {
         let file = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(&file);
         let lock = lock.with_context(|| format!("cannot write to the data folder {}", path.display()))?;
-        if !try_lock(&lock) {
-            let message = format!(
-                "another server uses the data folder {}: stop it, or use another folder (--data-dir)",
-                path.display()
-            );
-            return Err(Failure::in_use(anyhow!(message)).into());
-        }
+        lock_file(&lock).map_err(|error| not_locked(path, &error))?;
         // A killed server left its announcement: commands must not use its address.
         drop(std::fs::remove_file(Announcement::file(path)));
         Ok(Self { path: path.to_owned(), _lock: lock })
@@ -79,8 +75,8 @@ const fn is_open(mode: u32) -> bool {
     mode & 0o077 != 0
 }
 
-/// Makes an empty folder private. A folder with content may be shared on purpose: it is left unchanged with a warning, and
-/// our files in it are private.
+/// Makes an empty folder private. A folder with content may be shared on purpose: it is left unchanged with a warning,
+/// and only the files that Muster creates in it are private.
 fn close_to_others(folder: &Path) -> io::Result<()> {
     let mode = folder.metadata()?.permissions().mode() & 0o7777;
     if !is_open(mode) {
@@ -109,13 +105,43 @@ fn make_private(file: &Path, suffix: &str) -> io::Result<()> {
 }
 
 /// Locks the file; retries, since commands hold the lock for a moment to test it.
-fn try_lock(lock: &File) -> bool {
-    (0..TRIES).any(|_| match lock.try_lock() {
-        Ok(()) => true,
-        Err(TryLockError::WouldBlock) => {
-            std::thread::sleep(BETWEEN_TRIES);
-            false
+fn lock_file(lock: &File) -> Result<(), TryLockError> {
+    for _ in 1..TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
+            locked => return locked,
         }
-        Err(TryLockError::Error(_)) => false,
-    })
+    }
+    lock.try_lock()
+}
+
+/// Returns the error for a data folder that this process cannot lock.
+fn not_locked(path: &Path, error: &TryLockError) -> Error {
+    let folder = path.display();
+    match error {
+        TryLockError::WouldBlock => Failure::in_use(anyhow!(
+            "another server uses the data folder {folder}: stop it, or use another folder (--data-dir)"
+        ))
+        .into(),
+        TryLockError::Error(error) => anyhow!(
+            "cannot lock the data folder {folder}: {error}: its file system must support file locks; use a folder on a \
+             local file system (--data-dir)"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_locked_is_not_reported_as_in_use() {
+        let error = TryLockError::Error(io::ErrorKind::Unsupported.into());
+        let message = not_locked(Path::new("/data"), &error).to_string();
+        assert!(message.starts_with("cannot lock the data folder /data: unsupported: "), "{message}");
+        assert!(message.contains("file system") && message.contains("--data-dir"), "{message}");
+        assert!(!message.contains("another server"), "{message}");
+        let used = not_locked(Path::new("/data"), &TryLockError::WouldBlock).to_string();
+        assert!(used.starts_with("another server uses the data folder /data: "), "{used}");
+    }
 }

@@ -1,4 +1,5 @@
-//! The server's settings. Flags take precedence over environment variables, these over the file, and the file over defaults.
+//! The server's settings. Flags take precedence over environment variables, these over the file, and the file over
+//! defaults.
 
 mod check;
 mod period;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use crate::config_folder::default_settings;
 use muster_egress::{EgressRule, Network};
 use period::Period;
+use scaler_variables::Given;
 pub(crate) use webhook_service::WebhookService;
 
 /// All settings, with their defaults.
@@ -71,6 +73,9 @@ pub(crate) struct Settings {
     pub(crate) shape: Vec<NamedShape>,
     /// Can be set in the file only.
     pub(crate) project_namespaces: ProjectNamespaces,
+    /// Warnings about variables of other programs that could not be used.
+    #[serde(skip)]
+    pub(crate) ignored_variables: Vec<String>,
 }
 
 /// Field numbers of the messages of package `proto` in gRPC requests.
@@ -146,6 +151,7 @@ impl Default for Settings {
             dev: false,
             shape: Vec::new(),
             project_namespaces: ProjectNamespaces::default(),
+            ignored_variables: Vec::new(),
         }
     }
 }
@@ -340,7 +346,11 @@ impl Flags {
             config,
         } = self;
         let config = config.or_else(|| default_settings().filter(|file| file.exists()));
-        let file = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
+        let (file, keys) = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
+        let given = Given {
+            compute_namespace: compute_namespace.is_some() || keys.contains_key("compute_namespace"),
+            log: log.is_some() || keys.contains_key("log"),
+        };
         let settings = Settings {
             listen: listen.unwrap_or(file.listen),
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
@@ -383,17 +393,20 @@ impl Flags {
             dev: dev.unwrap_or(file.dev),
             shape: file.shape,
             project_namespaces: file.project_namespaces,
+            ignored_variables: Vec::new(),
         };
-        let settings =
-            settings.with_scaler_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let settings = settings.with_scaler_variables(given, variable)?;
         settings.check()?;
         Ok(settings)
     }
 }
 
-fn read(path: &std::path::Path) -> Result<Settings> {
+/// Reads a file: its settings with the defaults of the others, and the keys that it has.
+fn read(path: &std::path::Path) -> Result<(Settings, toml::Table)> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is not a valid configuration file", path.display()))
+    let parsed = toml::from_str(&text).and_then(|settings| Ok((settings, toml::from_str(&text)?)));
+    parsed.with_context(|| format!("{} is not a valid configuration file", path.display()))
 }
 
 /// Parses the URL of a Domino deployment.
@@ -439,8 +452,11 @@ impl Settings {
         self.max_nodes_per_cluster.unwrap_or(if self.dev { 1_000 } else { 10_000 })
     }
 
-    /// Logs a warning in development mode.
-    pub(crate) fn warn_of_dev(&self) {
+    /// Logs warnings about the settings.
+    pub(crate) fn log_warnings(&self) {
+        for warning in &self.ignored_variables {
+            tracing::warn!("{warning}");
+        }
         if self.dev {
             tracing::warn!(auth = ?self.schemes(), "--dev: simulated nodes are enabled, and callers may be unauthenticated");
         }

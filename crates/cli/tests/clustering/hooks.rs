@@ -87,6 +87,25 @@ async fn a_webhook_is_called_for_named_members() {
 }
 
 #[tokio::test]
+async fn a_signal_at_another_cluster_does_not_release_the_node() {
+    let server = Server::sqlite().await;
+    let mut hook = Outside::start(200, "").await;
+    let cluster = server.cluster("c", json!({"desired_capacity": 1})).await;
+    server.cluster("other", json!({})).await;
+    attach(&server, &cluster, &hook.url("/"), 600).await;
+    let accepted = server.post("/clusters/c/actions", json!({"scale_in": {}})).await;
+    let token = hook.call().await.body["lifecycle_action_token"].clone();
+    let signal = json!({"complete_lifecycle": {"lifecycle_action_token": token}});
+    let refused = server.post("/clusters/other/actions", signal.clone()).await;
+    let message = format!("The action '{}' could not be found.", token.as_str().expect("a token"));
+    assert_eq!((refused.status, refused.body["error"]["message"].as_str()), (404, Some(message.as_str())));
+    let waiting = server.get(&format!("/actions/{}", token.as_str().unwrap())).await;
+    assert_eq!(waiting.body["action"]["status"], "WAITING_LIFECYCLE_COMPLETION");
+    assert_eq!(server.post("/clusters/c/actions", signal).await.status, 202);
+    assert_eq!(server.wait_for_end(&accepted.action()).await["status"], "SUCCEEDED");
+}
+
+#[tokio::test]
 async fn deleting_a_single_node_calls_no_webhook() {
     let server = Server::sqlite().await;
     let mut hook = Outside::start(200, "").await;

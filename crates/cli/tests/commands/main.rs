@@ -18,5 +18,6 @@ mod other_servers;
 mod output;
 mod reading;
 mod reconnect;
+mod run;
 mod shapes;
 mod usage;

@@ -74,6 +74,20 @@ async fn an_empty_list_prints_a_hint_on_standard_error() {
 }
 
 #[tokio::test]
+async fn a_deletion_prints_only_objects_on_standard_output_of_programs() {
+    let harness = Harness::new();
+    harness.muster(&create("fred", "1")).success();
+    for (format, nothing) in [("json", "[]\n"), ("yaml", "[]\n"), ("name", "")] {
+        let driver = ["--app", "bob", "--app-status", "completed", "-o", format];
+        let refused = harness.muster(&[&["delete", "fred"][..], &driver].concat());
+        assert_eq!((refused.code, refused.out.as_str()), (3, nothing), "{format}: {refused:?}");
+        assert!(refused.err.starts_with("cluster is not ephemeral\n"), "{format}: {refused:?}");
+    }
+    let deleted = harness.muster(&["delete", "fred", "-o", "json"]).success();
+    assert_eq!(deleted.json()[0]["name"], "fred", "{deleted:?}");
+}
+
+#[tokio::test]
 async fn a_watch_in_a_pipe_prints_a_line_per_change() {
     let harness = Harness::new();
     harness.muster(&create("first", "1")).success();

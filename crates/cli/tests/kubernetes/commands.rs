@@ -1,5 +1,7 @@
 //! The same commands as with local clusters.
 
+use std::process::Stdio;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::PostParams;
 use muster_testkit::eventually;
@@ -30,6 +32,32 @@ async fn the_same_commands_manage_a_cluster_on_kubernetes() {
     assert!(muster(&["env", "fred"]).contains("RAY_AUTH_TOKEN="));
     muster(&["delete", "fred"]);
     assert_eq!(harness.desired_workers().await, []);
+}
+
+#[tokio::test]
+async fn a_creation_that_waits_for_machines_is_completed_by_a_scale() {
+    let Some(harness) = Harness::open().await else { return };
+    let server = harness.server(&[]).await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("slow.json");
+    // No node has so many processors.
+    let group = json!({"group_name": "g", "replicas": 2, "shape": {"cpu": "100000"}});
+    let cluster = json!({"name": "slow", "framework": "ray", "cluster_spec": {"worker_group_spec": [group]}});
+    std::fs::write(&file, cluster.to_string()).expect("a file");
+    let file = file.to_str().expect("a path of plain letters");
+    let mut create = server.command(&["create", "-f", file, "-n", harness.namespace.name()]);
+    let create = create.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let is_created = eventually("an object", TIMEOUT, async || {
+        if harness.desired_workers().await.is_empty() { Err("no object") } else { Ok(()) }
+    });
+    is_created.await;
+    let scaled = harness.muster(&server, &["scale", "slow", "--workers", "0"]);
+    let created = create.wait_with_output().expect("it can be waited for");
+    let scaled = output_of(&scaled);
+    assert!(scaled.contains("ACTIVE") && scaled.contains("0/0"), "{scaled}");
+    let created = output_of(&created);
+    assert!(created.contains("ACTIVE") && created.contains("0/0"), "{created}");
+    output_of(&harness.muster(&server, &["delete", "slow"]));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::Request;
 use kube::Client;
-use muster_testkit::{Gate, Operator, Side, Written, eventually};
+use muster_testkit::{Gate, Operator, RecordedWrite, Side, eventually};
 use reqwest::{Method, Response};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ struct KillScenario {
 /// The result of an operation.
 struct Done {
     killed: bool,
-    written: Vec<Written>,
+    written: Vec<RecordedWrite>,
 }
 
 impl KillScenario {
@@ -233,8 +233,8 @@ impl KillScenario {
             // so a repeated deletion hits the next pod of that name.
             let by =
                 |method: &'static str| done.written.iter().filter(move |written| written.method == method);
-            let is_new = |written: &&Written| by("POST").any(|new| new.uid == written.uid);
-            let removed: Vec<&Written> = by("DELETE").filter(is_new).collect();
+            let is_new = |written: &&RecordedWrite| by("POST").any(|new| new.uid == written.uid);
+            let removed: Vec<&RecordedWrite> = by("DELETE").filter(is_new).collect();
             assert!(removed.is_empty(), "{at}: {removed:?} was just made: {:#?}", done.written);
             made.extend(by("POST").map(|written| written.path.clone()));
             let (mut written, usual) = (kinds(&done.written), kinds(&usual.written));
@@ -271,27 +271,28 @@ async fn exists(client: &Client, path: &str) -> bool {
 }
 
 /// Returns the least number of writes: repeated deletions count once.
-fn least_count(written: &[Written]) -> usize {
-    let (gone, others): (Vec<&Written>, Vec<&Written>) =
+fn least_count(written: &[RecordedWrite]) -> usize {
+    let (gone, others): (Vec<&RecordedWrite>, Vec<&RecordedWrite>) =
         written.iter().partition(|written| written.method == "DELETE");
     others.len() + gone.into_iter().collect::<BTreeSet<_>>().len()
 }
 
 /// Returns the writes without random names: how many objects of each kind were created and deleted, and which kinds were
 /// changed. A repeated change counts once.
-fn kinds(written: &[Written]) -> Vec<String> {
-    let kind = |written: &Written| {
+fn kinds(written: &[RecordedWrite]) -> Vec<String> {
+    let kind = |written: &RecordedWrite| {
         let (kind, _) = written.path.rsplit_once('/').unwrap_or_default();
         format!("{} {kind}", written.method)
     };
-    let new: BTreeMap<&str, &Written> = written
+    let new: BTreeMap<&str, &RecordedWrite> = written
         .iter()
         .filter(|written| written.method == "POST")
         .map(|written| (written.path.as_str(), written))
         .collect();
     let new = new.into_values().map(kind);
     let distinct = |method: &'static str| {
-        let some: BTreeSet<&Written> = written.iter().filter(|written| written.method == method).collect();
+        let some: BTreeSet<&RecordedWrite> =
+            written.iter().filter(|written| written.method == method).collect();
         some.into_iter().map(kind).collect::<Vec<_>>()
     };
     let changed: BTreeSet<String> = distinct("PATCH").into_iter().collect();

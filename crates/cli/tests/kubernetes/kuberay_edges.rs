@@ -134,7 +134,7 @@ async fn an_invalid_object_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_being_created_is_scaled_afterwards() {
+async fn a_cluster_whose_creation_waits_for_machines_is_scaled_at_once() {
     let Some(harness) = Harness::open().await else { return };
     let server = harness.server(&[]).await;
     // No node has so many processors, so that the creation waits.
@@ -148,6 +148,8 @@ async fn a_cluster_that_is_being_created_is_scaled_afterwards() {
     for object in [&scaled["object"], &shown] {
         assert_eq!(object["spec"]["worker"]["replicas"], 3, "{object}");
     }
+    assert_eq!(harness.desired_workers().await, [("slow".to_owned(), 3.into())]);
+    assert_eq!(server.get(&format!("{}/slow", harness.clusters())).await["state"], "CREATING");
     let path = format!("{}/slow", harness.clusters());
     assert_eq!(server.call(Method::DELETE, &path, None).await.status(), StatusCode::OK);
 }

@@ -1,12 +1,16 @@
-//! Log lines have one id from the request to the provider; refusals are logged once, without secrets.
+//! Log lines have one id from the request to the provider; refusals are logged once, without secrets. Followed logs of
+//! nodes do not end silently with their server.
+
+use std::process::Command;
 
 use muster_proto::v1alpha2::GetClusterRequest;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
+use muster_testkit::Process;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tonic::Request;
 
-use crate::server::{Server, cluster};
+use crate::server::{Server, TIMEOUT, cluster};
 
 const CLUSTERS: &str = "/namespaces/demo/clusters?wait_for=reached";
 
@@ -93,4 +97,74 @@ async fn tokens_are_never_logged() {
     server.wait_for_log("answered").await;
     let log = server.log();
     assert!(!log.contains("mst_wrong") && !log.contains(&good), "{log}");
+}
+
+/// Starts a server outside of development mode with the cluster `counter`, whose process prints numbers.
+async fn server_with_counter() -> Server {
+    let mut server = Server::start(&[]).await;
+    read_token(&mut server);
+    let mut counter = cluster("counter", 1);
+    counter["profile"] = "local.process-1.0".into();
+    // Ends by itself, in case the test fails before it deletes the cluster.
+    let line = "i=0; while test $i -lt 600; do i=$((i+1)); echo number $i; sleep 0.1; done";
+    counter["profile_properties"] = json!({"command": ["sh", "-c", line]});
+    server.post(CLUSTERS, counter).await;
+    server
+}
+
+fn read_token(server: &mut Server) {
+    let token = std::fs::read_to_string(server.data().join("token")).expect("a token");
+    server.token = Some(token.trim().to_owned());
+}
+
+async fn restart(mut server: Server) -> Server {
+    server.stop().await;
+    let mut server = server.start_again().await;
+    read_token(&mut server);
+    server
+}
+
+async fn delete_counter(server: &Server) {
+    let path = "/namespaces/demo/clusters/counter?wait_for=reached";
+    assert_eq!(server.call(Method::DELETE, path, None).await.status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn a_followed_log_ends_with_an_error_when_its_server_stops() {
+    let server = server_with_counter().await;
+    let path = "/namespaces/demo/clusters/counter/logs?follow=true";
+    let mut log = server.call(Method::GET, path, None).await;
+    log.chunk().await.expect("a chunk").expect("a line");
+    let rest = tokio::spawn(log.text());
+    let server = restart(server).await;
+    let rest = tokio::time::timeout(TIMEOUT, rest).await.expect("an end").expect("a task").expect("text");
+    let last: Value = serde_json::from_str(rest.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(
+        (&last["error"]["code"], &last["error"]["details"][0]["reason"]),
+        (&json!(14), &json!("ServerStopping"))
+    );
+    delete_counter(&server).await;
+}
+
+#[tokio::test]
+async fn muster_logs_follows_at_the_next_server_without_a_gap() {
+    let server = server_with_counter().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args(["logs", "counter", "-n", "demo", "-f"]).env("MUSTER_DATA_DIR", server.data());
+    command.env_remove("MUSTER_SERVER").env("MUSTER_NO_AUTOSTART", "1");
+    let followed = Process::spawn("muster", &command);
+    followed.wait_for_line("number 3", TIMEOUT).await;
+    let server = restart(server).await;
+    let first_of_next = numbers(&followed).last().expect("a number") + 20;
+    followed.wait_for_line(&format!("number {first_of_next}"), TIMEOUT).await;
+    let printed = numbers(&followed);
+    let missing: Vec<u32> = (1..=first_of_next).filter(|number| !printed.contains(number)).collect();
+    assert!(missing.is_empty(), "missing are {missing:?} of {printed:?}");
+    delete_counter(&server).await;
+}
+
+/// Returns the numbers that were printed so far.
+fn numbers(followed: &Process) -> Vec<u32> {
+    let text = std::fs::read_to_string(followed.log()).expect("output");
+    text.lines().filter_map(|line| line.rsplit_once("number ")?.1.trim().parse().ok()).collect()
 }

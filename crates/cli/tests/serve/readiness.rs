@@ -66,6 +66,28 @@ async fn a_locked_database_file_is_reported() {
 }
 
 #[tokio::test]
+async fn a_watch_of_health_reports_changes() {
+    let server = Server::dev().await;
+    let endpoint = Endpoint::from_shared(server.grpc.clone()).expect("an address");
+    let mut client = HealthClient::new(endpoint.connect().await.expect("a connection"));
+    let watch = client.watch(HealthCheckRequest::default()).await.expect("a watch");
+    let mut watch = watch.into_inner();
+    let mut next = async || {
+        let next = tokio::time::timeout(TIMEOUT, watch.message()).await.expect("a change");
+        next.expect("no error").expect("no end").status()
+    };
+    assert_eq!(next().await, ServingStatus::Serving);
+    let mut command = Command::new("python3");
+    command.args(["-c", LOCK]).arg(server.data().join("muster.db"));
+    let mut locker = Process::spawn("locker", &command);
+    locker.wait_for_line("locked", TIMEOUT).await;
+    assert_eq!(next().await, ServingStatus::NotServing);
+    locker.close_stdin();
+    assert!(locker.wait_for_exit(TIMEOUT).await.success());
+    assert_eq!(next().await, ServingStatus::Serving);
+}
+
+#[tokio::test]
 async fn a_full_disk_is_reported() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
     let (folder, filler) = (tempfile::tempdir().unwrap(), disk.path().join("filler"));

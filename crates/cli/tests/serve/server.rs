@@ -168,10 +168,15 @@ impl Server {
 
     /// Runs a command against this server.
     pub(crate) fn muster(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// Returns a command against this server.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command.args(arguments).env("MUSTER_DATA_DIR", self.data()).env_remove("MUSTER_SERVER");
         command.env("MUSTER_NO_AUTOSTART", "1");
-        command.output().expect("the binary runs")
+        command
     }
 }
 

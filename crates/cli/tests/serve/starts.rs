@@ -50,6 +50,64 @@ fn an_invalid_file_is_named_with_the_reason(#[case] text: &str, #[case] words: &
     assert!(printed.contains(words) && printed.contains("muster.toml"), "{printed}");
 }
 
+#[rstest]
+#[case::in_the_file(&["--config"], &[("LOG_LEVEL", "20")])]
+#[case::by_a_variable(&[], &[("LOG_LEVEL", "20"), ("MUSTER_LOG", "info")])]
+fn a_log_filter_that_is_given_as_its_default_takes_precedence_over_the_scalers(
+    #[case] flags: &[&str],
+    #[case] variables: &[(&str, &str)],
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("muster.toml");
+    std::fs::write(&file, "log = 'info'").unwrap();
+    // The server fails at its last check, so that it ends.
+    let mut arguments = vec!["--dev", "--listen", "127.0.0.1:0", "--auth", "tokens:missing.toml"];
+    for flag in flags {
+        arguments.extend([*flag, file.to_str().unwrap()]);
+    }
+    let variables: Vec<_> =
+        variables.iter().copied().chain([("DOMINO_NUCLEUS_URI", "http://domino")]).collect();
+    let (code, printed) = serve(&folder.path().join("data"), &arguments, &variables);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("missing.toml") && !printed.contains("LOG_LEVEL"), "{printed}");
+}
+
+#[rstest]
+#[case::of_the_scaler(&[("DOMINO_NUCLEUS_URI", "http://domino")], "error: LOG_LEVEL is '20': must be a level")]
+#[case::of_another_program(&[], "LOG_LEVEL is '20': must be a level such as info; set MUSTER_LOG, which takes precedence, or unset it; it is ignored")]
+fn a_foreign_log_level_prevents_no_start(#[case] more: &[(&str, &str)], #[case] words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--dev", "--listen", "127.0.0.1:0", "--auth", "tokens:missing.toml"];
+    let variables: Vec<_> = more.iter().copied().chain([("LOG_LEVEL", "20")]).collect();
+    let (code, printed) = serve(&folder.path().join("data"), &arguments, &variables);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains(words), "{printed}");
+    assert_eq!(
+        printed.contains("missing.toml"),
+        more.is_empty(),
+        "only a foreign level is ignored: {printed}"
+    );
+}
+
+#[test]
+fn a_certificate_of_the_kubeconfig_that_cannot_be_used_is_not_reported_as_an_outage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubeconfig");
+    let text = "apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: u, user: {client-certificate-data: bm9uZQ==, client-key-data: bm9uZQ==}}]
+";
+    std::fs::write(&file, text).unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--kubeconfig", file.to_str().unwrap()];
+    let (code, printed) = serve(&folder.path().join("data"), &arguments, &[]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("cannot connect to Kubernetes: the TLS or client configuration"), "{printed}");
+    assert!(!printed.contains("unreachable"), "{printed}");
+}
+
 #[test]
 fn a_mismatching_key_is_detected_before_the_server_is_ready() {
     let folder = tempfile::tempdir().unwrap();

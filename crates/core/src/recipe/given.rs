@@ -1,4 +1,5 @@
-//! What users gave for the nodes of a cluster beside its profile: variables of all nodes, and the head.
+//! Fields of a cluster that users give in addition to its profile: variables of all nodes, and the recipe of the
+//! head.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::{ClusterRecipe, NodeRecipe, PodRecipe, SHOWN};
 use crate::change::{ClusterUpdate, NodeChange};
+use crate::machine::GUEST_LABELS;
 use crate::shape::{Shape, UpperLimits};
 use crate::unknown_fields::UnknownFields;
 
-/// The key under which a cluster's spec records that an update changed what was given at its creation.
+/// The key under which a cluster's spec records that an update changed the fields of the create request.
 const CHANGED: &str = "recipe_changed";
 
-/// Variables of all nodes, and what the head has of its own.
+/// The variables of all nodes and the recipe of the head that users gave for a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GivenRecipe {
     /// Environment variables of all nodes.
@@ -23,14 +25,14 @@ pub struct GivenRecipe {
 }
 
 impl GivenRecipe {
-    /// What a cluster was given, with the profile properties that its creator gave beside; none if no update has changed
-    /// it since the profile was made.
+    /// The given fields with the profile properties of the create request; none if no update has changed the fields
+    /// since the profile was created.
     pub(super) fn changed(spec: &Map<String, Value>) -> Option<(Self, Map<String, Value>)> {
         let properties = || read(&shown(spec)["profileProperties"]);
         spec.contains_key(CHANGED).then(|| (Self::stored_in(spec), properties()))
     }
 
-    /// What a cluster was given. A field that cannot be read counts as not given.
+    /// Reads the given fields from the spec of a cluster. A field that cannot be read counts as not given.
     pub fn stored_in(spec: &Map<String, Value>) -> Self {
         let shown = shown(spec);
         let stored = &shown["clusterSpec"]["headGroupSpec"];
@@ -47,7 +49,7 @@ impl GivenRecipe {
         Self { env: read(&shown["envs"]), head: head.with_shape(stored_shape(&stored["shape"])) }
     }
 
-    /// Changes what a cluster was given. Everything that the update does not name stays as it is stored.
+    /// Applies an update to the given fields. Everything that the update does not name stays as it is stored.
     pub fn update(spec: &mut Map<String, Value>, update: &ClusterUpdate) {
         if update.env.is_none() && update.head.is_none() {
             return;
@@ -83,8 +85,8 @@ impl GivenRecipe {
         spec.insert(CHANGED.to_owned(), Value::Bool(true));
     }
 
-    /// Drops what a cluster was given for its nodes, so that they follow its profile. What a group has of its own stays,
-    /// and what does not concern the nodes.
+    /// Drops the given fields, so that the nodes follow the profile. Recipes of groups and fields that do not concern
+    /// the nodes stay.
     pub fn drop(spec: &mut Map<String, Value>) {
         spec.remove(CHANGED);
         let Some(Value::Object(shown)) = spec.get_mut(SHOWN) else { return };
@@ -101,11 +103,16 @@ impl GivenRecipe {
         }
     }
 
-    /// A recipe in which this goes before what is `below`. Everything else is as in `rest`.
+    /// A recipe in which the given fields take precedence over those of `below`. All other fields are those of
+    /// `rest`, as are the labels of a guest: they were looked up when the cluster was created, and never change.
     pub fn over(self, below: &ClusterRecipe, rest: ClusterRecipe) -> ClusterRecipe {
         let Self { env, head } = self;
         let shape = head.shape().or(below.head.shape());
         let over = |below: &BTreeMap<String, String>| below.clone().into_iter().chain(env.clone());
+        let of_guest = rest.head.pod.labels.clone().into_iter();
+        let of_guest = of_guest.filter(|(key, _)| GUEST_LABELS.contains(&key.as_str()));
+        let labels =
+            below.head.pod.labels.clone().into_iter().chain(head.pod.labels).chain(of_guest).collect();
         let has_image = head.image.is_some() || head.image_template.is_some();
         let (image, image_template) = if has_image {
             (head.image, head.image_template)
@@ -120,10 +127,7 @@ impl GivenRecipe {
                 shape: head.shape.or_else(|| below.head.shape.clone()),
                 image,
                 image_template,
-                pod: PodRecipe {
-                    labels: rest.head.pod.labels.into_iter().chain(head.pod.labels).collect(),
-                    ..rest.head.pod
-                },
+                pod: PodRecipe { labels, ..rest.head.pod },
                 ..rest.head
             }
             .with_shape(shape),
@@ -187,7 +191,7 @@ fn read<T: DeserializeOwned + Default>(stored: &Value) -> T {
     T::deserialize(stored).unwrap_or_default()
 }
 
-/// Stores a value at a path of field names; an empty one is left out, as the API does.
+/// Stores a value at a path of field names. An empty value is left out, as the API does.
 fn set(stored: &mut Value, path: &str, value: Value) {
     let (parent, field) = path.rsplit_once('/').unwrap_or_default();
     if [Value::Null, json!([]), json!({})].contains(&value) {

@@ -114,6 +114,17 @@ fn a_change_of_tier_sets_everything_that_tiers_set() {
     assert_eq!(labels.len(), 2);
 }
 
+#[rstest]
+#[case::of_domino(domino(|tier| tier["id"] = json!("")))]
+#[case::of_a_shape(HardwareTier::from_shape("small", Shape::default()))]
+fn a_change_to_a_tier_without_a_label_removes_that_of_the_previous_tier(#[case] tier: HardwareTier) {
+    let mut recipe = crate::recipe::NodeRecipe::default();
+    domino(|_| ()).change().expect("a change").apply(&mut recipe);
+    recipe.pod.labels.insert("kept".to_owned(), "yes".to_owned());
+    tier.change().expect("a change").apply(&mut recipe);
+    assert_eq!(recipe.pod.labels, BTreeMap::from([("kept".to_owned(), "yes".to_owned())]));
+}
+
 #[test]
 fn a_tier_without_a_name_is_none() {
     assert_eq!(HardwareTier::from_domino(&json!({"id": "a"})), None);

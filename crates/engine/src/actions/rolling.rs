@@ -21,15 +21,15 @@ use crate::reconcile::individual::{self, Goal};
 use crate::reconcile::reasons::report_restart_needed;
 use crate::run::{ActionRun, Control, Stop, Subject, succeeded, summarize};
 
-/// Concurrent updates within a batch.
+/// Limits the concurrent updates within a batch.
 const MAX_CONCURRENT: usize = 32;
 
 /// The status reason of updated nodes.
 const UPDATED: &str = "Update succeeded";
 
-/// The cluster's nodes are made from another recipe from now on: by another profile, or by what the cluster itself says
-/// of them. Its head follows with it, and with a new head those workers that cannot be without the old one; all of that
-/// is written with the intent. Other workers follow in [`roll_out`].
+/// Begins to move the cluster's nodes to a new recipe, from another profile or from the cluster itself. The head
+/// follows at once, and with a new head those workers that cannot rejoin it; all of that is written with the intent.
+/// Other workers follow in [`roll_out`].
 pub(crate) async fn begin(
     run: &mut ActionRun,
     before: &Cluster,
@@ -60,7 +60,7 @@ pub(crate) async fn begin(
     if follows_another || new_head || !recreate.is_empty() {
         run.data.update().recipe_before = Some(RecipeBefore::of(before));
     }
-    // What failed so often that it is not started again may work with another recipe.
+    // A node that has used up its budget of starts may work with the new recipe.
     run.subject.nodes.change_where(|node| recreate.contains(&node.id), |node| node.starts.clear());
     if !recreate.is_empty() {
         run.data.update().recreate = recreate;
@@ -68,7 +68,7 @@ pub(crate) async fn begin(
     Ok(())
 }
 
-/// The profile of an id; fails if there is none, or one of another type.
+/// Reads a profile; fails if the profile does not exist or has another type.
 pub(crate) async fn check_profile(store: &Store, kind: &ProfileType, id: ProfileId) -> Result<Profile, Stop> {
     let missing = || Stop::Failed(format!("The specified profile '{id}' could not be found."));
     let profile = store.profile(id).await?.ok_or_else(missing)?;
@@ -79,7 +79,7 @@ pub(crate) async fn check_profile(store: &Store, kind: &ProfileType, id: Profile
     Ok(profile)
 }
 
-/// Whether the head is replaced by a new one; it follows another profile in any case.
+/// Moves the head to a new recipe or profile; returns true if the head is replaced by a new one.
 async fn begin_with_head(run: &mut ActionRun, is_concerned: bool, new_profile: bool) -> Result<bool, Stop> {
     let Some(head) = run.subject.nodes.iter().find(|node| node.role == NodeRole::Head).cloned() else {
         return Ok(false);
@@ -107,12 +107,12 @@ async fn begin_with_head(run: &mut ActionRun, is_concerned: bool, new_profile: b
     Ok(replaced)
 }
 
-/// Restores the cluster's profile and recipe after an update that did not reach all members, so that it can be requested
-/// again. Members that have profiles of their own keep the new one.
+/// Restores the cluster's profile and recipe after an update that did not reach all members, so that it can be
+/// requested again. Members that have profiles of their own keep the new one.
 pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
     let Some(rollout) = data.update.clone() else { return };
     if let Some(before) = rollout.before {
-        subject.cluster.profile_id = before;
+        subject.restore_profile(before);
         if !subject.capabilities.orphans {
             for id in subject.nodes.ids() {
                 subject.nodes.set_profile(id, before);
@@ -123,24 +123,24 @@ pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
         let tried = subject.cluster.clone();
         before.restore(&mut subject.cluster);
         if !tried.has_same_recipe(&subject.cluster) {
-            // Their recipe does not hold any more.
+            // Members of finished batches were recreated from the recipe that is rolled back.
             let done: HashSet<NodeId> =
                 rollout.plan.iter().flatten().take(rollout.batches_done).flatten().copied().collect();
             let follows = |node: &Node| done.contains(&node.id) && rollout.recreate.contains(&node.id);
             subject.nodes.change_where(follows, |node| node.set_outdated(true));
         }
-        // Starts with what did not work say nothing about what did.
+        // Failed starts with the new recipe must not use up the budget of starts with the restored one.
         let did_not_work = |node: &Node| node.status != NodeStatus::Active && !node.starts.is_empty();
         subject.nodes.change_where(did_not_work, |node| node.starts.clear());
     }
 }
 
-/// Whether workers are recreated because the cluster says something else of them.
+/// Returns true if workers are recreated because the update changes their recipe.
 pub(crate) fn recreates(data: &ActionData) -> bool {
     data.update.as_ref().is_some_and(|rollout| !rollout.recreate.is_empty())
 }
 
-/// Whether this or an earlier engine has begun to update members.
+/// Returns true if this or an earlier engine has begun to update members.
 pub(crate) fn has_begun(data: &ActionData) -> bool {
     data.update.as_ref().is_some_and(|rollout| rollout.begun)
 }
@@ -149,7 +149,7 @@ pub(crate) fn has_begun(data: &ActionData) -> bool {
 pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
     let all_workers = workers(&run.subject);
     let rollout = run.data.update();
-    // A changed recipe replaces the workers one after the other: the others go on with the work.
+    // With a changed recipe the workers are replaced one after the other, so that the others continue the work.
     let one_by_one = rollout.before.is_none();
     let recreate = rollout.recreate.clone();
     let singly = || all_workers.iter().filter(|id| recreate.contains(id)).map(|id| vec![*id]).collect();
@@ -183,7 +183,7 @@ async fn pause_between_batches(control: &Control, data: &ActionData) -> Result<(
     }
 }
 
-/// Updates one batch; returns who failed, and why.
+/// Updates one batch; returns the reasons of the nodes that failed.
 async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, Stop> {
     let mut failures: Vec<String> =
         batch.iter().filter_map(|id| run.children.given_up.get(id).cloned()).collect();
@@ -200,8 +200,8 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
         return Ok(failures);
     }
     record_batch(run, &nodes).await?;
-    // A row that names the new profile already: an earlier engine decided to recreate the node, and the old profile is
-    // not stored any more.
+    // If the row names the new profile already, an earlier engine decided to recreate the node; the row does not name
+    // the old profile any more.
     let follows =
         |id: &NodeId| run.subject.node(*id).is_some_and(|node| node.profile_id == run.subject.profile.id);
     let (mut to_recreate, open): (Vec<_>, Vec<_>) =
@@ -237,7 +237,7 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
     Ok(failures)
 }
 
-/// The commit before nodes change: a child action for each.
+/// Commits a child action for each node, before the nodes change.
 async fn record_batch(run: &mut ActionRun, nodes: &[NodeId]) -> Result<(), Stop> {
     let follow = NodeUpdate { new_profile_id: Some(run.subject.profile.id), ..NodeUpdate::default() };
     let children = run.children.begin_all(&Change::UpdateNode(follow), nodes, run.now());
@@ -274,9 +274,10 @@ async fn call_each(run: &ActionRun, nodes: &[NodeId]) -> Result<Vec<NodeUpdateRe
     }
 }
 
-/// Recreates nodes that cannot be updated in place; returns who failed, and why.
+/// Recreates nodes that cannot be updated in place; returns the reasons of a failure.
 ///
-/// The row names the old instance until its child action has ended: an engine that takes over stops only that one.
+/// The row names the old instance until its child action has ended: an engine that takes over stops only that
+/// instance.
 async fn recreate_nodes(run: &mut ActionRun, nodes: &[NodeId]) -> Result<Vec<String>, Stop> {
     for id in nodes {
         if let Some(node) = run.subject.nodes.get_mut(*id) {

@@ -1,4 +1,4 @@
-//! Changing properties of a cluster, its groups among them.
+//! Changes properties of a cluster, including those of its groups.
 
 use muster_core::change::ClusterUpdate;
 
@@ -6,11 +6,10 @@ use crate::actions::resize::{reconcile_size, surplus};
 use crate::actions::rolling;
 use crate::run::{ActionRun, Stop};
 
-/// Writes changed properties. Nodes that are made from something else afterwards are recreated, or changed in place where
-/// the provider can do that.
+/// Applies changed properties. Nodes whose recipe changes are recreated, or updated in place where the provider
+/// supports that.
 pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Result<(), Stop> {
-    let before = run.subject.cluster.clone();
-    // Committed already by an earlier engine: merging twice would be harmless, a second generation would not.
+    // If an earlier engine has committed the update, the generation must not rise a second time.
     let begun = run.action.applied_at.is_some();
     let follows = !update.profile_only;
     let profile = update.profile_id.filter(|_| follows);
@@ -21,25 +20,24 @@ pub(crate) async fn update(run: &mut ActionRun, update: &ClusterUpdate) -> Resul
             }
             None => None,
         };
-        run.subject.cluster = run.subject.intent().after(&run.change, &run.data)?;
-        if follows && let Err(stop) = rolling::begin(run, &before, new_profile, update.restart).await {
-            // Nothing of the update is committed: the row must not say otherwise.
-            run.subject.cluster = before;
-            return Err(stop);
+        let before = run.subject.cluster.clone();
+        let after = run.subject.intent().after(&run.change, &run.data)?;
+        run.subject.change_intent(after);
+        if follows {
+            rolling::begin(run, &before, new_profile, update.restart).await?;
         }
-        run.subject.cluster.generation += 1;
-    }
-    if profile.is_none() {
-        run.control.call_provider(run.node_provider()?.update_cluster(run.call(), &before)).await??;
+        // Before anything else may stop the action: the marks of its nodes must not be written without the recipe that
+        // they refer to.
+        run.commit(true).await?;
     }
     if !update.concerns_nodes() {
-        // Whether its nodes can be brought to their number does not matter here.
-        return if begun { Ok(()) } else { run.commit(true).await };
+        // An update of other properties must succeed even if the cluster cannot reach its size.
+        return Ok(());
     }
     if !rolling::has_begun(&run.data) {
-        // Not during a roll-out: a node that is about to be stopped and recreated would be taken for restored.
+        // Not during a roll-out: this would record nodes that are about to be recreated as started.
         let leaving = surplus(run).await?;
-        reconcile_size(run, leaving, !begun).await?;
+        reconcile_size(run, leaving, false).await?;
     }
     if profile.is_some() || rolling::recreates(&run.data) { rolling::roll_out(run).await } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Whether a machine has capacity for a cluster.
+//! Checks whether a machine has the capacity for a cluster.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use muster_core::cluster::Cluster;
 use muster_core::event::{Event, Level};
 use muster_core::ids::ProfileId;
 use muster_core::profile::Profile;
-use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
+use muster_core::recipe::ClusterRecipe;
 use muster_core::shape::Shape;
 use muster_store::reads::ClusterQuery;
 use muster_store::{Store, StoreError};
@@ -24,36 +24,61 @@ pub(crate) struct CapacityCheck<'a> {
     pub(crate) capacity: Capacity,
     /// The cluster after the change.
     pub(crate) cluster: &'a Cluster,
-    /// The profile of its nodes.
-    pub(crate) profile: &'a Profile,
+    /// The demands of the cluster after the change.
+    pub(crate) demands: Vec<Demand>,
+    /// Its demands before the change; none if the cluster is new.
+    pub(crate) before: Vec<Demand>,
 }
 
 impl CapacityCheck<'_> {
-    /// Why one of its nodes could never run there; none if each could.
+    /// Returns the reason why a node that the change adds or enlarges could never run on the machine; none if each
+    /// could. Other nodes are not checked, so that a cluster whose nodes are too large already can be changed.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.demands().iter().find_map(|demand| self.capacity.refusal(demand))
+        self.growth().find_map(|demand| self.capacity.refusal(&demand))
     }
 
-    /// An event if all its nodes together need more than other clusters leave of the machine.
+    /// Returns true if the change adds or enlarges nodes.
+    pub(crate) fn grows(&self) -> bool {
+        self.growth().next().is_some()
+    }
+
+    /// Returns an event if all nodes of the cluster together need more than other clusters leave of the machine.
     pub(crate) fn warning(&self, others: &[Demand], action: &Action) -> Option<Event> {
-        let sum = self.capacity.exceeded(&self.demands(), others)?;
+        let sum = self.capacity.exceeded(&self.demands, others)?;
         let message = format!("{sum}: they have to share it");
         let at = action.created_at;
         Some(events::of_cluster(Some(action), self.cluster, Level::Warn, reason::OVERCOMMITTED, &message, at))
     }
 
-    fn demands(&self) -> Vec<Demand> {
-        demands_of(self.cluster, self.profile)
+    fn growth(&self) -> impl Iterator<Item = Demand> {
+        self.demands.iter().filter_map(|demand| growth(demand, &self.before))
     }
 }
 
-fn demands_of(cluster: &Cluster, profile: &Profile) -> Vec<Demand> {
+/// Returns what a demand exceeds the same demand before by: all of it if there are more nodes, else the larger amounts.
+fn growth(demand: &Demand, before: &[Demand]) -> Option<Demand> {
+    let before = before.iter().find(|before| before.subject == demand.subject);
+    let Some(before) = before.filter(|before| demand.count <= before.count) else {
+        return Some(demand.clone());
+    };
+    let (shape, old) = (&demand.shape, &before.shape);
+    let larger = Shape {
+        cpu: shape.cpu.filter(|_| shape.cpu > old.cpu),
+        memory: shape.memory.filter(|_| shape.memory > old.memory),
+        gpu: shape.gpu.filter(|_| shape.gpu > old.gpu),
+        ..Shape::default()
+    };
+    (larger != Shape::default()).then(|| Demand { shape: larger, ..demand.clone() })
+}
+
+/// Returns the demands of the nodes of a cluster.
+pub(crate) fn demands_of(cluster: &Cluster, profile: &Profile) -> Vec<Demand> {
     // Profile types without a framework give the shape per group, or not at all.
     let recipe = ClusterRecipe::of_cluster(cluster, profile).unwrap_or_default();
     demands(cluster, &recipe)
 }
 
-/// The demands of the other clusters on the machine of a cluster.
+/// Returns the demands of the other clusters on the machine of a cluster.
 pub(crate) async fn demands_of_others(store: &Store, cluster: &Cluster) -> Result<Vec<Demand>, StoreError> {
     let query = ClusterQuery { instance: Some(cluster.instance.clone()), ..ClusterQuery::default() };
     let others: Vec<Cluster> =
@@ -66,14 +91,9 @@ pub(crate) async fn demands_of_others(store: &Store, cluster: &Cluster) -> Resul
     Ok(with_profile.flat_map(|(other, profile)| demands_of(other, profile)).collect())
 }
 
-/// The cluster after a change, if that needs more than the cluster does now.
-pub(crate) fn grown(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cluster> {
-    let grows = matches!(change, Change::UpdateCluster(_) | Change::Resize(_) | Change::ScaleOut(_));
+/// Returns the cluster after a change, if such a change can add workers or enlarge a shape.
+pub(crate) fn after(cluster: &Cluster, change: &Change, limit: u32) -> Option<Cluster> {
+    let may_grow = matches!(change, Change::UpdateCluster(_) | Change::Resize(_) | Change::ScaleOut(_));
     let intent = Intent { cluster, baseline: Baseline::Desired, limit };
-    let after = intent.after(change, &ActionData::default()).ok().filter(|_| grows)?;
-    let shapes = |cluster: &Cluster| -> Vec<Shape> {
-        let groups = cluster.groups.iter().map(|group| NodeRecipe::of_group(group).shape());
-        std::iter::once(GivenRecipe::stored_in(&cluster.spec).head.shape()).chain(groups).collect()
-    };
-    (after.desired() > cluster.desired() || shapes(&after) != shapes(cluster)).then_some(after)
+    may_grow.then(|| intent.after(change, &ActionData::default()).ok()).flatten()
 }

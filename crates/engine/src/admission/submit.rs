@@ -5,6 +5,8 @@ use muster_core::change::Change;
 use muster_core::cluster::{Cluster, DEFAULT_TIMEOUT};
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ActionId, NodeId};
+use muster_core::membership::cannot_have_own_profile;
+use muster_core::node::Node;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
@@ -33,7 +35,7 @@ impl Engine {
         self.create_cluster_for(cluster, from, unique_name, NewClusterUser::None, caller).await
     }
 
-    /// Accepts a new cluster with what it is created for.
+    /// Accepts a new cluster together with the app or job that it is created for.
     pub async fn create_cluster_for(
         &self,
         cluster: Cluster,
@@ -47,7 +49,7 @@ impl Engine {
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 
-    /// Decides about a new cluster as a create does, and returns it as it would be created; stores nothing.
+    /// Validates a new cluster as a create does, and returns the cluster as it would be created; stores nothing.
     pub async fn validate_cluster(
         &self,
         cluster: Cluster,
@@ -62,7 +64,7 @@ impl Engine {
         Ok(cluster)
     }
 
-    /// Refuses what cannot be created; the action and the cluster to store otherwise.
+    /// Refuses a cluster that cannot be created; otherwise returns the action and the cluster to store.
     async fn admit_cluster(
         &self,
         cluster: Cluster,
@@ -108,7 +110,8 @@ impl Engine {
         let action = self.context.action(ActionKind::ClusterCreate, &cluster, None, caller);
         let mut accept = accept(action, &cluster, OnConflict::Queue, caller.request_key());
         if let Some(capacity) = provider.capacity() {
-            let check = CapacityCheck { capacity, cluster: &cluster, profile };
+            let demands = capacity::demands_of(&cluster, profile);
+            let check = CapacityCheck { capacity, cluster: &cluster, demands, before: Vec::new() };
             check.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
             let others = Box::pin(capacity::demands_of_others(&self.context.store, &cluster)).await?;
             accept.events.extend(check.warning(&others, &accept.action));
@@ -124,7 +127,7 @@ impl Engine {
         Ok((Accept { waits, ..accept }, new))
     }
 
-    /// The action that an earlier request with the same request id created; none if there is none.
+    /// Returns the action that an earlier request with the same request id created, if there is one.
     pub async fn replayed(&self, caller: &Caller) -> Result<Option<Action>, StoreError> {
         match caller.request_key() {
             Some(key) => self.context.store.request(&key).await,
@@ -161,7 +164,8 @@ impl Engine {
         Ok(log_accepted(Box::pin(self.context.store.accept(accept)).await?))
     }
 
-    /// Refuses a change after which no node could run; returns a warning if the nodes together need too much.
+    /// Refuses a change if nodes that it adds or enlarges could not run; returns a warning if all nodes together need
+    /// too much.
     async fn check_capacity(
         &self,
         action: &Action,
@@ -170,16 +174,25 @@ impl Engine {
     ) -> Result<Option<Event>, SubmitError> {
         let limit = self.context.config.max_nodes_per_cluster;
         let capacity = self.provider(&cluster.instance).and_then(|provider| provider.capacity());
-        let grown = capacity::grown(cluster, change, limit);
-        let Some((capacity, cluster)) = capacity.zip(grown) else { return Ok(None) };
-        let Some(profile) = self.context.store.profile(cluster.profile_id).await? else { return Ok(None) };
-        let check = CapacityCheck { capacity, cluster: &cluster, profile: &profile };
+        let after = capacity::after(cluster, change, limit);
+        let Some((capacity, after)) = capacity.zip(after) else { return Ok(None) };
+        let profiles = self.context.store.profiles_of(&[cluster.profile_id, after.profile_id]).await?;
+        let demands_of = |cluster: &Cluster| {
+            let profile = profiles.iter().find(|profile| profile.id == cluster.profile_id)?;
+            Some(capacity::demands_of(cluster, profile))
+        };
+        let Some((before, demands)) = demands_of(cluster).zip(demands_of(&after)) else { return Ok(None) };
+        let check = CapacityCheck { capacity, cluster: &after, demands, before };
+        if !check.grows() {
+            return Ok(None);
+        }
         check.refusal().map_or(Ok(()), |why| Err(SubmitError::TooLarge(why)))?;
-        let others = capacity::demands_of_others(&self.context.store, &cluster).await?;
+        let others = capacity::demands_of_others(&self.context.store, &after).await?;
         Ok(check.warning(&others, action))
     }
 
-    /// Why this cluster cannot make the change; none if it can, or if its provider is served by another engine.
+    /// Returns the reason why this cluster cannot make the change; none if it can, or if another engine serves its
+    /// instance.
     pub(crate) async fn refusal(
         &self,
         change: &Change,
@@ -196,11 +209,16 @@ impl Engine {
         if sets_idle_timeout(change) && !capabilities.reports_activity {
             return Ok(Some(never_idle(cluster)));
         }
-        let role = match node {
-            Some(id) => self.context.store.node(id).await?.map(|node| node.role),
+        let node = match node {
+            Some(id) => self.context.store.node(id).await?,
             None => None,
         };
-        Ok(delegated::refusal(capabilities, cluster, change, role))
+        let role = node.as_ref().map(|node| node.role);
+        if let Some(refusal) = delegated::refusal(capabilities, cluster, change, role) {
+            return Ok(Some(refusal));
+        }
+        let leaves = node.is_some_and(|node| names_other_profile(change, &node)) && !capabilities.orphans;
+        Ok(leaves.then(|| cannot_have_own_profile(&cluster.profile_type)))
     }
 
     /// Cancels, suspends or resumes an action.
@@ -231,18 +249,22 @@ impl Context {
         let now = self.clock.now();
         let (id, instance) = (ActionId::from_uuid(new_id()), cluster.instance.clone());
         let target = node.map_or(Target::Cluster(cluster.id), Target::Node);
-        // The action belongs to the cluster's project, also if an administrator of another one requests it.
+        // The action belongs to the cluster's project, even if an admin of another project requests it.
         let principal = Principal { project: cluster.project.clone(), ..caller.principal.clone() };
         Action {
             cluster_id: Some(cluster.id),
             reason: caller.reason.clone(),
-            // No time at all would leave a cluster that not even a change of this could mend.
+            // With a timeout of zero every action would fail at once, even one that changes the timeout.
             timeout: Some(cluster.timeout)
                 .filter(|timeout| *timeout > TimeSpan::default())
                 .unwrap_or(DEFAULT_TIMEOUT),
             ..Action::new(id, kind, target, instance, principal, caller.door, now)
         }
     }
+}
+
+fn names_other_profile(change: &Change, node: &Node) -> bool {
+    matches!(change, Change::UpdateNode(update) if update.profile_id.is_some_and(|id| id != node.profile_id))
 }
 
 fn sets_idle_timeout(change: &Change) -> bool {
@@ -253,7 +275,7 @@ fn sets_idle_timeout(change: &Change) -> bool {
     limits.is_some_and(|limits| matches!(limits.idle_timeout, Some(Some(_))))
 }
 
-/// Why a cluster cannot have an idle timeout.
+/// Returns the message that refuses an idle timeout for a cluster that reports no activity.
 fn never_idle(cluster: &Cluster) -> String {
     let kind = &cluster.profile_type;
     format!(
@@ -261,7 +283,7 @@ fn never_idle(cluster: &Cluster) -> String {
     )
 }
 
-/// Logs that an action was accepted; every later line about it has its id, also those of providers.
+/// Logs that an action was accepted. Every later line about the action has its id, including those of providers.
 pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
     let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
     let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
@@ -269,7 +291,7 @@ pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
     accepted
 }
 
-/// The deletion of a cluster whose limit is over, with an event that gives the reason.
+/// Returns the command by which the engine itself deletes a cluster, with an event that gives the reason.
 pub(crate) fn deletion(context: &Context, cluster: &Cluster, reason: &str, message: &str) -> Accept {
     let caller = Caller {
         principal: Principal::engine(),
@@ -284,7 +306,7 @@ pub(crate) fn deletion(context: &Context, cluster: &Cluster, reason: &str, messa
     accept
 }
 
-/// The recovery of lost nodes, unless an action is under way.
+/// Returns the command that recovers lost nodes; the store drops it if another action is in progress.
 pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
     let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };
     let caller =
@@ -294,7 +316,8 @@ pub(crate) fn healing(context: &Context, cluster: &Cluster) -> Accept {
     accept(action, cluster, OnConflict::Queue, None)
 }
 
-/// The deletion of the object that a deleted cluster left behind, unless it is under way.
+/// Returns the command that deletes the leftover object of a deleted cluster; the store drops it if such an action is
+/// in progress.
 pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept {
     let reason = events::reason::LEFTOVER_FOUND;
     let caller = Caller {
@@ -312,7 +335,7 @@ pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept
     accept
 }
 
-/// An action on an existing cluster, with the event of its start.
+/// Returns the command that stores an action on a cluster, with the event of its start.
 pub(crate) fn accept(
     action: Action,
     cluster: &Cluster,

@@ -1,24 +1,28 @@
-//! Sizes that were decided before: what an operator's cluster has to become is decided once, while others may change the
-//! cluster until it is written.
+//! Sizes of a delegated cluster that were decided once; others may change the cluster until they are written.
 
 use muster_core::cluster::{Cluster, WorkerGroup};
 
 use crate::action_data::GroupSizes;
 use crate::ports::provider::Bounds;
 
-/// The groups whose sizes or bounds differ, as they are afterwards.
+/// Returns the groups whose sizes or bounds differ, with their new values.
 pub(crate) fn size_changes(before: &Cluster, after: &Cluster) -> Vec<GroupSizes> {
     let change = |after: &WorkerGroup| {
         let before = before.group(&after.name)?;
         let desired = (before.desired != after.desired).then_some(after.desired);
         let bounds = Some(bounds(after)).filter(|after| *after != bounds(before));
         let group = after.name.clone();
-        (desired.is_some() || bounds.is_some()).then_some(GroupSizes { group, desired, bounds })
+        (desired.is_some() || bounds.is_some()).then_some(GroupSizes {
+            group,
+            desired,
+            bounds,
+            ..GroupSizes::default()
+        })
     };
     after.groups.iter().filter_map(change).collect()
 }
 
-/// A changed cluster with these sizes, and otherwise with those of the present one.
+/// Returns a changed cluster with these sizes, and otherwise with those of the present cluster.
 pub(crate) fn with_sizes(changed: Cluster, present: &Cluster, sizes: &[GroupSizes]) -> Cluster {
     let mut after = changed;
     for group in &mut after.groups {

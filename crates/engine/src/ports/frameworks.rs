@@ -1,23 +1,24 @@
 //! The port to the frameworks that are installed on this machine.
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use muster_core::cluster::Framework;
 
-/// An environment that has a framework.
+/// An environment in which a framework is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameworkEnvironment {
     /// The framework's version.
     pub version: String,
-    /// The interpreter that has it.
+    /// The interpreter of the environment.
     pub interpreter: String,
-    /// Where the interpreter was found.
+    /// The place where the interpreter was found.
     pub source: &'static str,
     /// The packages that were added to what Muster installed.
     pub packages: Vec<String>,
 }
 
-/// Why a framework cannot be used.
+/// The error of a framework that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingFramework {
     /// The message.
@@ -33,9 +34,9 @@ pub enum InstallProgress {
     Doing(String),
     /// The framework is installed; `already` if it was before.
     Done {
-        /// The environment that has it.
+        /// The environment in which the framework is installed.
         found: FrameworkEnvironment,
-        /// Whether it was installed before.
+        /// True if the framework was installed before.
         already: bool,
     },
 }
@@ -52,13 +53,18 @@ pub trait Frameworks: Send + Sync {
     /// Installs a framework, unless it is installed, and adds packages to it; the error says why that is not possible.
     fn install(&self, framework: Framework, packages: Vec<String>) -> Result<Installation, String>;
 
-    /// Brings what was installed to the pinned versions, and its added packages to the newest ones that fit. Environments
-    /// of older versions stay while clusters are in use.
-    fn upgrade(&self, framework: Framework, is_used: bool) -> Result<Installation, String>;
+    /// Upgrades an installed framework to the pinned versions, and its added packages to the newest ones that fit.
+    /// Environments of older versions stay if `is_used`, since clusters run in them.
+    /// The future is awaited right before their removal: a cluster may begin to use them during the upgrade.
+    fn upgrade(
+        &self,
+        framework: Framework,
+        is_used: BoxFuture<'static, bool>,
+    ) -> Result<Installation, String>;
 
-    /// Whether nodes with this image run in what was installed here.
+    /// Returns true if nodes with this image run in an environment that Muster installed.
     async fn runs_installed(&self, framework: Framework, image: Option<&str>) -> bool;
 
-    /// Removes what was installed; returns whether there was something.
+    /// Removes the installed framework; returns false if there was none.
     async fn remove(&self, framework: Framework) -> Result<bool, String>;
 }

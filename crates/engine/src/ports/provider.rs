@@ -1,9 +1,9 @@
-//! The port to where nodes really run: a common part that reads, and two traits that write.
+//! The port to the providers on which nodes run: a common trait that reads, and two traits that write.
 //!
 //! [`NodeProvider`] starts and stops single nodes; [`OperatorProvider`] writes the object that an operator acts on.
 //! Reads take a [`ClusterTarget`]; every write is idempotent and takes a [`FencedCall`], and is refused where a higher
 //! fence was seen. A call may be dropped before it ends, because its action is cancelled, suspended, timed out or taken
-//! over: what it has begun is taken up by the next call of the same verb, or removed by a deletion.
+//! over: the next call of the same verb continues what the dropped call began, or a deletion removes it.
 
 mod apps;
 mod call;
@@ -54,22 +54,22 @@ pub use crate::ports::provider::templates::{NAME_TAKEN, TemplateProvider};
 /// The recovery operation that recreates a node; all types support it.
 pub const RECREATE: &str = "RECREATE";
 
-/// Who starts and stops single nodes.
+/// The party that starts and stops single nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
-    /// Muster does.
+    /// Muster starts and stops each node.
     Individual,
-    /// An operator does; Muster sets the sizes.
+    /// An operator starts and stops the nodes; Muster sets the sizes.
     Delegated(OperatorCapabilities),
 }
 
-/// What a provider can do with clusters of a profile type and flavor.
+/// The capabilities of a provider for clusters of a profile type and flavor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub struct Capabilities {
-    /// Who starts and stops single nodes.
+    /// The party that starts and stops single nodes.
     pub membership: Membership,
-    /// There is a head beside the workers.
+    /// There is a head besides the workers.
     pub head: bool,
     /// Workers find a new head by themselves.
     pub workers_outlive_head: bool,
@@ -95,67 +95,68 @@ pub struct Capabilities {
     pub reports_machines: bool,
 }
 
-/// The reason of nodes that exit while they start.
+/// The error reason of nodes that exit while they start.
 const NODE_EXITED: &str = "NodeExited";
 
-/// The reason of an invalid value.
+/// The error reason of an invalid value.
 pub const INVALID: &str = "Invalid";
 
-/// The reason of an object whose namespace does not exist.
+/// The error reason of an object whose namespace does not exist.
 pub const NO_NAMESPACE: &str = "NoNamespace";
 
 const NOT_YET: &str = "NotYet";
 
 const OVERTAKEN: &str = "Overtaken";
 
-/// Why a provider call failed.
+/// The error of a provider call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderError {
-    /// Whether a retry may succeed.
+    /// True if a retry may succeed.
     pub transient: bool,
     /// A stable reason, such as `PortInUse`.
     pub reason: String,
     /// A message with details, such as the value, the limit, the last lines of a log.
     pub message: String,
-    /// The higher fence that is there already, if that is why.
+    /// The higher fence that the target has seen, if that is why the call failed.
     pub overtaken_by: Option<Fence>,
 }
 
 impl ProviderError {
-    /// An error that no retry can solve.
+    /// Creates an error that no retry can solve.
     pub fn permanent(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: false, reason: reason.to_owned(), message: message.into(), overtaken_by: None }
     }
 
-    /// A request with a higher fence came before: another engine has the action by now, or the database was restored
-    /// from an older copy.
+    /// Creates the error of a target that has seen a higher fence: another engine owns the action by now, or the
+    /// database was restored from an older copy.
     pub fn overtaken(given: Fence, by: Fence) -> Self {
         let message = format!("fence {} is older than {}, which was there before", given.0, by.0);
         Self { overtaken_by: Some(by), ..Self::transient(OVERTAKEN, message) }
     }
 
-    /// The state is not known yet, because observing has only just begun: nothing is wrong.
+    /// Creates the error of a state that is not known yet because the observation has only just begun: nothing is
+    /// wrong.
     pub fn not_yet(message: impl Into<String>) -> Self {
         Self::transient(NOT_YET, message)
     }
 
-    /// Whether observing has only just begun.
+    /// Returns true if the state is not known because the observation has only just begun.
     pub(crate) fn is_not_yet(&self) -> bool {
         self.reason == NOT_YET
     }
 
-    /// The node exited while it started. It is retried within the budget of starts.
+    /// Creates the error of a node that exited while it started. The start is retried within the budget of starts.
     pub fn node_exited(message: impl Into<String>) -> Self {
         Self::transient(NODE_EXITED, message)
     }
 
-    /// Whether a node exited while it started: that becomes an event, though it is retried.
+    /// Returns true if a node exited while it started: that becomes an event, although the start is retried.
     pub(crate) fn is_node_exit(&self) -> bool {
         self.reason == NODE_EXITED
     }
 
-    /// An error that a retry may solve.
+    /// Creates an error that a retry may solve.
     pub fn transient(reason: &str, message: impl Into<String>) -> Self {
         Self { transient: true, ..Self::permanent(reason, message) }
     }
@@ -164,7 +165,7 @@ impl ProviderError {
 /// The observed state of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// Individual: nodes that have rows.
+    /// Individual: the observations of nodes that have rows.
     pub nodes: HashMap<NodeId, Observation>,
     /// Individual: nodes whose machine is certainly unhealthy, and why; only a check reports this.
     pub machines: HashMap<NodeId, String>,
@@ -173,7 +174,7 @@ pub struct Observed {
     pub members: Vec<ObservedMember>,
     /// Delegated: the spec of record.
     pub object: ObjectState,
-    /// Delegated: other leftovers of a deleted object, and what they wait for.
+    /// Delegated: other remaining parts of a deleted object, and what they wait for.
     pub remaining: Vec<String>,
     /// Addresses to connect to, by purpose.
     pub endpoints: BTreeMap<String, String>,
@@ -184,7 +185,24 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Copies what clients see of a cluster beside its nodes. Versions stay while its head does not run.
+    /// Adds the observation of other nodes of the same cluster, which have another profile.
+    pub(crate) fn merge(&mut self, other: Self) {
+        // Without `..`: a forgotten field must not compile.
+        let Self { nodes, machines, members, object, remaining, endpoints, versions, external_events } =
+            other;
+        self.nodes.extend(nodes);
+        self.machines.extend(machines);
+        self.members.extend(members);
+        if object != ObjectState::Unknown {
+            self.object = object;
+        }
+        self.remaining.extend(remaining);
+        self.endpoints.extend(endpoints);
+        self.versions = versions.or(self.versions.take());
+        self.external_events.extend(external_events);
+    }
+
+    /// Copies the endpoints and versions that clients see to a cluster. Versions stay while the head does not run.
     pub(crate) fn write_contact_to(&self, cluster: &mut Cluster) {
         cluster.observed.endpoints.clone_from(&self.endpoints);
         if self.versions.is_some() {
@@ -192,7 +210,7 @@ impl Observed {
         }
     }
 
-    /// The observation of a node; unknown if there is none.
+    /// Returns the observation of a node; unknown if there is none.
     pub fn of(&self, id: NodeId) -> Observation {
         self.nodes
             .get(&id)
@@ -201,16 +219,16 @@ impl Observed {
     }
 }
 
-/// How much of a node's log is wanted.
+/// The part of a node's log that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogQuery {
     /// The number of last lines of each source; none is all that are stored.
     pub tail: Option<usize>,
-    /// Whether to continue with new lines.
+    /// True to continue with new lines.
     pub follow: bool,
-    /// Only what was written since then.
+    /// The time since which lines were written; none is all that are stored.
     pub since: Option<Timestamp>,
-    /// Whether to add the files that tasks and executors of the framework write.
+    /// True to add the files that tasks and executors of the framework write.
     pub task_output: bool,
 }
 
@@ -224,13 +242,13 @@ pub struct LogText {
 }
 
 impl LogText {
-    /// Lines of the log of a node itself.
+    /// Wraps lines of the log of a node itself.
     pub const fn of_node(text: String) -> Self {
         Self { source: String::new(), text }
     }
 }
 
-/// What a log has, as it is read.
+/// The parts of a log, as they are read.
 pub type LogLines = BoxStream<'static, Result<LogText, ProviderError>>;
 
 /// The log of a node of a deleted cluster.
@@ -243,12 +261,12 @@ pub struct StoredLog {
     pub lines: LogLines,
 }
 
-/// A change in the world.
+/// A change that a provider reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorldChange {
     /// This cluster changed.
     Cluster(ClusterId),
-    /// This node changed, wherever it is a member.
+    /// This node changed, whichever cluster it is a member of.
     Node(NodeId),
     /// Anything may have changed: observe everything.
     Everything,
@@ -261,12 +279,12 @@ pub struct Unobserved {
     pub namespace: Option<String>,
     /// The flavor that they have; none is every flavor.
     pub flavor: Option<&'static str>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Unobserved {
-    /// Whether a cluster is one of them.
+    /// Returns true if a cluster is one of them.
     pub fn concerns(&self, cluster: &Cluster) -> bool {
         let is_equal = |own: Option<&str>, of_cluster: &str| own.is_none_or(|own| own == of_cluster);
         is_equal(self.namespace.as_deref(), &cluster.namespace)
@@ -274,58 +292,59 @@ impl Unobserved {
     }
 }
 
-/// A place where nodes run: its capabilities and reads. Nothing here writes.
+/// An instance on which nodes run: its capabilities and reads. No method writes.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// The instance that it serves.
+    /// Returns the instance that the provider serves.
     fn instance(&self) -> &InstanceId;
 
-    /// What it can do with a profile type, in a flavor or in its default one; none if it does not know them.
+    /// Returns the capabilities for a profile type, in a flavor or in the default one; none if the provider does not
+    /// know them.
     fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities>;
 
-    /// How single nodes are started and stopped here: there where [`Capabilities::membership`] is
+    /// Returns the port that starts and stops single nodes. It exists where [`Capabilities::membership`] is
     /// [`Membership::Individual`] for some type.
     fn node_provider(self: Arc<Self>) -> Option<Arc<dyn NodeProvider>> {
         None
     }
 
-    /// How objects of operators are written here: there where [`Capabilities::membership`] is
+    /// Returns the port that writes objects of operators. It exists where [`Capabilities::membership`] is
     /// [`Membership::Delegated`] for some type.
     fn operator_provider(self: Arc<Self>) -> Option<Arc<dyn OperatorProvider>> {
         None
     }
 
-    /// The compute templates that are kept here, where there can be any.
+    /// Returns the port to compute templates, if the provider stores any.
     fn template_provider(self: Arc<Self>) -> Option<Arc<dyn TemplateProvider>> {
         None
     }
 
-    /// The apps that are objects here, where there are any.
+    /// Returns the port to apps that are objects of the provider, if it has any.
     fn app_provider(self: Arc<Self>) -> Option<Arc<dyn AppProvider>> {
         None
     }
 
-    /// The processes of this host, where commands run beside the server.
+    /// Returns the port to processes of this host, if commands run on the server's host.
     fn process_provider(self: Arc<Self>) -> Option<Arc<dyn ProcessProvider>> {
         None
     }
 
-    /// How images are built here, where that is possible.
+    /// Returns the port that builds images, if the provider can.
     fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
         None
     }
 
-    /// How commands of jobs are run here, where that is possible.
+    /// Returns the port that runs commands of jobs, if the provider can.
     fn job_runner(self: Arc<Self>) -> Option<Arc<dyn JobRunner>> {
         None
     }
 
-    /// What measures nodes here, where that is possible.
+    /// Returns the port that measures nodes, if the provider can.
     fn node_meter(self: Arc<Self>) -> Option<Arc<dyn NodeMeter>> {
         None
     }
 
-    /// The configuration sets that are kept here, where there can be any.
+    /// Returns the port to configuration sets, if the provider stores any.
     fn config_set_provider(self: Arc<Self>) -> Option<Arc<dyn ConfigSetProvider>> {
         None
     }
@@ -333,28 +352,28 @@ pub trait Provider: Send + Sync {
     /// Checks a recipe before anything is stored; the error says what is wrong.
     fn check_profile(&self, profile: &Profile) -> Result<(), String>;
 
-    /// Whether it has discovered its environment; the error says why not.
+    /// Returns an error with the reason if the provider has not discovered its environment.
     fn readiness(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// The clusters that it cannot observe at present, and why.
+    /// Returns the clusters that the provider cannot observe at present, and why.
     fn unobserved(&self) -> Vec<Unobserved> {
         Vec::new()
     }
 
-    /// The type of the nodes here that may be in no cluster; none if there are no such nodes.
+    /// Returns the type of nodes that may be in no cluster; none if there are no such nodes.
     fn orphan_type(&self) -> Option<ProfileType> {
         None
     }
 
-    /// The flavor of a new cluster of a type where the request names none.
+    /// Returns the flavor of a new cluster of a type if the request names none.
     fn default_flavor(&self, _: &ProfileType) -> Option<String> {
         None
     }
 
     /// Checks that the requirements of a profile in a flavor are met, such as a framework or an operator, before
-    /// anything is stored. What is missing only temporarily is no reason to refuse.
+    /// anything is stored. A requirement that is missing only temporarily is no reason to refuse.
     async fn admit(&self, _: &Profile, _flavor: Option<&str>) -> Result<(), ProviderError> {
         Ok(())
     }
@@ -364,48 +383,48 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// Checks that a new cluster can be made as requested, by its name, its groups, its namespace, before anything is
-    /// stored. What is unknown for the moment is no reason to refuse.
+    /// Checks that a new cluster can be created with its name, its groups and its namespace, before anything is stored.
+    /// An unknown state is no reason to refuse.
     async fn admit_cluster(&self, _: &Cluster, _: &Profile) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// Checks that nodes can be made from what an update changes, from `before` to the cluster as it should be, before
-    /// anything is stored. What is unknown for the moment is no reason to refuse.
+    /// Checks that nodes can be created after an update, from `before` to the cluster as it should be, before anything
+    /// is stored. An unknown state is no reason to refuse.
     async fn admit_update(&self, _: ClusterTarget<'_>, _before: &Cluster) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// The operations that nodes of a type support, beside those that all nodes do.
+    /// Returns the operations that nodes of a type support, besides those that all nodes do.
     fn operations(&self, _: &ProfileType) -> Vec<Operation> {
         Vec::new()
     }
 
-    /// The recovery operations of a type, as requests name them.
+    /// Returns the recovery operations of a type, as requests name them.
     fn recoveries(&self, _: &ProfileType) -> &'static [&'static str] {
         &[RECREATE]
     }
 
-    /// Observes a cluster. An error means *unknown*, never *gone*. After a write was acknowledged, what is observed is at
-    /// least as new as that write.
+    /// Observes a cluster. An error means *unknown*, never *gone*. After a write was acknowledged, the observation is
+    /// at least as new as that write.
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError>;
 
-    /// Observes whether nodes are healthy: a node that exists and does not work is not.
+    /// Observes the health of nodes: a node that exists and does not work is unhealthy.
     async fn check(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         self.observe(target, nodes).await
     }
 
-    /// Details of a node, for people to read.
+    /// Returns details of a node, for users to read.
     async fn details(&self, _: ClusterTarget<'_>, _node: &Node) -> Result<Map<String, Value>, ProviderError> {
         Ok(Map::new())
     }
 
-    /// The logs that are stored of the nodes of a deleted cluster; none if they were removed with it.
+    /// Returns the stored logs of the nodes of a deleted cluster; none if they were removed with the cluster.
     async fn stored_logs(&self, _: &Cluster, _: LogQuery) -> Result<Vec<StoredLog>, ProviderError> {
         Ok(Vec::new())
     }
 
-    /// A node's log, in whole lines.
+    /// Returns a node's log, in whole lines.
     async fn logs(
         &self,
         target: ClusterTarget<'_>,
@@ -415,23 +434,23 @@ pub trait Provider: Send + Sync {
         Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", target.profile.kind)))
     }
 
-    /// The environment variables of programs that use the cluster, secrets too.
+    /// Returns the environment variables of programs that use the cluster, including secrets.
     async fn environment(&self, _: ClusterTarget<'_>) -> Result<BTreeMap<String, String>, ProviderError> {
         Ok(BTreeMap::new())
     }
 
-    /// The capacity of the machine that all nodes share; none if nodes are placed on several.
+    /// Returns the capacity of the machine that all nodes share; none if nodes are placed on several machines.
     fn capacity(&self) -> Option<Capacity> {
         None
     }
 
-    /// Whether a cluster is used, as it reports itself. Called only where [`Capabilities::reports_activity`] is set.
+    /// Queries a cluster for its activity. Called only where [`Capabilities::reports_activity`] is set.
     async fn activity(&self, _: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
     }
 
-    /// How much workers have to do, as their head reports it, in any unit that grows with it; one that is not named is
-    /// idle. When a group shrinks, those with the least to do go first.
+    /// Returns the load of workers as their head reports it, in any unit that grows with the load; a worker that is not
+    /// named is idle. When a group shrinks, the workers with the least load are removed first.
     async fn load(
         &self,
         _: ClusterTarget<'_>,
@@ -440,7 +459,7 @@ pub trait Provider: Send + Sync {
         Ok(HashMap::new())
     }
 
-    /// Publishes changes in the world, for as long as it is polled. One that cannot know what happened before begins
-    /// with [`WorldChange::Everything`].
+    /// Returns a stream of changes. A stream whose provider cannot know what happened before begins with
+    /// [`WorldChange::Everything`].
     fn changes(&self) -> BoxStream<'static, WorldChange>;
 }

@@ -22,7 +22,7 @@ use crate::ports::provider::{FencedCall, MemberId, ObjectState, Observed, Observ
 use crate::reconcile::delegated::decision::WriteDecision;
 use crate::reconcile::delegated::mirror::Mirror;
 use crate::reconcile::delegated::placeholders::add_placeholders;
-use crate::reconcile::delegated::plan::{WaitScope, Write, WriteProgress};
+use crate::reconcile::delegated::plan::{Write, WriteProgress};
 use crate::reconcile::reasons::report_restart_needed;
 use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
 use crate::run::{ActionRun, Journal, Stop, Subject};
@@ -34,24 +34,24 @@ const NOT_FOUND: &str = "NotFound";
 struct Delegated {
     progress: WriteProgress,
     decision: Option<WriteDecision>,
-    /// The cluster's row differs from what is in memory.
+    /// True if the cluster's row differs from the cluster in memory.
     stale: bool,
     flushed_at: Timestamp,
-    /// Writes that were acknowledged and got lost.
+    /// The number of writes that were acknowledged and got lost.
     lost_writes: u32,
-    /// Why it has not ended yet.
+    /// The reasons why the action still waits.
     wait_reasons: Vec<String>,
-    /// What was last observed.
+    /// The last observation.
     observed: Observed,
 }
 
-/// What is done in one step.
+/// One step of an action on a delegated cluster.
 enum Step {
-    /// The object is written.
+    /// Writes the object.
     Call,
-    /// The object has the wanted content already.
+    /// Records that the object has the wanted content already.
     Acknowledge,
-    /// The operator replaces this worker.
+    /// Lets the operator replace this worker.
     Replace(MemberId),
 }
 
@@ -90,8 +90,8 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
 impl Strategy for Delegated {
     type Plan = Step;
 
-    // Watches report changes, and after a restart also those that they may have missed; many clusters may wait for
-    // their operators at the same time.
+    // Watches report changes, after a restart also missed ones: poll rarely, since many clusters may wait for their
+    // operators at the same time.
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
@@ -103,7 +103,7 @@ impl Strategy for Delegated {
         self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
         let decide = || WriteDecision::decide(&run.subject, &run.change, &run.data, &observed);
         let decision = match self.decision.take() {
-            // Others may have changed the object since: a relative change counts from what it has now.
+            // Others may have changed the object since the decision: a relative change counts from its present sizes.
             Some(decision) if !self.progress.acknowledged && decision.has_not_landed(&observed) => {
                 WriteDecision { called: decision.called, ..decide()? }
             }
@@ -136,7 +136,7 @@ impl Strategy for Delegated {
         }
     }
 
-    /// Observations are committed before the wait, but not after every single member.
+    /// Commits observations at most once per flush period, because members become ready one by one.
     async fn commit_before_wait(
         &mut self,
         run: &mut ActionRun,
@@ -172,7 +172,7 @@ impl Strategy for Delegated {
 }
 
 impl Delegated {
-    /// Whether the object that was to be changed was deleted by others, or is being deleted.
+    /// Returns true if an existing object, which the action changes, was deleted by others or is being deleted.
     fn is_object_gone(&self, run: &ActionRun) -> bool {
         let changes = !matches!(run.action.kind, ActionKind::ClusterCreate | ActionKind::ClusterDelete);
         let is_gone = match &self.observed.object {
@@ -222,12 +222,12 @@ impl Delegated {
         subject.nodes.delete(gone);
     }
 
-    /// Records what is about to be written and under which fence, then writes it.
+    /// Records the decision and its fence, then writes the object.
     async fn call(&mut self, run: &mut ActionRun, mut decision: WriteDecision) -> Result<(), Stop> {
         if let ObjectState::Present(spec) = &self.observed.object
             && spec.fence > run.action.fence
         {
-            // With a lower fence, what is there would count as written by this action.
+            // If a lower fence were recorded, the object would count as written by this action.
             return Err(Stop::Overtaken(spec.fence));
         }
         decision.called = decision.called.or(Some(run.action.fence));
@@ -265,7 +265,7 @@ impl Delegated {
                     run.journal.set_output(REFUSAL_OUTPUT, error.reason.as_str().into());
                 }
                 if error.transient {
-                    // Clients that wait see why it takes so long.
+                    // Shows waiting clients the cause of the delay.
                     run.subject.cluster.status_reason.clone_from(&error.message);
                     self.stale = true;
                 }
@@ -305,7 +305,7 @@ impl Delegated {
         called: bool,
     ) -> Result<(), Stop> {
         if self.progress.acknowledged {
-            // Acknowledged before, and lost. The next attempt waits.
+            // The write was acknowledged before and got lost: the next attempt waits.
             self.lost_writes += 1;
             if self.lost_writes >= FUTILE_ATTEMPTS {
                 let times = self.lost_writes + 1;
@@ -318,7 +318,7 @@ impl Delegated {
         self.progress.acknowledged = true;
         run.subject.cluster = decision.intended_cluster(&run.subject.cluster, &run.change)?;
         if decision.goal.recipe {
-            // The next observation shows what was just written.
+            // Compared with the old templates, this write would look like a change made elsewhere.
             run.subject.cluster.observed.templates.clear();
         }
         if called {
@@ -328,7 +328,7 @@ impl Delegated {
         add_placeholders(&mut run.subject, &decision.goal, now);
         decision.save(&mut run.data);
         self.stale = true;
-        // The current observation goes into the same commit.
+        // The same commit writes the current observation.
         if let Ok(observed) = observe(run).await? {
             let now = run.now();
             self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
@@ -358,7 +358,7 @@ impl Delegated {
         run.record(record).await
     }
 
-    /// Removes what was needed only until the goal was reached.
+    /// Removes from the object what was needed only until the goal was reached, such as names of victims.
     async fn settle(run: &ActionRun, decision: &WriteDecision) -> Result<(), Stop> {
         if decision.victims.is_empty() || decision.called.is_none() {
             return Ok(());
@@ -383,12 +383,12 @@ async fn observe(run: &mut ActionRun) -> Result<Result<Observed, ProviderError>,
     Ok(observed.map(|observed| mirror_events::ignore_other_objects(&run.subject.cluster, observed)))
 }
 
-/// The members with an older recipe, where the operator does not replace them.
+/// Returns the members with an older recipe that the operator does not replace.
 fn outdated_members(decision: &WriteDecision, observed: &Observed) -> HashSet<MemberId> {
-    if !decision.goal.recipe || decision.goal.rolled || decision.goal.complete == WaitScope::All {
+    if !decision.goal.recipe || decision.goal.rolled {
         return HashSet::new();
     }
-    // Not all of their recipe can be observed, such as environment variables.
+    // Parts of a recipe cannot be observed, such as environment variables: members from before count as outdated.
     let is_old = |member: &&ObservedMember| member.outdated || decision.before.contains(&member.id);
     observed.members.iter().filter(is_old).map(|member| member.id.clone()).collect()
 }

@@ -1,27 +1,29 @@
-//! Reasons of nodes, and those of many nodes as one message.
+//! Status reasons of nodes, and messages that combine the reasons of many nodes.
+
+use std::collections::HashSet;
 
 use muster_core::event::Level;
 
 use crate::events::reason;
 use crate::run::ActionRun;
 
-/// Of a node that leaves, which takes its time where a framework drains it.
+/// The status reason of a node that is removed; that may take long where the framework drains the node.
 pub(crate) const BEING_REMOVED: &str = "it is being removed; what runs on it may end first";
-/// Of a node that is stopped to be started again.
+/// The status reason of a node that is stopped to be recreated.
 pub(crate) const BEING_REPLACED: &str = "it is being stopped, to be started again";
 
-/// Which members stay as they were made before a change, if that leaves some.
+/// Names the members that keep an older recipe until they are restarted; none if there are no such members.
 fn made_from_older_recipe(names: &[String]) -> Option<String> {
     let listed = names.join(", ");
     (!names.is_empty()).then(|| format!("made from an older recipe until they are restarted: {listed}"))
 }
 
-/// The same as a part of a status reason.
+/// Names the members that need a restart, as a part of a status reason.
 pub(crate) fn restart_needed(names: &[String]) -> Option<String> {
     made_from_older_recipe(names).map(|what| format!("{}: {what}.", reason::RESTART_NEEDED))
 }
 
-/// Reports which members stay as they were made before the change of this action.
+/// Reports the members that keep an older recipe after the change of this action.
 pub(crate) fn report_restart_needed(run: &mut ActionRun) {
     if let Some(message) = made_from_older_recipe(&run.subject.nodes.outdated_names()) {
         let now = run.now();
@@ -29,15 +31,14 @@ pub(crate) fn report_restart_needed(run: &mut ActionRun) {
     }
 }
 
-/// Each reason once, with the name of the first node that has it: many nodes often wait for the same.
+/// Returns each reason once, with the name of the first node that has it: many nodes often have the same reason.
 pub(crate) fn distinct<'a>(reasons: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    let mut distinct: Vec<String> = Vec::new();
-    for (name, reason) in reasons {
-        if !reason.is_empty() && distinct.iter().all(|known| !known.ends_with(reason)) {
-            distinct.push(format!("{name}: {reason}"));
-        }
-    }
-    distinct
+    let mut known: HashSet<&str> = HashSet::new();
+    reasons
+        .into_iter()
+        .filter(|(_, reason)| !reason.is_empty() && known.insert(reason))
+        .map(|(name, reason)| format!("{name}: {reason}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -48,5 +49,11 @@ mod tests {
     fn a_reason_that_several_nodes_have_is_named_once() {
         let reasons = [("a", "no image"), ("b", "no image"), ("c", ""), ("d", "no memory")];
         assert_eq!(distinct(reasons), ["a: no image", "d: no memory"]);
+    }
+
+    #[test]
+    fn a_reason_that_ends_another_reason_is_named_too() {
+        let reasons = [("a", "image x: not found"), ("b", "not found"), ("c", "a: not found")];
+        assert_eq!(distinct(reasons), ["a: image x: not found", "b: not found", "c: a: not found"]);
     }
 }

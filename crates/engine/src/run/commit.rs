@@ -6,7 +6,7 @@ use muster_store::commands::Record;
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
-    /// A commit that carries everything that is pending: nodes, ended children, events, the cluster's object.
+    /// Creates a commit of everything that is pending: nodes, ended children, events, outputs, the cluster's object.
     pub(crate) fn pending(&mut self) -> Record {
         let mut record = Record::new(self.control.ticket(), self.now());
         self.subject.nodes.drain_into(&mut record);
@@ -23,20 +23,24 @@ impl ActionRun {
             return Err(Stop::Fenced);
         }
         let before = self.control.signals_version();
+        let writes_intent = record.cluster.is_some();
         // Children that are inserted by this commit cannot have been cancelled before it.
         let all_new = record.children.len() == self.children.open.len();
         let signal = self.context.store.record(record).await?;
+        if writes_intent {
+            self.subject.uncommitted = None;
+        }
         self.control.set_deaths(0);
         self.control.take_signal(signal, before, all_new);
         Ok(())
     }
 
-    /// Whether a commit would write something, apart from the cluster.
+    /// Returns true if changes of nodes, ends of children or events are pending.
     pub(crate) fn has_pending_changes(&self) -> bool {
         self.subject.nodes.have_changed() || self.children.have_ended() || !self.journal.events.is_empty()
     }
 
-    /// Writes what is pending, if there is anything.
+    /// Commits pending changes, if there are any.
     pub(crate) async fn flush(&mut self) -> Result<(), Stop> {
         if !self.has_pending_changes() {
             return Ok(());
@@ -45,12 +49,12 @@ impl ActionRun {
         self.record(record).await
     }
 
-    /// The commit before a step: the action's data, and the intent if it has changed.
+    /// Commits the action's data before a step, and with `intent` the cluster.
     pub(crate) async fn commit(&mut self, intent: bool) -> Result<(), Stop> {
         self.commit_with(Vec::new(), intent).await
     }
 
-    /// The same, with the child actions that begin with that step.
+    /// Commits like [`Self::commit`], with the child actions that begin with the step.
     pub(crate) async fn commit_with(&mut self, children: Vec<Action>, intent: bool) -> Result<(), Stop> {
         let mut record = self.pending();
         record.children = children;

@@ -1,4 +1,5 @@
-//! What an action reports with its next commits: events, the object of its cluster, and changes of policy bindings.
+//! Reports that the next commits of an action write: events, outputs, the object of its cluster, and changes of policy
+//! bindings.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::events;
 
-/// Everything that no commit has written yet.
+/// The reports that no commit has written yet.
 pub(crate) struct Journal {
     /// The action that the events belong to.
     action: Arc<Action>,
@@ -26,7 +27,7 @@ pub(crate) struct Journal {
     pub(crate) bindings: Vec<BindingChange>,
     /// The outputs of the action.
     outputs: Map<String, Value>,
-    /// No commit has written these outputs yet.
+    /// True if no commit has written these outputs yet.
     outputs_changed: bool,
 }
 
@@ -57,12 +58,17 @@ impl Journal {
         self.outputs_changed = true;
     }
 
-    /// The outputs, if no commit has written them yet.
+    /// Returns true if the action has this output.
+    pub(crate) fn has_output(&self, key: &str) -> bool {
+        self.outputs.contains_key(key)
+    }
+
+    /// Returns the outputs, if no commit has written them yet.
     pub(crate) fn take_outputs(&mut self) -> Option<Value> {
         std::mem::take(&mut self.outputs_changed).then(|| Value::Object(self.outputs.clone()))
     }
 
-    /// Reports something about a node.
+    /// Adds an event about a node.
     pub(crate) fn report_node(
         &mut self,
         node: &Node,
@@ -74,7 +80,7 @@ impl Journal {
         self.events.push(events::of_node(Some(&self.action), node, level, reason, message, now));
     }
 
-    /// Reports something about the cluster.
+    /// Adds an event about the cluster.
     pub(crate) fn report_cluster(
         &mut self,
         cluster: &Cluster,

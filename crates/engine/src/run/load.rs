@@ -1,4 +1,4 @@
-//! Reading what an action works on.
+//! Reads the subject of an action from the database.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,8 @@ fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} is not there any more"))
 }
 
-/// Such an action is not claimed; should it be run all the same, it changes nothing.
+/// The failure of an action whose kind of target is unknown. Such an action is not claimed; if it runs nevertheless, it
+/// must not change anything.
 fn unknown_target(action: &Action) -> Stop {
     Stop::Failed(format!("this version does not know actions on a {}", action.target.kind()))
 }
@@ -62,6 +63,7 @@ impl Subject {
             provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         Ok(Self {
             cluster,
+            uncommitted: None,
             stored,
             profile,
             profiles,
@@ -144,7 +146,7 @@ const fn deletes(kind: ActionKind) -> bool {
     matches!(kind, ActionKind::ClusterDelete | ActionKind::NodeDelete)
 }
 
-/// A cluster whose profile may be gone: what is deleted needs only its type.
+/// Reads a cluster whose profile may be gone: a deletion needs only the type of the profile.
 async fn without_profile(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
     Ok(store.cluster(id).await?.map(|cluster| {
         let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = &cluster;
@@ -153,7 +155,7 @@ async fn without_profile(store: &Store, id: ClusterId) -> Result<Option<reads::S
     }))
 }
 
-/// The target node of an action on a member; a candidate is added to the members.
+/// Returns the target node of an action on a member; adds a candidate to the members.
 async fn target(store: &Store, id: NodeId, cluster: ClusterId, nodes: &mut Vec<Node>) -> Result<Node, Stop> {
     if let Some(node) = nodes.iter().find(|node| node.id == id) {
         return Ok(node.clone());

@@ -13,6 +13,7 @@ pub(crate) fn subject(nodes: Vec<Node>, membership: Membership) -> Subject {
     let desired = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     Subject {
         cluster: sample::cluster(desired, 0, None),
+        uncommitted: None,
         stored: true,
         profile: sample::profile(),
         profiles: HashMap::new(),

@@ -1,4 +1,4 @@
-//! What an action works on, as it was read: a cluster and its members, or a node without a cluster.
+//! The subject of an action, as it was read: a cluster and its members, or a node without a cluster.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,9 @@ use crate::run::{Members, Stop};
 /// A cluster and its members.
 pub(crate) struct Subject {
     pub(crate) cluster: Cluster,
-    /// Whether the cluster is stored; otherwise it is the virtual cluster of an orphan.
+    /// The cluster before its changed intent, until a commit has written that.
+    pub(crate) uncommitted: Option<Box<Cluster>>,
+    /// True if the cluster is stored; otherwise it is the virtual cluster of an orphan.
     pub(crate) stored: bool,
     pub(crate) profile: Profile,
     /// Profiles of members that do not follow their cluster's.
@@ -30,7 +32,7 @@ pub(crate) struct Subject {
     pub(crate) capabilities: Capabilities,
     /// The most nodes that a cluster may have.
     pub(crate) node_limit: u32,
-    /// What keeps a delegated cluster from being as its object says, as last observed.
+    /// The reasons why a delegated cluster differs from its object, as last observed.
     pub(crate) obstacles: Vec<String>,
 }
 
@@ -39,54 +41,80 @@ impl Subject {
         self.nodes.get(id)
     }
 
-    /// The cluster with what changes of sizes are counted from.
+    /// Returns the cluster with its members as the baseline of size changes.
     pub(crate) fn intent(&self) -> Intent<'_> {
         let baseline = Baseline::Members(self.nodes.as_slice());
         Intent { cluster: &self.cluster, baseline, limit: self.node_limit }
     }
 
+    /// Changes the intent of the cluster in memory. The action has to commit it, or the change is taken back at its end.
+    pub(crate) fn change_intent(&mut self, after: Cluster) {
+        let before = std::mem::replace(&mut self.cluster, after);
+        self.cluster.generation = before.generation + 1;
+        self.uncommitted.get_or_insert_with(|| Box::new(before));
+    }
+
     /// Applies a change of sizes to the cluster in memory.
     pub(crate) fn change_sizes(&mut self, change: &Change, data: &ActionData) -> Result<(), Stop> {
-        self.cluster = self.intent().after(change, data)?;
-        self.cluster.generation += 1;
+        let after = self.intent().after(change, data)?;
+        self.change_intent(after);
         Ok(())
     }
 
-    /// The group that a change is about: the one that it names, else the first.
+    /// Restores the intent that the cluster's row has. The last commit of an action that did not succeed must not
+    /// write a change that was never applied; observations stay.
+    pub(crate) fn take_back_uncommitted(&mut self) {
+        let Some(before) = self.uncommitted.take() else { return };
+        let observed = std::mem::take(&mut self.cluster.observed);
+        self.restore_profile(before.profile_id);
+        self.cluster = Cluster { observed, ..*before };
+    }
+
+    /// Returns the cluster to the profile that it had before an update.
+    pub(crate) fn restore_profile(&mut self, id: ProfileId) {
+        self.cluster.profile_id = id;
+        if let Some(before) = self.profiles.get(&id) {
+            self.profile = before.clone();
+        }
+    }
+
+    /// Returns the group that a change names, else the first group.
     pub(crate) fn changed_group(&self, change: &Change) -> Result<String, Stop> {
         let first = || self.cluster.groups.first().map(|group| group.name.clone());
         let group = change.group().map(str::to_owned).or_else(first);
         group.ok_or_else(|| Stop::Failed("its cluster has no workers".to_owned()))
     }
 
-    /// The cluster as an action writes it, if it is a row that may change: history does not.
+    /// Returns the cluster as an action writes it; none for the virtual cluster of an orphan, and for history.
     pub(crate) fn row(&self, action: &Action) -> Option<Cluster> {
         (self.stored && !action.collects_garbage()).then(|| self.cluster.clone())
     }
 
-    /// What reads of the provider are about.
+    /// Returns the target of the provider's reads.
     pub(crate) const fn as_target(&self) -> ClusterTarget<'_> {
         ClusterTarget { cluster: &self.cluster, profile: &self.profile }
     }
 
-    /// Whether other actions may work on other nodes of the cluster, while an action of this kind works on its target.
+    /// Returns true if other actions may work on other nodes of the cluster, while an action of this kind works on its
+    /// target.
     pub(crate) fn is_shared(&self, kind: ActionKind) -> bool {
         self.stored && self.target.is_some() && !kind.locks_cluster()
     }
 
-    /// The nodes that only an action of this kind works on. A node of an unknown role belongs to a newer version.
+    /// Returns the nodes that only an action of this kind works on. A node of an unknown role is left to the newer
+    /// version that knows the role.
     pub(crate) fn own_nodes(&self, kind: ActionKind) -> impl Iterator<Item = &Node> {
         let only = self.target.as_ref().filter(|_| self.is_shared(kind)).map(|target| target.id);
         let own = move |node: &&Node| only.is_none_or(|only| node.id == only);
         self.nodes.iter().filter(own).filter(|node| node.has_known_role())
     }
 
-    /// Whether an operator owns its members.
+    /// Returns true if an operator owns the members.
     pub(crate) fn is_delegated(&self) -> bool {
         matches!(self.capabilities.membership, Membership::Delegated(_))
     }
 
-    /// The operator that owns its members.
+    /// Returns the capabilities of the operator that owns the members, if one does.
     pub(crate) fn operator(&self) -> Option<OperatorCapabilities> {
         match self.capabilities.membership {
             Membership::Delegated(operator) => Some(operator),
@@ -94,18 +122,18 @@ impl Subject {
         }
     }
 
-    /// The profile that a node was created from. Nodes of types without orphans always have their cluster's.
+    /// Returns the profile that a node is created from. Nodes of types without orphans always follow their cluster's.
     pub(crate) fn profile_of(&self, node: &Node) -> &Profile {
         let own = self.profiles.get(&node.profile_id).filter(|_| self.capabilities.orphans);
         own.unwrap_or(&self.profile)
     }
 
-    /// The profile that a node's row names.
+    /// Returns the profile that a node's row names, else the cluster's.
     pub(crate) fn profile_of_row(&self, node: &Node) -> &Profile {
         self.profiles.get(&node.profile_id).unwrap_or(&self.profile)
     }
 
-    /// Whether all nodes follow their cluster's profile.
+    /// Returns true if all nodes follow their cluster's profile.
     pub(crate) fn has_one_profile(&self) -> bool {
         self.profiles.is_empty() || !self.capabilities.orphans
     }
@@ -138,5 +166,48 @@ impl Subject {
     /// Moves a node to its cluster's profile.
     pub(crate) fn follow_cluster(&mut self, id: NodeId) {
         self.nodes.set_profile(id, self.profile.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use uuid::Uuid;
+
+    use crate::ports::provider::Membership;
+    use crate::run::sample::subject;
+
+    use super::*;
+
+    fn with_size(cluster: &Cluster, desired: u32) -> Cluster {
+        let mut after = cluster.clone();
+        after.groups[0].desired = desired;
+        after
+    }
+
+    #[test]
+    fn changes_that_no_commit_has_written_are_taken_back_and_observations_stay() {
+        let mut subject = subject(vec![sample::node(1), sample::node(2)], Membership::Individual);
+        let before = subject.cluster.clone();
+        let other = Profile { id: ProfileId::from_uuid(Uuid::from_u128(9)), ..subject.profile.clone() };
+        let after = Cluster { profile_id: other.id, ..with_size(&before, 7) };
+        subject.change_intent(after);
+        subject.change_profile(other);
+        subject.change_intent(with_size(&subject.cluster, 8));
+        assert_eq!((subject.cluster.desired(), subject.cluster.generation), (8, before.generation + 2));
+        subject.cluster.observed.outdated = vec!["observed".to_owned()];
+        subject.take_back_uncommitted();
+        assert_eq!(subject.profile.id, before.profile_id);
+        assert_eq!(std::mem::take(&mut subject.cluster.observed.outdated), ["observed"]);
+        assert_eq!(subject.cluster, before);
+    }
+
+    #[test]
+    fn a_committed_change_is_not_taken_back() {
+        let mut subject = subject(vec![sample::node(1)], Membership::Individual);
+        subject.change_intent(with_size(&subject.cluster, 7));
+        subject.uncommitted = None;
+        subject.take_back_uncommitted();
+        assert_eq!(subject.cluster.desired(), 7);
     }
 }

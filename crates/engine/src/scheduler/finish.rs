@@ -1,6 +1,6 @@
-//! The end of an action: its last commit, and the status of everything that it leaves.
+//! Ends an action: its last commit, and the final status of its cluster and nodes.
 
-use muster_core::action::{Action, ActionKind, ActionStatus, Cause};
+use muster_core::action::{Action, ActionKind, ActionStatus, Cause, SUPERSEDED_OUTPUT};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus};
@@ -17,9 +17,23 @@ use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, wi
 use crate::reconcile::reasons::restart_needed;
 use crate::run::{ActionRun, Stop, Subject};
 
-/// The last commit: results, the cluster's status, the end of the action and of all children, and the release of its
-/// locks.
+/// The reason of an action that a later change has superseded.
+const SUPERSEDED: &str =
+    "Superseded: its change is applied, and a later change was made before all nodes were ready.";
+
+/// Ends an action whose change is applied, for a later change of its cluster.
+pub(crate) async fn finish_superseded(run: &mut ActionRun) -> Result<(), Stop> {
+    run.journal.set_output(SUPERSEDED_OUTPUT, true.into());
+    finish(run, ActionStatus::Cancelled, SUPERSEDED).await
+}
+
+/// Commits the end of an action: results, the cluster's status, the end of the action and of all children, and the
+/// release of its locks.
 pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &str) -> Result<(), Stop> {
+    let is_superseded = run.journal.has_output(SUPERSEDED_OUTPUT);
+    if status != ActionStatus::Succeeded {
+        run.subject.take_back_uncommitted();
+    }
     let reason = notify_policies(run, status, reason).await;
     let now = run.now();
     if status != ActionStatus::Succeeded {
@@ -28,12 +42,17 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     let end = End { status, reason };
     settle_nodes(&mut run.subject, run.action.kind, &end, now);
     if run.action.cause == Cause::Healing && status != ActionStatus::Cancelled {
-        // Cancelled by an action that went first, it is due again afterwards. What failed is not tried again unasked.
+        // A healing that was cancelled by a user's action is due again afterwards; a failed one is not retried.
         run.subject.nodes.change_where(Node::is_healing_due, |node| node.set_healing_due(false));
     }
     let deleted = actions::deletes(&run.change) && status == ActionStatus::Succeeded;
     settle_cluster(&mut run.subject, &run.action, deleted, &end, now);
-    let phase = if status == ActionStatus::Succeeded { "end" } else { "error" };
+    if is_superseded && run.action.kind == ActionKind::ClusterCreate {
+        // The later change completes the creation.
+        run.subject.cluster.status = ClusterStatus::Creating;
+        run.subject.cluster.status_reason.clone_from(&end.reason);
+    }
+    let phase = if status == ActionStatus::Succeeded || is_superseded { "end" } else { "error" };
     let mut ended = match &run.subject.target {
         Some(node) => events::of_node_action(&run.action, node, phase, &end.reason, now),
         None => events::of_action(&run.action, &run.subject.cluster, phase, &end.reason, now),
@@ -76,7 +95,7 @@ async fn end_unrecorded(run: &ActionRun, why: &str) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Ends an action as failed and releases its locks. Nothing else changes, but for the status of a cluster that is named.
+/// Ends an action as failed and releases its locks. Otherwise only the status of the cluster in `evaluate` changes.
 pub(super) async fn end_without_work(
     context: &Context,
     ticket: Ticket,
@@ -128,7 +147,7 @@ fn settle_nodes(subject: &mut Subject, kind: ActionKind, end: &End, now: Timesta
     }
 }
 
-/// Evaluates the cluster's status.
+/// Sets the cluster's status and its reason from its nodes and the end of the action.
 fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &End, now: Timestamp) {
     let succeeded = end.status == ActionStatus::Succeeded;
     let counts = Counts::of(&subject.cluster, subject.nodes.as_slice());

@@ -14,22 +14,18 @@ use crate::lease::Lease;
 use crate::policy::Effects;
 use crate::reconcile::individual::abort::stop_unfinished;
 use crate::run::{ActionRun, Slot, Stop};
-use crate::scheduler::finish::{end_without_work, finish};
+use crate::scheduler::finish::{end_without_work, finish, finish_superseded};
 use crate::scheduler::requeue::{requeue, requeue_above};
 
-/// How far a database that was restored from an older copy can be behind. A higher fence was not drawn by a database, and
-/// is not believed: users who may edit an object could otherwise use up the fences of all.
+/// The largest credible distance to a fence that was drawn before a restore from an older copy. A higher fence was not
+/// drawn by a database and is rejected: a user who may edit an object could otherwise use up all fences.
 const MOST_BEHIND: i64 = 1 << 40;
-
-/// The end of an action that a later change has superseded.
-const SUPERSEDED: &str =
-    "Superseded: its change is applied, and a later change was made before all nodes were ready.";
 
 /// Delay before an action is retried after a database failure.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Runs a claimed action until it has ended or another engine owns it; false if it may be left without a running
-/// engine.
+/// Runs a claimed action until it has ended, was requeued, or another engine owns it. Returns false if this engine may
+/// still own the action without running it.
 pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claimed, slot: Slot) -> bool {
     let Claimed { mut action, mut taken_over, deaths, mut subject, failed_task } = claimed;
     // At the highest level, so that no log filter drops the action's id from messages inside.
@@ -43,7 +39,7 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
                 Err(Stop::Fenced) => return false,
                 Err(stop) => {
                     tracing::warn!(?stop, "did not end; trying again");
-                    // Continue like another engine that takes over: a change that was committed already is not made
+                    // Continue as in a take-over, so that a change that was committed already is not applied
                     // twice.
                     taken_over = true;
                     match reread(&context, &lease, &action).await {
@@ -58,7 +54,8 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
     .await
 }
 
-/// Waits, and rereads the action until the database answers; none if this engine does not own it any more.
+/// Rereads the action, after a delay, until the database answers. Returns none if this engine does not own the action
+/// any more, or stops.
 async fn reread(context: &Context, lease: &Lease, action: &Action) -> Option<Action> {
     loop {
         tokio::select! {
@@ -80,7 +77,7 @@ async fn reread(context: &Context, lease: &Lease, action: &Action) -> Option<Act
     }
 }
 
-/// One attempt: an error means that not even the end could be written.
+/// Runs one attempt; an error means that not even the end could be written.
 async fn attempt(
     context: &Arc<Context>,
     lease: &Arc<Lease>,
@@ -112,7 +109,7 @@ async fn attempt(
             finish(&mut run, ActionStatus::Failed, &reason).await
         }
         Err(Stop::Cancelled) => finish(&mut run, ActionStatus::Cancelled, "Action execution cancelled").await,
-        Err(Stop::Superseded) => finish(&mut run, ActionStatus::Cancelled, SUPERSEDED).await,
+        Err(Stop::Superseded) => finish_superseded(&mut run).await,
         Err(Stop::Suspended) => release(&mut run, true, "The action is suspended.").await,
         Err(Stop::HandOver) => {
             release(&mut run, false, "The action was handed over: its engine stopped.").await
@@ -152,7 +149,7 @@ pub(crate) async fn give_up(
     }
 }
 
-/// Runs the policies, and then the action; their decisions are stored with it.
+/// Runs the policies and then the action, which stores their decisions.
 async fn check_policies_and_perform(run: &mut ActionRun) -> Result<String, Stop> {
     // Once this or an earlier engine has recorded its decision, policies are not run again.
     let decided = run.action.applied_at.is_some() || run.data.delegated.is_some();

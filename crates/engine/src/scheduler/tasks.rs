@@ -1,16 +1,16 @@
-//! Runs the builds of images: each by one engine at a time, and taken over when that dies.
+//! Runs the builds of images: each in one engine at a time, and another takes over if that engine dies.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use muster_core::event::{Event, Level};
 use muster_core::task::{Task, TaskKind, TaskStatus};
 use muster_store::StoreError;
-use muster_store::commands::{ClaimTasks, RecordTask, TaskProgress, TaskRecorded, TaskTicket};
+use muster_store::commands::{RecordTask, TaskProgress, TaskRecorded, TaskTicket};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::admission::images;
@@ -19,74 +19,52 @@ use crate::events::{self, reason};
 use crate::lease::Lease;
 use crate::ports::images::{BUILD_LIMIT, BuildProgress, ImageBuild, ImageBuilder};
 use crate::ports::provider::ProviderError;
+use crate::scheduler::task_queue;
+use crate::supervise::panic_message;
 
-/// How many tasks an engine runs at the same time: a build uses a whole processor.
+/// The maximum of concurrent tasks of an engine: a build uses a whole processor.
 const PARALLEL_TASKS: usize = 2;
 
-/// How often the log of a running task is stored.
+/// The interval at which the log of a running task is stored.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
 
 /// The most characters of a reason; the log has all of it.
 const LONGEST_REASON: usize = 1000;
 
-/// How often a task is tried whose failures are transient.
+/// The number of attempts of a task whose failures are transient.
 const MOST_TRIES: u32 = 5;
 
-/// Claims tasks for as long as the engine runs.
+/// Claims image builds for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>) {
-    let slots = Arc::new(Semaphore::new(PARALLEL_TASKS));
-    let period: Duration = context.config.safety_period.into();
-    loop {
-        let slot = tokio::select! {
-            slot = Arc::clone(&slots).acquire_owned() => slot,
-            () = context.stopping.cancelled() => return,
-        };
-        let Ok(slot) = slot else { return };
-        match claim(&context).await {
-            Ok(Some((task, lease))) => {
-                start(&context, lease, task, slot);
-                continue;
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "cannot claim tasks"),
-        }
-        drop(slot);
-        tokio::select! {
-            () = context.notifier.tasks.notified() => {}
-            () = tokio::time::sleep(period) => {}
-            () = context.stopping.cancelled() => return,
-        }
-    }
+    task_queue::run(context, TaskKind::ImageBuild, PARALLEL_TASKS, build).await;
 }
 
-async fn claim(context: &Context) -> Result<Option<(Task, Arc<Lease>)>, StoreError> {
-    let (lease, now) = (context.lease(), context.clock.now());
-    if lease.has_expired(now) {
-        return Ok(None);
-    }
-    let (instances, kinds) = (context.instances(), vec![TaskKind::ImageBuild]);
-    let command = ClaimTasks { engine: lease.id, instances, kinds, limit: 1, now };
-    Ok(context.store.claim_tasks(command).await?.pop().map(|task| (task, lease)))
-}
-
-fn start(context: &Arc<Context>, lease: Arc<Lease>, task: Task, slot: OwnedSemaphorePermit) {
-    let context = Arc::clone(context);
-    context.tasks.clone().spawn(async move {
-        let id = task.id;
-        if let Err(error) = Box::pin(perform(&context, &lease, task)).await {
-            // It stays this engine's until its lease ends; another one takes it over then.
-            tracing::warn!(%error, task = %id, "cannot record a task");
+/// Runs a build. One that crashes counts as a failed attempt, so that clusters do not wait for it forever.
+async fn build(context: Arc<Context>, lease: Arc<Lease>, task: Task) -> Result<(), StoreError> {
+    let ticket = TaskTicket { task: task.id, engine: lease.id, fence: task.fence };
+    let mut running = RunningTask { context: &context, ticket, log: String::new() };
+    let performing = Box::pin(perform(&mut running, &lease, &task));
+    let error = match AssertUnwindSafe(performing).catch_unwind().await {
+        Ok(Err(error)) if !error.is_transient() => {
+            running.log.clear();
+            ProviderError::permanent("Unstorable", error.to_string())
         }
-        drop(slot);
-        context.notifier.tasks.notify_one();
-    });
+        Ok(performed) => return performed,
+        Err(panic) => {
+            let message = panic_message(panic.as_ref());
+            let message =
+                format!("it crashed: {message}; this is a defect of Muster: report it with the server's log");
+            ProviderError::transient("Crashed", message)
+        }
+    };
+    fail(&mut running, &task, error).await
 }
 
 /// A task that this engine runs.
 struct RunningTask<'c> {
     context: &'c Context,
     ticket: TaskTicket,
-    /// What was logged and is not stored yet.
+    /// The part of the log that is not stored yet.
     log: String,
 }
 
@@ -104,30 +82,32 @@ impl RunningTask<'_> {
     }
 
     fn add_line(&mut self, line: &str) {
-        self.log.push_str(line);
+        // PostgreSQL stores no NUL character in a text.
+        self.log.extend(line.chars().filter(|character| *character != '\0'));
         self.log.push('\n');
     }
 }
 
-/// Runs a task to its end, or until another engine has it.
-async fn perform(context: &Context, lease: &Lease, task: Task) -> Result<(), StoreError> {
-    let ticket = TaskTicket { task: task.id, engine: lease.id, fence: task.fence };
-    let mut running = RunningTask { context, ticket, log: String::new() };
+/// Runs a task to its end, or until another engine owns it.
+async fn perform(running: &mut RunningTask<'_>, lease: &Lease, task: &Task) -> Result<(), StoreError> {
+    let context = running.context;
     let builder =
         context.providers.get(&task.instance).and_then(|provider| Arc::clone(provider).image_builder());
     let (build, builder) = match (ImageBuild::deserialize(&task.inputs), builder) {
         (Ok(build), Some(builder)) => (build, builder),
         (Err(error), _) => {
             let reason = format!("its inputs cannot be read: {error}");
-            return end(&mut running, &task, None, TaskStatus::Failed, reason, Value::Null).await;
+            return end(running, task, None, TaskStatus::Failed, reason, Value::Null).await;
         }
         (Ok(build), None) => {
             let reason = format!("no images are built at '{}'", task.instance);
-            return end(&mut running, &task, Some(&build), TaskStatus::Failed, reason, Value::Null).await;
+            return end(running, task, Some(&build), TaskStatus::Failed, reason, Value::Null).await;
         }
     };
-    if running.record(TaskProgress::Running, Vec::new()).await? == TaskRecorded::Cancelled {
-        return cancelled(&mut running, &task, &build, builder.as_ref()).await;
+    match running.record(TaskProgress::Running, Vec::new()).await? {
+        TaskRecorded::Ours => {}
+        TaskRecorded::Lost => return Ok(()),
+        TaskRecorded::Cancelled => return cancelled(running, task, &build, builder.as_ref()).await,
     }
     let mut progress = builder.build(task.id, build.clone());
     let mut store_log_at = Instant::now() + LOG_PERIOD;
@@ -144,13 +124,18 @@ async fn perform(context: &Context, lease: &Lease, task: Task) -> Result<(), Sto
             },
             () = tokio::time::sleep_until(store_log_at) => {
                 store_log_at = Instant::now() + LOG_PERIOD;
-                match running.record(TaskProgress::Running, Vec::new()).await? {
-                    TaskRecorded::Ours => {}
-                    TaskRecorded::Lost => return Ok(()),
-                    TaskRecorded::Cancelled => {
+                match running.record(TaskProgress::Running, Vec::new()).await {
+                    Ok(TaskRecorded::Ours) => {}
+                    Ok(TaskRecorded::Lost) => return Ok(()),
+                    Ok(TaskRecorded::Cancelled) => {
                         drop(progress);
-                        return cancelled(&mut running, &task, &build, builder.as_ref()).await;
+                        return cancelled(running, task, &build, builder.as_ref()).await;
                     }
+                    // The lines are stored with the next ones. If the store stays unreachable, the lease is lost.
+                    Err(error) if error.is_transient() => {
+                        tracing::warn!(%error, task = %task.id, "cannot store the log of a build");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             () = tokio::time::sleep_until(give_up_at) => {
@@ -170,18 +155,23 @@ async fn perform(context: &Context, lease: &Lease, task: Task) -> Result<(), Sto
     match outcome {
         Ok(digest) => {
             let (reason, outputs) = ("The image was built.".to_owned(), json!({"digest": digest}));
-            end(&mut running, &task, Some(&build), TaskStatus::Succeeded, reason, outputs).await
+            end(running, task, Some(&build), TaskStatus::Succeeded, reason, outputs).await
         }
-        Err(error) if error.transient && task.tries < MOST_TRIES => {
-            let not_before = Some(context.clock.now().after(context.config.retry_delay(task.tries)));
-            let reason = format!("It is tried again: {}", error.message);
-            running.add_line(&reason);
-            running.record(TaskProgress::Requeue { not_before, reason }, Vec::new()).await.map(drop)
-        }
-        Err(error) => {
-            end(&mut running, &task, Some(&build), TaskStatus::Failed, error.message, Value::Null).await
-        }
+        Err(error) => fail(running, task, error).await,
     }
+}
+
+/// Requeues a task after a transient failure. Ends it after a permanent one, and after too many attempts.
+async fn fail(running: &mut RunningTask<'_>, task: &Task, error: ProviderError) -> Result<(), StoreError> {
+    if !error.transient || task.tries >= MOST_TRIES {
+        let build = ImageBuild::deserialize(&task.inputs).ok();
+        return end(running, task, build.as_ref(), TaskStatus::Failed, error.message, Value::Null).await;
+    }
+    let context = running.context;
+    let not_before = Some(context.clock.now().after(context.config.retry_delay(task.tries)));
+    let reason = format!("It is tried again: {}", error.message);
+    running.add_line(&reason);
+    running.record(TaskProgress::Requeue { not_before, reason }, Vec::new()).await.map(drop)
 }
 
 async fn end(

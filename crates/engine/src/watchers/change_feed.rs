@@ -1,4 +1,4 @@
-//! The debounced feed of changed clusters.
+//! Collects the clusters that commits change, debounced.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use muster_store::Touched;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
-/// Changes come in bursts, and one evaluation covers all of them.
+/// The time in which a burst of changes is collected, since one evaluation covers all of them.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Which clusters may have changed.
+/// The clusters that may have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangedClusters {
-    /// Any cluster may have changed.
+    /// True if any cluster may have changed.
     pub(crate) all: bool,
     /// These clusters changed.
     pub(crate) clusters: HashSet<ClusterId>,
-    /// Apps changed, or the clusters that they use.
+    /// True if apps changed, or the clusters that they use.
     pub(crate) apps: bool,
 }
 
@@ -30,7 +30,8 @@ impl ChangedClusters {
     fn add(&mut self, touched: Touched) {
         match touched {
             Touched::Cluster(id) => drop(self.clusters.insert(id)),
-            Touched::Action(_) | Touched::Progress(_) | Touched::Work | Touched::Tasks => {}
+            Touched::Action(_) | Touched::Progress(_) | Touched::Work | Touched::Tasks | Touched::Task(_) => {
+            }
             Touched::Apps => self.apps = true,
             Touched::Everything => self.all = true,
         }
@@ -40,7 +41,7 @@ impl ChangedClusters {
 /// Collects the clusters that commits change.
 pub(crate) struct ChangeFeed {
     commits: Receiver<Touched>,
-    /// Collected changes; kept if the wait is dropped before the burst has passed.
+    /// The collected changes, which are kept if the wait is dropped before the burst has passed.
     changes: ChangedClusters,
 }
 

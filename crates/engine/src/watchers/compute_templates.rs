@@ -1,4 +1,4 @@
-//! Compute templates that a provider keeps are mirrored into rows, so that every list is read from rows.
+//! Mirrors the compute templates that a provider stores into rows, so that every list is read from rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use muster_core::compute_template::ComputeTemplate;
 use muster_core::ids::InstanceId;
 use muster_core::projects::ProjectNamespaces;
-use muster_store::commands::{MirrorComputeTemplates, TakeDuty};
+use muster_store::commands::MirrorComputeTemplates;
 use muster_store::reads::{ComputeTemplateQuery, ComputeTemplateSort};
 use muster_store::{Direction, StoreError};
 
@@ -17,7 +17,7 @@ use crate::ports::provider::{Provider, ProviderError, TemplateProvider};
 /// The page size when all rows are read.
 const PAGE_SIZE: u32 = 500;
 
-/// Why rows could not be brought up to date.
+/// The error of rows that could not be updated.
 #[derive(Debug, thiserror::Error)]
 enum MirrorError {
     #[error(transparent)]
@@ -51,7 +51,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// Brings the rows up to date; false if another engine has that duty.
+/// Updates the rows; returns false if another engine holds the duty.
 async fn mirror(
     context: &Context,
     instance: &InstanceId,
@@ -59,7 +59,7 @@ async fn mirror(
     duty: &str,
 ) -> Result<bool, MirrorError> {
     let engine = context.lease().id;
-    if !context.store.take_duty(TakeDuty { name: duty.to_owned(), engine }).await? {
+    if !context.holds_duty(duty).await? {
         return Ok(false);
     }
     let observed = templates.observed();
@@ -100,12 +100,12 @@ async fn rows(context: &Context, instance: &InstanceId) -> Result<Vec<ComputeTem
     }
 }
 
-/// What differs between rows and templates.
+/// The differences between rows and templates.
 #[derive(Debug, PartialEq, Eq)]
 struct Differences {
     /// Templates without a row.
     new: Vec<ComputeTemplate>,
-    /// Rows whose template was not observed, or otherwise.
+    /// Rows whose template was not observed, or was observed with another content.
     other: Vec<ComputeTemplate>,
 }
 

@@ -17,13 +17,14 @@ use muster_core::ids::ClusterId;
 use muster_core::policy::health::Settings;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::context::Context;
 use crate::ports::provider::Provider;
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 use crate::watchers::health::detect::{HealthCheckOutcome, RequestedRecoveries};
 
-/// Clusters that are checked concurrently.
+/// The maximum of clusters that are checked concurrently.
 const MAX_CONCURRENT: usize = 64;
 
 /// Watches the clusters of one provider for as long as the engine runs.
@@ -61,7 +62,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// Whether a cluster has a health policy.
+/// Returns true if a cluster has a health policy.
 pub(crate) async fn has_health_policy(context: &Context, id: ClusterId) -> Result<bool, StoreError> {
     Ok(!context.store.health_bindings(None, Some(&[id])).await?.is_empty())
 }
@@ -69,13 +70,13 @@ pub(crate) async fn has_health_policy(context: &Context, id: ClusterId) -> Resul
 /// A cluster with a health policy.
 struct WatchedCluster {
     settings: Settings,
-    /// When it is checked next.
+    /// The time of the next check.
     at: Timestamp,
-    /// A check is running.
-    checking: bool,
-    /// It has changed since the check began.
+    /// The running check, which ends when the policy of the cluster is detached or replaced.
+    check: Option<DropGuard>,
+    /// True if the cluster has changed since the check began.
     changed: bool,
-    /// Another action blocked a recovery: check again as soon as the cluster has changed.
+    /// True if another action blocked a recovery: the cluster is checked again as soon as it has changed.
     blocked: bool,
     /// Nodes whose recovery was requested; not requested again before the next regular check.
     requested: RequestedRecoveries,
@@ -87,22 +88,24 @@ struct HealthWatcher {
     duty: String,
     clusters: HashMap<ClusterId, WatchedCluster>,
     /// Running checks: a cluster whose nodes respond slowly does not delay the others.
-    checks: FuturesUnordered<BoxFuture<'static, HealthCheckOutcome>>,
+    checks: FuturesUnordered<BoxFuture<'static, Option<HealthCheckOutcome>>>,
 }
 
 impl HealthWatcher {
-    /// When the next check is due; none while the limit of concurrent checks is reached.
+    /// Returns the time of the next check; none while the limit of concurrent checks is reached.
     fn next(&self) -> Option<Timestamp> {
-        let waiting =
-            self.clusters.values().filter(|cluster| !cluster.checking && self.checks.len() < MAX_CONCURRENT);
+        let waiting = self
+            .clusters
+            .values()
+            .filter(|cluster| cluster.check.is_none() && self.checks.len() < MAX_CONCURRENT);
         waiting.map(|cluster| cluster.at).min()
     }
 
-    /// Applies changes, and begins to check every due cluster; false if another engine holds the duty.
+    /// Applies changes, and begins to check every due cluster; returns false if another engine holds the duty.
     async fn work(&mut self, changes: &ChangedClusters) -> Result<bool, StoreError> {
         self.reload_policies(changes).await?;
         let now = self.context.clock.now();
-        let due = |cluster: &WatchedCluster| !cluster.checking && cluster.at <= now;
+        let due = |cluster: &WatchedCluster| cluster.check.is_none() && cluster.at <= now;
         if !self.clusters.values().any(due) {
             return Ok(true);
         }
@@ -111,7 +114,8 @@ impl HealthWatcher {
         }
         let free = MAX_CONCURRENT.saturating_sub(self.checks.len());
         for (id, cluster) in self.clusters.iter_mut().filter(|(_, cluster)| due(cluster)).take(free) {
-            cluster.checking = true;
+            let policy_replaced = CancellationToken::new();
+            cluster.check = Some(policy_replaced.clone().drop_guard());
             let (settings, requested) = (cluster.settings.clone(), std::mem::take(&mut cluster.requested));
             let check = detect::check(
                 Arc::clone(&self.context),
@@ -120,16 +124,23 @@ impl HealthWatcher {
                 settings,
                 requested,
             );
-            self.checks.push(Box::pin(check));
+            self.checks.push(Box::pin(async move {
+                tokio::select! {
+                    // The outcome of a check that has just ended must not be applied to the next policy either.
+                    biased;
+                    () = policy_replaced.cancelled() => None,
+                    outcome = check => Some(outcome),
+                }
+            }));
         }
         Ok(true)
     }
 
-    /// Applies the outcome of a check.
-    fn record_outcome(&mut self, HealthCheckOutcome { id, blocked, requested }: HealthCheckOutcome) {
+    /// Applies the outcome of a check; there is none if the policy of the cluster was detached or replaced meanwhile.
+    fn record_outcome(&mut self, outcome: Option<HealthCheckOutcome>) {
+        let Some(HealthCheckOutcome { id, blocked, requested }) = outcome else { return };
         let now = self.context.clock.now();
-        // Otherwise its policy was detached or replaced.
-        let Some(cluster) = self.clusters.get_mut(&id).filter(|cluster| cluster.checking) else { return };
+        let Some(cluster) = self.clusters.get_mut(&id) else { return };
         let pause = match &blocked {
             Ok(_) => cluster.settings.interval(),
             Err(error) => {
@@ -141,7 +152,7 @@ impl HealthWatcher {
         cluster.requested = requested;
         let due = cluster.changed && (cluster.blocked || cluster.settings.follows_events());
         cluster.at = if due { now } else { now.after(pause) };
-        (cluster.checking, cluster.changed) = (false, false);
+        (cluster.check, cluster.changed) = (None, false);
     }
 
     /// Rereads the policies of changed clusters.
@@ -169,16 +180,23 @@ impl HealthWatcher {
 }
 
 impl WatchedCluster {
-    /// A cluster that has changed, or is new.
+    /// Returns the state of a cluster that has changed, or is new.
     fn refreshed(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
         let Some(before) = before else {
-            // Providers that report events are not polled first.
+            // A policy that follows events checks at every change, without waiting for its interval.
             let at = if settings.follows_events() { now } else { now.after(settings.interval()) };
-            let (checking, changed, blocked) = (false, false, false);
-            return Self { settings, at, checking, changed, blocked, requested: RequestedRecoveries::new() };
+            let (changed, blocked) = (false, false);
+            return Self {
+                settings,
+                at,
+                check: None,
+                changed,
+                blocked,
+                requested: RequestedRecoveries::new(),
+            };
         };
         // A blocked recovery is retried at once.
         let at = if before.blocked || settings.follows_events() { now } else { before.at };
-        Self { at, changed: before.checking, ..before }
+        Self { at, changed: before.check.is_some(), ..before }
     }
 }

@@ -1,14 +1,13 @@
-//! Leftovers: nodes without a row, which no action can remove.
+//! Removes leftover nodes: nodes without a row, which no action can remove.
 //!
-//! A request to create a pod may arrive after the action that sent it was taken over and the cluster deleted; a database
-//! that is restored from an older copy does not know what was made since.
+//! A request to create a pod may arrive after the action that sent it was taken over and the cluster deleted. A
+//! database that was restored from an older copy has no rows of nodes that were created since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
-use muster_store::commands::TakeDuty;
 
 use crate::context::Context;
 use crate::ports::provider::{NodeProvider, Provider, ProviderResource};
@@ -25,8 +24,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
             () = tokio::time::sleep(context.config.leftover_period.into()) => {}
             () = context.stopping.cancelled() => return,
         }
-        let duty = TakeDuty { name: duty(&provider), engine: context.lease().id };
-        match context.store.take_duty(duty).await {
+        match context.holds_duty(&duty(&provider)).await {
             Ok(true) => leftovers.remove_old(&context, nodes.as_ref()).await,
             Ok(false) => leftovers.first_seen.clear(),
             Err(error) => tracing::warn!(%error, "cannot look for nodes without a row"),
@@ -34,14 +32,15 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     }
 }
 
-/// The leftovers of a provider.
+/// The leftover nodes of a provider, with the time when each was first listed.
 #[derive(Default)]
 struct LeftoverNodes {
     first_seen: HashMap<ProviderResource, Timestamp>,
 }
 
 impl LeftoverNodes {
-    /// Removes what has had no row for long enough. Rows are written before nodes are made, so none comes later.
+    /// Removes resources that have had no row for the grace period. Rows are written before nodes are created, so a
+    /// missing row does not appear later.
     async fn remove_old(&mut self, context: &Context, nodes: &dyn NodeProvider) {
         let made = match nodes.list_resources().await {
             Ok(made) => made,

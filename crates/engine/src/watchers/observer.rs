@@ -1,4 +1,4 @@
-//! Observes the world: wakes actions that wait for changes, records observations, and submits healing.
+//! Observes the clusters of a provider: wakes actions that wait for changes, records observations, and submits healing.
 
 pub(crate) mod delegated;
 pub(crate) mod discovery;
@@ -17,7 +17,7 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Observation};
 use muster_core::status::{Counts, HeadState};
 use muster_core::time::Timestamp;
-use muster_store::commands::{Accept, Mirrored, Observe, ObservedCluster, TakeDuty};
+use muster_store::commands::{Accept, Mirrored, Observe, ObservedCluster};
 use muster_store::reads::{ActionQuery, ClusterQuery, ClusterSort};
 use muster_store::{Direction, StoreError};
 
@@ -37,7 +37,7 @@ const REOPEN_DELAY: Duration = Duration::from_secs(1);
 const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
                                   not brought back unasked: restart, scale or delete the cluster.";
 
-/// Changes that are processed together.
+/// The maximum of changes that are processed together.
 const CHANGES_PER_BATCH: usize = 1024;
 
 /// Observes the clusters of one provider for as long as the engine runs.
@@ -93,7 +93,7 @@ impl From<Mirrored> for ObserveOutcome {
     fn from(mirrored: Mirrored) -> Self {
         match mirrored {
             Mirrored::Written => Self::InSync,
-            // The action that holds the cluster observes it itself; it is observed again afterwards.
+            // The action that holds the cluster observes it itself; the observer repeats the observation afterwards.
             Mirrored::Busy => Self::Pending,
             Mirrored::NotOurs => Self::NotLeader,
         }
@@ -101,7 +101,7 @@ impl From<Mirrored> for ObserveOutcome {
 }
 
 impl ObserveOutcome {
-    /// The outcome of an observation after which the cluster is observed again, whatever was written.
+    /// Returns the outcome of an observation that is repeated, whatever was written.
     fn and_repeat(self) -> Self {
         match self {
             Self::InSync | Self::Pending => Self::Pending,
@@ -135,25 +135,23 @@ impl Backlog {
     }
 
     fn add_everything(&mut self) {
-        // Everything includes any number of clusters.
+        // `everything` includes these clusters.
         self.clusters.clear();
         self.everything = true;
     }
 
-    /// Whether this engine holds the duty; if not, or if unknown, the backlog is kept.
+    /// Returns true if this engine holds the duty; if not, or if unknown, the backlog is kept.
     async fn holds_duty(&mut self, context: &Context, provider: &Arc<dyn Provider>) -> bool {
-        let duty = TakeDuty { name: duty(provider), engine: context.lease().id };
-        let name = duty.name.clone();
-        match context.store.take_duty(duty).await {
+        let duty = duty(provider);
+        match context.holds_duty(&duty).await {
             Ok(held_by_us) => {
-                context.metrics.duty(&name, held_by_us);
                 if !held_by_us {
                     self.add_everything();
                 }
                 held_by_us
             }
             Err(error) => {
-                tracing::warn!(%error, duty = name, "cannot read who holds the duty");
+                tracing::warn!(%error, duty, "cannot read who holds the duty");
                 false
             }
         }
@@ -192,7 +190,7 @@ impl Backlog {
         }
         let backlog: Vec<ClusterId> = self.clusters.iter().copied().collect();
         let Some(locked) = locked(context, &backlog).await else { return };
-        // An action that holds a cluster observes it itself, and losses before it are recorded already.
+        // An action that holds a cluster observes it itself, and losses before the action are recorded already.
         for id in backlog.into_iter().filter(|id| !locked.contains(id)) {
             if self.everything || context.stopping.is_cancelled() {
                 return;
@@ -259,23 +257,23 @@ impl Backlog {
     }
 }
 
-/// The name of the duty, which one engine at a time holds for an instance.
+/// Returns the name of the duty, which one engine at a time holds for an instance.
 pub(crate) fn duty(provider: &Arc<dyn Provider>) -> String {
     format!("observer/{}", provider.instance())
 }
 
-/// Those of these clusters that an action holds; none if unknown, then they are observed later.
+/// Returns those of these clusters that an action holds; none if that is unknown, and the clusters are observed later.
 async fn locked(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
     let locked = context.store.held(ids).await;
     locked.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
 }
 
-/// Why a cluster is observed.
+/// The trigger of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trigger {
-    /// It changed.
+    /// The cluster changed.
     Changed,
-    /// It changed while an action holds it, which observes it itself.
+    /// The cluster changed while an action holds it, which observes the cluster itself.
     ChangedWhileLocked,
     /// An earlier observation is still pending.
     Retry,
@@ -335,13 +333,8 @@ async fn observe_cluster(
         return Ok(ObserveOutcome::Pending);
     }
     let now = context.clock.now();
-    let restarted = |node: &Node| observed.of(node.id) == Observation::HostRestarted;
-    let loss_event = |node: &Node| {
-        let reason = if restarted(node) { reason::HOST_RESTARTED } else { reason::NODE_LOST };
-        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
-    };
-    let events = lost.iter().map(loss_event).collect();
-    let with_machine = lost.iter().any(restarted);
+    let events = loss_events(&lost, &observed, now);
+    let with_machine = lost.iter().any(|node| ended_with_machine(node, &observed));
     let healing_disabled = abort::is_healing_disabled(&cluster, &capabilities);
     let heals = !with_machine && heals_by_default(context, &cluster, &capabilities).await?;
     let mut observed_state = observed_cluster(&cluster, &nodes, lost, heals, &observed, now);
@@ -355,7 +348,7 @@ async fn observe_cluster(
     record_losses(context, duty, observed_state, events, healing).await
 }
 
-/// Records lost nodes of a cluster, and submits what heals them.
+/// Records lost nodes of a cluster, and submits their healing in the same commit.
 async fn record_losses(
     context: &Context,
     duty: String,
@@ -369,7 +362,7 @@ async fn record_losses(
     Ok(ObserveOutcome::from(context.store.observe(command).await?).and_repeat())
 }
 
-/// Whether lost nodes of a cluster are healed unasked. A health policy replaces that.
+/// Returns true if lost nodes of a cluster are healed without a request. A health policy replaces this healing.
 async fn heals_by_default(
     context: &Context,
     cluster: &Cluster,
@@ -380,7 +373,7 @@ async fn heals_by_default(
         && !health::has_health_policy(context, cluster.id).await?)
 }
 
-/// Heals nodes whose loss was recorded while another action was in the way, or by a check.
+/// Submits the healing of nodes whose loss was recorded while another action was in progress, or by a check.
 async fn heal_due_nodes(
     context: &Context,
     duty: String,
@@ -401,19 +394,33 @@ async fn heal_due_nodes(
         return Ok(ObserveOutcome::Pending);
     }
     let mut state = observed_cluster(cluster, nodes, due, true, &observed, context.clock.now());
-    // What is lost is shown already.
+    // The status shows the loss already.
     state.status = None;
     record_losses(context, duty, state, Vec::new(), vec![submit::healing(context, cluster)]).await
 }
 
-/// Nodes that worked and are certainly gone.
+/// Returns the nodes that worked and certainly do not any more, with the error status and its reason.
 fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
     let lost = |node: &Node| {
         let reason = observed.of(node.id).loss()?.to_owned();
         node.was_working().then(|| Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() })
     };
-    // What the loss of a node means whose role only a newer version knows, that version tells.
+    // A node whose role only a newer version knows is left to engines of that version.
     nodes.iter().filter(|node| node.has_known_role()).filter_map(lost).collect()
+}
+
+fn ended_with_machine(node: &Node, observed: &Observed) -> bool {
+    observed.of(node.id) == Observation::HostRestarted
+}
+
+/// Returns the events of lost nodes.
+fn loss_events(lost: &[Node], observed: &Observed, now: Timestamp) -> Vec<Event> {
+    let loss_event = |node: &Node| {
+        let restarted = ended_with_machine(node, observed);
+        let reason = if restarted { reason::HOST_RESTARTED } else { reason::NODE_LOST };
+        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
+    };
+    lost.iter().map(loss_event).collect()
 }
 
 fn observed_cluster(
@@ -431,7 +438,7 @@ fn observed_cluster(
     observed.write_contact_to(&mut after);
     after.observed.at = Some(now);
     if heals && counts.head == HeadState::Lost {
-        // Its recovery is submitted in the same commit.
+        // The recovery of the head is submitted in the same commit.
         counts.head = HeadState::Recovering;
     }
     let why = lost.first().map(|node| format!(" {}: {}", node.name, node.status_reason)).unwrap_or_default();

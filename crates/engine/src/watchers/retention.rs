@@ -1,17 +1,17 @@
-//! Retention: old history is purged.
+//! Purges history that is older than its retention.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_store::commands::{Purge, TakeDuty};
+use muster_store::commands::Purge;
 
 use crate::context::Context;
 
 /// The name of the duty.
 const DUTY: &str = "janitor";
 
-/// How often history is purged.
+/// The interval at which history is purged.
 const PERIOD: Duration = Duration::from_mins(1);
 
 /// Rows that are deleted per commit, so that writers do not wait long.
@@ -30,10 +30,7 @@ pub(crate) async fn run(context: Arc<Context>) {
 }
 
 async fn purge_history(context: &Context) -> Result<(), muster_store::StoreError> {
-    let duty = TakeDuty { name: DUTY.to_owned(), engine: context.lease().id };
-    let ours = context.store.take_duty(duty).await?;
-    context.metrics.duty(DUTY, ours);
-    if !ours {
+    if !context.holds_duty(DUTY).await? {
         return Ok(());
     }
     let ago = |span: TimeSpan| Timestamp::from_micros(context.clock.now().micros() - span.micros());

@@ -1,7 +1,7 @@
 //! A world that fails, in all the ways it can.
 
 use muster_core::action::ActionStatus;
-use muster_testkit::world::{Control, Lie, Outcome, Verb, WORLD_CLUSTER};
+use muster_testkit::world::{Control, FalseObservation, Outcome, Verb, WORLD_CLUSTER};
 use rstest::rstest;
 
 use crate::facts::{self, Expected};
@@ -40,7 +40,7 @@ async fn nothing_is_done_while_the_world_is_unknown() {
     let engine = harness.engine_at(UNHURRIED).await;
     let cluster = created(&engine, 1).await;
     let calls = harness.world.log().len();
-    harness.world.control(Control::Lie(Some(Lie::Blind))).await;
+    harness.world.control(Control::Lie(Some(FalseObservation::Blind))).await;
     let resize = grow(&engine, cluster, 1).await;
     engine.says("cannot observe").await;
     assert_eq!(harness.world.log().len(), calls, "{}", harness.world.tail());

@@ -23,17 +23,17 @@ use deed::Deed;
 use steps::{BRIEF, DEEDS, OF_CLUSTERS, OF_NODES, Step};
 use task::Task;
 
-/// Grounds at once: on a server engines wait most of the time until the lease of a dead one is over.
+/// Harnesses that run concurrently: on a server, engines mostly wait until the lease of a dead one has expired.
 const LANES: usize = 4;
 
-/// A deed, and when its engine is killed.
+/// An operation, and the moment at which its engine is killed.
 type Kill = (Deed, Moment);
 
 #[derive(Debug)]
 enum Moment {
     /// At the n-th call of a verb; the call then arrives although its engine is dead, or is lost.
     Call(Verb, u32, Control),
-    /// That long after it was asked for.
+    /// That long after the operation was requested.
     Later(Duration),
 }
 
@@ -85,7 +85,7 @@ async fn survive(kind: Kind, millis: u64, kills: Vec<Kill>) {
 }
 
 async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
-    for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete, Verb::Update, Verb::Operate] {
+    for verb in [Verb::Start, Verb::Stop, Verb::Create, Verb::Delete, Verb::Operate] {
         harness.world.control(Control::Slow(verb, millis)).await;
     }
     let mut engine = harness.engine().await;
@@ -140,7 +140,7 @@ async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
     let done =
         harness.world.log().into_iter().filter(|entry| entry.verb == Verb::Operate && entry.is_accepted());
     for node in done.filter_map(|entry| entry.node) {
-        // Reported while the others are in progress, not with their end.
+        // The result of a node is recorded while the others are in progress, not when all have ended.
         engine.end(part_for(&harness, node).await).await;
     }
     let engine = next(&harness, engine, Some(Control::Drop)).await;
@@ -149,7 +149,7 @@ async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
     end(&harness, engine).await;
 }
 
-/// The part of an operation that is about a node.
+/// The child action of an operation that is about a node.
 async fn part_for(harness: &Harness, node: NodeId) -> ActionId {
     let store = harness.store().await;
     let kinds = vec![ActionKind::NodeOperation];

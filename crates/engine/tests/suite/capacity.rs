@@ -1,8 +1,8 @@
-//! What is asked of a machine has to fit it: one node in any case, all of them preferably.
+//! Clusters on a machine: a node that cannot fit is refused, and nodes that do not fit together cause a warning.
 
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::capacity::Capacity;
-use muster_core::cluster::Cluster;
+use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::Shape;
 use muster_store::reads::{ClusterQuery, EventQuery};
@@ -68,4 +68,38 @@ async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harne
     let sentence = "its nodes together ask for 3 × 2 = 6 cpu, other clusters for 3, and this machine has 2: they have \
                     to share it";
     assert_eq!(recorded_events(&harness, &large).await, [sentence]);
+}
+
+#[database_test]
+async fn only_what_grows_is_refused_where_a_node_is_too_large_already(harness: Harness) {
+    let machine =
+        |cpu, memory| Capacity { cpu: Cpu::from_millis(cpu), memory: Memory::from_bytes(memory), gpu: 0 };
+    harness.provider.has(machine(8_000, 4 << 30));
+    let mut cluster = cluster(1, "4");
+    let small = Shape { cpu: "1".parse().ok(), memory: "2Gi".parse().ok(), ..Shape::default() };
+    cluster.groups.push(WorkerGroup { name: "small".to_owned(), shape: small, ..cluster.groups[0].clone() });
+    let created = harness.create(&cluster).await;
+    harness.ended(created).await;
+    harness.provider.has(machine(2_000, 1 << 30));
+    let shape = |group: usize, shape: serde_json::Value| json!({"groups": [{"name": cluster.groups[group].name, "shape": shape}]});
+    let updated = async |inputs| {
+        let row = harness.cluster(cluster.id).await;
+        let update = harness.submit(ActionKind::ClusterUpdate, &row, inputs).await;
+        harness.ended(update).await;
+    };
+    updated(shape(0, json!({"cpu": "3"}))).await;
+    updated(shape(1, json!({"memory": "1536Mi"}))).await;
+    let row = harness.cluster(cluster.id).await;
+    let refused = harness.refused(ActionKind::ClusterUpdate, &row, shape(1, json!({"cpu": "4"}))).await;
+    let sentence = "a worker of group 'small' asks for 4 cpu; this machine has 2: ask for less";
+    assert_eq!(refused.to_string(), sentence);
+    let more = json!({"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"});
+    let refused = harness.refused(ActionKind::ClusterResize, &row, more).await;
+    let sentence = format!(
+        "a worker of group '{}' asks for 3 cpu; this machine has 2: ask for less",
+        cluster.groups[0].name
+    );
+    assert_eq!(refused.to_string(), sentence, "none of the new nodes could run");
+    let overcommitted = recorded_events(&harness, &cluster).await;
+    assert!(overcommitted.is_empty(), "a smaller request is not warned of: {overcommitted:?}");
 }

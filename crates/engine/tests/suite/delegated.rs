@@ -37,7 +37,7 @@ pub(crate) async fn open(kind: Kind) -> Option<Harness> {
     setup().config(soon()).open(kind).await
 }
 
-/// Another engine over the same worlds.
+/// Starts another engine with the same providers.
 async fn engine(harness: &Harness, store: Store, config: Config) -> Engine {
     setup().config(config).start(store, harness).await
 }
@@ -71,7 +71,7 @@ pub(crate) async fn recorded_events(harness: &Harness, id: ClusterId, reason: &s
     events.into_iter().filter(|event| event.reason == reason).collect()
 }
 
-/// Returns when the rows of a cluster are so.
+/// Returns when a condition holds for the rows of a cluster.
 async fn until(harness: &Harness, id: ClusterId, what: &str, holds: impl Fn(&Cluster, &[Node]) -> bool) {
     eventually(what, PATIENCE, async || {
         let (cluster, nodes) = (harness.cluster(id).await, harness.nodes(id).await);
@@ -81,6 +81,11 @@ async fn until(harness: &Harness, id: ClusterId, what: &str, holds: impl Fn(&Clu
 }
 
 async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action {
+    let action = restart(harness, cluster, node).await;
+    harness.ended(action).await
+}
+
+async fn restart(harness: &Harness, cluster: &Cluster, node: NodeId) -> ActionId {
     let change = ChangeRequest {
         change: Change::RecoverNode(Recovery::default()),
         cluster: harness.cluster(cluster.id).await,
@@ -89,8 +94,7 @@ async fn restarted(harness: &Harness, cluster: &Cluster, node: NodeId) -> Action
         on_conflict: OnConflict::Queue,
         timeout: None,
     };
-    let action = harness.engine.submit(change, caller()).await.expect("accepted").action.id;
-    harness.ended(action).await
+    harness.engine.submit(change, caller()).await.expect("accepted").action.id
 }
 
 async fn within_a_second(harness: &Harness, kind: ActionKind, cluster: &Cluster, inputs: Value) -> ActionId {

@@ -64,7 +64,8 @@ impl HealthScenario {
         actions.into_iter().filter(|action| action.cause == Cause::Healing).collect()
     }
 
-    /// Returns when earlier changes are processed: another cluster of the same policy was recovered twice since.
+    /// Returns when earlier changes are processed, because another cluster of the same policy was recovered twice
+    /// since.
     async fn has_looked_around(&self) {
         let other = harness::cluster(FAKE_NODE, 2);
         let created = self.harness.create(&other).await;
@@ -191,13 +192,33 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kin
 
 /// Never answers.
 #[derive(Default)]
-struct Silent(Notify);
+struct Silent {
+    polled: Notify,
+    /// The URLs of polls that wait for an answer.
+    waiting: Mutex<Vec<String>>,
+}
 
 #[async_trait]
 impl Probe for Silent {
-    async fn poll(&self, _: &str, _: &PollUrl) -> PollResult {
-        self.0.notify_one();
+    async fn poll(&self, url: &str, _: &PollUrl) -> PollResult {
+        self.waiting.lock().expect("not poisoned").push(url.to_owned());
+        let _poll = Poll { silent: self, url };
+        self.polled.notify_one();
         std::future::pending().await
+    }
+}
+
+/// A poll that waits for an answer.
+struct Poll<'s> {
+    silent: &'s Silent,
+    url: &'s str,
+}
+
+impl Drop for Poll<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.silent.waiting.lock().expect("not poisoned");
+        let place = waiting.iter().position(|url| url == self.url).expect("it waits");
+        waiting.remove(place);
     }
 }
 
@@ -209,7 +230,7 @@ async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(kind: Kind) {
     let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
     scenario.clock.a_task_sleeps().await;
     scenario.clock.advance(INTERVAL);
-    tokio::time::timeout(PATIENCE.into(), silent.0.notified()).await.expect("it is asked");
+    tokio::time::timeout(PATIENCE.into(), silent.polled.notified()).await.expect("it is asked");
     let other = harness::cluster(FAKE_NODE, 1);
     let created = scenario.harness.create(&other).await;
     scenario.harness.ended(created).await;
@@ -224,4 +245,33 @@ async fn a_cluster_that_does_not_answer_keeps_no_other_waiting(kind: Kind) {
     scenario.clock.advance(INTERVAL);
     scenario.harness.until_healed(other.id).await;
     scenario.harness.until_status(other.id, ClusterStatus::Active).await;
+}
+
+#[database_test]
+async fn a_check_ends_with_its_policy_and_the_next_policy_has_its_own(kind: Kind) {
+    let silent = Arc::new(Silent::default());
+    let mode = |url| json!({"type": "NODE_STATUS_POLL_URL", "options": {"poll_url": url}});
+    let policies = Policies::standard().with_probe(silent.clone());
+    let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode("http://old/"), policies).await else {
+        return;
+    };
+    let HealthScenario { clock, harness, cluster, policy: old } = &scenario;
+    let waiting_are = async |expected: &[&str]| {
+        eventually(&format!("polls of {expected:?}"), PATIENCE, async || {
+            let waiting = silent.waiting.lock().expect("not poisoned").clone();
+            if waiting == expected { Ok(()) } else { Err(format!("{waiting:?}")) }
+        })
+        .await;
+    };
+    clock.a_task_sleeps().await;
+    clock.advance(INTERVAL);
+    waiting_are(&["http://old/"; 2]).await;
+    ended(harness, ActionKind::ClusterDetachPolicy, cluster, json!({"policy_id": old.id})).await;
+    let detection = json!({"detection_modes": [mode("http://new/")]});
+    let properties = json!({"detection": detection, "recovery": {"actions": [{"name": "RECREATE"}]}});
+    let new = policy(harness, "senlin.policy.health-1.2", properties).await;
+    attach(harness, cluster, &new).await;
+    clock.a_task_sleeps().await;
+    clock.advance(INTERVAL);
+    waiting_are(&["http://new/"; 2]).await;
 }

@@ -22,7 +22,6 @@ fn deaf() -> Config {
 async fn hanging(harness: &Harness, verb: Verb, timeout: Option<TimeSpan>) -> (Cluster, ActionId) {
     let (cluster, kind) = match verb {
         Verb::Create => (harness::cluster(FAKE_NODE, 1), ActionKind::ClusterCreate),
-        Verb::Update => (harness.created(1).await.0, ActionKind::ClusterUpdate),
         Verb::Delete => (harness.created(1).await.0, ActionKind::ClusterDelete),
         _ => (harness.created(1).await.0, ActionKind::ClusterCheck),
     };
@@ -58,7 +57,7 @@ async fn hanging(harness: &Harness, verb: Verb, timeout: Option<TimeSpan>) -> (C
 #[tokio::test]
 async fn a_cancel_cuts_a_call(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
-    #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
+    #[values(Verb::Create, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
     let Some(harness) = setup().config(deaf()).open(kind).await else { return };
     let (cluster, action) = hanging(&harness, verb, None).await;
@@ -74,7 +73,7 @@ async fn a_cancel_cuts_a_call(
 #[tokio::test]
 async fn a_suspended_call_is_taken_up_again(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
-    #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
+    #[values(Verb::Create, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
     let Some(harness) = setup().config(deaf()).open(kind).await else { return };
     let (_, action) = hanging(&harness, verb, None).await;
@@ -89,7 +88,7 @@ async fn a_suspended_call_is_taken_up_again(
 #[tokio::test]
 async fn an_engine_that_stops_does_not_wait_for_a_call(
     #[values(Kind::Sqlite, Kind::Postgres)] kind: Kind,
-    #[values(Verb::Create, Verb::Update, Verb::Delete, Verb::Observe)] verb: Verb,
+    #[values(Verb::Create, Verb::Delete, Verb::Observe)] verb: Verb,
 ) {
     let Some(mut harness) = setup().config(deaf()).open(kind).await else { return };
     let (_, action) = hanging(&harness, verb, None).await;

@@ -28,5 +28,6 @@ mod scripted_policy;
 mod signals;
 mod slots;
 mod takeover;
+mod tasks;
 mod unstorable;
 mod versions;

@@ -15,7 +15,7 @@ use crate::harness::{self, Harness, Kind, caller, cluster, setup};
 
 /// A recipe of plain nodes that is stored.
 async fn profile(harness: &Harness, kind: &str) -> Profile {
-    // Recipes come with clusters here: this one is another cluster's.
+    // The harness stores recipes only together with clusters, so another cluster is created for this one.
     let donor = cluster(kind, 0);
     let created = harness.create(&donor).await;
     harness.ended(created).await;
@@ -225,6 +225,29 @@ async fn properties_and_profile_of_a_node_can_be_changed(harness: Harness) {
     let strange = profile(&harness, FAKE_CLUSTER).await;
     let refused = changed(&harness, ActionKind::NodeUpdate, &node, json!({"profile_id": strange.id})).await;
     assert_eq!(refused.status_reason, "Cannot update a node to a different profile type, operation aborted.");
+}
+
+#[database_test]
+async fn another_profile_is_refused_for_nodes_that_follow_their_clusters(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let other = profile(&harness, FAKE_CLUSTER).await;
+    for node in harness.nodes(cluster.id).await {
+        let update = |inputs| NodeChangeRequest {
+            change: read_change(ActionKind::NodeUpdate, &inputs),
+            node: node.clone(),
+            on_conflict: OnConflict::Reject,
+            timeout: None,
+        };
+        let refused = harness.engine.submit_node(update(json!({"profile_id": other.id})), caller()).await;
+        let refused = refused.expect_err("refused");
+        assert!(matches!(refused, SubmitError::NotSupported(_)), "{refused:?}");
+        let words = "nodes of type fake.cluster-1.0 cannot have a profile of their own: update the profile of their \
+                     cluster instead";
+        assert_eq!(refused.to_string(), words);
+        let same = json!({"profile_id": node.profile_id, "name": "other"});
+        let updated = changed(&harness, ActionKind::NodeUpdate, &node, same).await;
+        assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    }
 }
 
 #[database_test]

@@ -1,15 +1,19 @@
 //! Cancel, suspend, resume, time-outs.
 
 use muster_core::action::{ActionKind, ActionStatus};
-use muster_core::cluster::ClusterStatus;
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::node::NodeRole;
+use muster_core::restart::ReplacedHead;
 use muster_core::time::TimeSpan;
 use muster_engine::ChangeRequest;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
 use muster_testkit::fake::Verb;
 use muster_testkit::{ManualClock, database_test, read_change};
 use serde_json::json;
 
 use crate::harness::{Harness, Kind, caller, exactly, setup};
+use crate::nodes::changed;
 
 #[database_test]
 async fn cancelling_reaches_node_work_that_is_under_way(harness: Harness) {
@@ -30,7 +34,7 @@ async fn cancelling_reaches_node_work_that_is_under_way(harness: Harness) {
         "nothing is seen of them, but they may be on their way"
     );
     harness.provider.release();
-    // What the cancelled action left is in the rows, so the next one can deal with it.
+    // The nodes that the cancelled action left are in the rows, so the next action can remove them.
     assert_eq!(harness.resized(&cluster, 1).await.status, ActionStatus::Succeeded);
     harness.assert_agreement(cluster.id).await;
 }
@@ -95,6 +99,71 @@ async fn ended_actions_accept_no_signals(harness: Harness) {
 }
 
 #[database_test]
+async fn a_change_that_was_not_applied_leaves_the_cluster_as_it_was(harness: Harness) {
+    let cluster = harness.created_with_head(2).await;
+    let before = harness.cluster(cluster.id).await;
+    let nodes = harness.nodes(cluster.id).await;
+    let worker = nodes.iter().find(|node| node.role == NodeRole::Worker).expect("a worker").id;
+    let changes = [
+        (ActionKind::ClusterResize, exactly(5)),
+        (ActionKind::ClusterScaleIn, json!({"count": 1})),
+        (ActionKind::ClusterDelNodes, json!({"nodes": [worker], "destroy_after_deletion": true})),
+    ];
+    for (kind, inputs) in changes {
+        fail_observations(&harness);
+        let action = harness.submit(kind, &cluster, inputs).await;
+        let action = harness.ended(action).await;
+        assert_eq!((action.status, action.applied_at), (ActionStatus::Failed, None), "{kind}");
+        assert_unchanged(&harness, &before, kind).await;
+    }
+}
+
+#[database_test]
+async fn a_restart_that_names_the_head_that_it_replaces_is_applied(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    let nodes = harness.nodes(cluster.id).await;
+    let head = nodes.into_iter().find(|node| node.role == NodeRole::Head).expect("a head");
+    fail_observations(&harness);
+    let restart = changed(&harness, ActionKind::NodeRecover, &head, json!({})).await;
+    assert_eq!(restart.status, ActionStatus::Failed);
+    assert_eq!(ReplacedHead::of(&restart).map(|replaced| replaced.name), Some(head.name));
+    assert!(restart.applied_at.is_some(), "{restart:?}");
+    assert_eq!(harness.cluster(cluster.id).await.incarnation, cluster.incarnation + 1);
+}
+
+/// Makes the first observation of the next action fail, whatever the observer does meanwhile.
+fn fail_observations(harness: &Harness) {
+    for _ in 0..3 {
+        harness
+            .provider
+            .fail_next(Verb::Observe, ProviderError::permanent("Broken", "it cannot be observed"));
+    }
+}
+
+async fn assert_unchanged(harness: &Harness, before: &Cluster, kind: ActionKind) {
+    let after = harness.cluster(before.id).await;
+    let intent = |cluster: &Cluster| (cluster.desired(), cluster.generation, cluster.incarnation);
+    assert_eq!(intent(&after), intent(before), "{kind}: {}", after.status_reason);
+}
+
+#[database_test]
+async fn an_update_is_applied_before_anything_can_stop_it(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    harness.provider.hold(Verb::Observe);
+    let inputs = json!({"metadata": {"a": 1}, "env": {"keys": {"A": "1"}}, "restart": "never"});
+    let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+    let applied = harness.applied(update).await;
+    assert!(applied.applied_at.is_some(), "{applied:?}");
+    harness.engine.signal(update, SignalKind::Cancel, None).await.unwrap();
+    assert_eq!(harness.ended(update).await.status, ActionStatus::Cancelled);
+    harness.provider.release();
+    // Once an update is applied, its cancellation keeps the new intent, and what nodes still lack is known.
+    let after = harness.cluster(cluster.id).await;
+    assert_eq!((after.generation, after.metadata["a"].clone()), (cluster.generation + 1, json!(1)));
+    assert_eq!(after.observed.outdated.len(), 2, "{:?}", after.observed);
+}
+
+#[database_test]
 async fn what_a_cancelled_shrink_left_is_not_brought_back(harness: Harness) {
     let (cluster, _) = harness.created(5).await;
     harness.provider.hold(Verb::Stop);
@@ -119,7 +188,7 @@ async fn nothing_is_queued_after_a_deletion(harness: Harness) {
     assert!(during.to_string().contains("CLUSTER_DELETE"), "{during}");
     harness.provider.release();
     assert_eq!(harness.ended(delete).await.status, ActionStatus::Succeeded);
-    // The caller has read its row before it was deleted.
+    // The caller has read the row of the cluster before the deletion.
     let after = harness.refused(ActionKind::ClusterResize, &cluster, exactly(3)).await;
     assert!(after.to_string().contains("could not be found"), "{after}");
     let gone = harness.cluster(cluster.id).await;

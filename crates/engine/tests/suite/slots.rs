@@ -1,15 +1,18 @@
-//! Actions that wait occupy no slot: however many wait, others run.
+//! Actions that wait occupy no slot: others run, however many wait.
 
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::{ActionKind, ActionStatus, OnConflict};
+use muster_core::change::{Change, Check};
 use muster_core::cluster::Cluster;
-use muster_engine::Config;
+use muster_core::node::NodeStatus;
 use muster_engine::policy::Policies;
+use muster_engine::{Config, NodeChangeRequest};
 use muster_store::commands::SignalKind;
 use muster_testkit::database_test;
 use muster_testkit::fake::{FAKE_NODE, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, Kind, cluster, setup};
+use crate::harness::{Harness, Kind, caller, cluster, setup};
+use crate::nodes::{orphan, row};
 use crate::scripted_policy::ScriptedPolicy;
 
 fn one_slot() -> Config {
@@ -43,6 +46,40 @@ async fn an_action_runs_while_another_one_waits_for_a_grace_period(kind: Kind) {
 async fn an_action_runs_while_another_one_waits_for_a_hook(kind: Kind) {
     let hook = json!({"hooks": {"type": "webhook", "timeout": 3600, "params": {"url": "http://hook/"}}});
     waits(kind, &hook).await;
+}
+
+#[database_test]
+async fn an_action_runs_while_another_one_waits_for_a_node_that_is_being_changed(kind: Kind) {
+    // One slot for the check that holds the node, and one for the action that waits for it.
+    let two_slots = Config { parallel_actions: 2, ..Config::default() };
+    let Some(harness) = setup().config(two_slots).open(kind).await else { return };
+    let (other, _) = harness.created(1).await;
+    let (cluster, _) = harness.created(1).await;
+    let node = orphan(&harness).await;
+    harness.provider.hold(Verb::Observe);
+    let check = NodeChangeRequest {
+        change: Change::CheckNode(Check::default()),
+        node: node.clone(),
+        on_conflict: OnConflict::Reject,
+        timeout: None,
+    };
+    let check = harness.engine.submit_node(check, caller()).await.expect("accepted").action.id;
+    harness.until(check, ActionStatus::Running).await;
+    let add = harness.submit(ActionKind::ClusterAddNodes, &cluster, json!({"nodes": [node.id]})).await;
+    harness.applied(add).await;
+    let set_status =
+        |status: NodeStatus| format!("UPDATE nodes SET status = '{status}' WHERE id = '{}'", node.id);
+    harness.fresh.execute(&set_status(NodeStatus::Operating)).await;
+    // An operation of another cluster needs a slot and no observation.
+    let operate = json!({"operation": "reboot"});
+    let operate = harness.submit(ActionKind::ClusterOperation, &other, operate).await;
+    let operate = harness.ended(operate).await;
+    assert_eq!(operate.status, ActionStatus::Succeeded, "{}", operate.status_reason);
+    harness.fresh.execute(&set_status(NodeStatus::Active)).await;
+    harness.provider.release();
+    assert_eq!(harness.ended(check).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.ended(add).await.status, ActionStatus::Succeeded);
+    assert_eq!(row(&harness, &node).await.cluster_id, Some(cluster.id));
 }
 
 async fn waits(kind: Kind, policy: &Value) {

@@ -1,12 +1,13 @@
-//! Engines that stop, die, or sleep too long.
+//! Engines that stop, die, or are paused longer than their lease.
 
 use std::collections::BTreeSet;
 
-use muster_core::action::{ActionKind, ActionStatus};
+use muster_core::action::{ActionKind, ActionStatus, Fence};
 use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::policy::Policies;
-use muster_store::commands::SignalKind;
+use muster_store::StoreError;
+use muster_store::commands::{ForgetChecks, SignalKind, Ticket};
 use muster_testkit::fake::Verb;
 use muster_testkit::{database_test, eventually};
 use serde_json::json;
@@ -32,11 +33,33 @@ async fn an_engine_that_stops_hands_its_action_over(mut harness: Harness) {
     assert_eq!(harness.cluster(cluster.id).await.desired(), 5);
 }
 
+#[database_test]
+async fn an_engine_that_lost_a_check_deletes_no_earlier_checks(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let earlier = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    harness.ended(earlier).await;
+    harness.provider.hold(Verb::Observe);
+    let check = harness.submit(ActionKind::ClusterCheck, &cluster, json!({})).await;
+    harness.until(check, ActionStatus::Running).await;
+    let action = harness.action(check).await;
+    let engine = action.owner.expect("an engine runs it");
+    let forget =
+        |fence| ForgetChecks { ticket: Ticket { action: check, engine, fence }, cluster: cluster.id };
+    let refused = harness.store().forget_checks(forget(Fence(action.fence.0 - 1))).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(id)) if id == check), "{refused:?}");
+    assert!(harness.store().action(earlier).await.expect("the store answers").is_some());
+    let forgotten = harness.store().forget_checks(forget(action.fence)).await.expect("its own engine may");
+    assert_eq!(forgotten.rows, 2, "the check of the cluster and that of its node");
+    assert_eq!(harness.store().action(earlier).await.expect("the store answers"), None);
+    harness.provider.release();
+    harness.ended(check).await;
+}
+
 #[tokio::test]
 async fn a_dead_replicas_action_is_finished_by_another_once_its_lease_is_over() {
     let Some(mut harness) = Harness::open(Kind::Postgres).await else { return };
     harness.engine.stop().await;
-    // Its heartbeat never comes: to the others it is dead after a second.
+    // Its heartbeat never renews the lease: for other engines it is dead after a second.
     let config =
         Config { lease: TimeSpan::from_secs(1), heartbeat: TimeSpan::from_secs(3600), ..Config::default() };
     let dying = setup().config(config).start(harness.fresh.replica().await.unwrap(), &harness).await;

@@ -1,8 +1,8 @@
-"""Drains workers of Dask: they begin no task from now on, finish those that they have begun, and hand over all results.
-Prints the addresses of those that have left the scheduler.
+"""Drains workers of Dask: each begins no more tasks, finishes the tasks that it has begun, and hands over its results.
+Prints the addresses of the workers that have left the scheduler.
 
-The scheduler's own `retire_workers` moves results that are there, and gives up what still runs: it runs again elsewhere.
-So a worker is stopped from beginning tasks first, and retired once nothing that it began is unfinished.
+The scheduler's own `retire_workers` moves finished results, but abandons running tasks, which then run again elsewhere.
+So a worker is first stopped from beginning tasks, and retired once it has finished the tasks that it had begun.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ deadline = time.monotonic() + int(within)
 
 
 def begin_nothing(dask_worker):
-    """Stops a worker from beginning tasks; those that it has begun, or even finished."""
+    """Stops a worker from beginning tasks. Returns the keys of the tasks that it has begun or finished."""
     from distributed.core import Status
 
     if dask_worker.status in (Status.running, Status.paused):

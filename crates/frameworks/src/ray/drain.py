@@ -1,7 +1,7 @@
-"""Lets workers of Ray go: they take no new tasks from now on, and what they run may end. Prints those that agreed.
+"""Drains nodes of Ray: they take no new tasks, and their running tasks may end. Prints the nodes that agreed to drain.
 
-Ray ends a node that drains as soon as it is idle, but counts one that only holds objects as busy for as long as
-somebody might read them. Whoever needs such an object later has it made again; so that is waited for only a moment.
+Ray ends a draining node once it is idle. A node that only holds objects counts as busy as long as a program might read
+them. Ray computes such an object again if it is needed later, so a node that only holds objects is waited for briefly.
 """
 
 import json
@@ -29,7 +29,7 @@ def drain(node):
 
 
 def activities():
-    """What the nodes that are there still do."""
+    """Returns the current activities of the nodes that are alive, by node."""
     answer = autoscaler_pb2.GetClusterResourceStateReply()
     answer.ParseFromString(gcs.get_cluster_resource_state(ASK_WITHIN))
     states = answer.cluster_resource_state.node_states

@@ -20,7 +20,8 @@ use crate::writer::{CHANGED_MEANWHILE, run_detached};
 /// The message for a change of a cluster without its root.
 const ROOT_DELETED: &str = "its root object was deleted without its other objects: delete the cluster";
 
-/// Refuses to change a cluster whose root has disappeared since it was observed: the next observation says so.
+/// Refuses to change a cluster whose root was deleted since it was observed. The error is transient: the next
+/// observation reports the deletion.
 pub(super) fn check_root(cached: &CachedCluster, key: &ClusterKey) -> Result<(), ProviderError> {
     if cached.root.is_some() { Ok(()) } else { Err(deleted_meanwhile(key)) }
 }
@@ -31,16 +32,15 @@ fn deleted_meanwhile(ClusterKey { namespace, name }: &ClusterKey) -> ProviderErr
 
 impl OperatorClusters {
     /// Deletes leftover objects of a former cluster of this name, which would be taken for objects of the new one.
+    /// Objects that users created are not deleted: the creation fails.
     pub(super) async fn delete_leftovers(&self, location: &ClusterLocation) -> Result<(), ProviderError> {
         let cached = location.snapshot()?;
         let left: Vec<&CachedObject> = cached.objects().collect();
         if cached.root.is_some() || left.is_empty() {
             return Ok(());
         }
-        for object in &left {
-            if object.leaving.is_none() {
-                self.writer.delete_object(object.kind, &object.namespace, &object.name, &object.uid).await?;
-            }
+        for object in plan_deletions(&left, &location.key, |uid| location.cache.is_deleted(uid))? {
+            self.writer.delete_object(object.kind, &object.namespace, &object.name, &object.uid).await?;
         }
         let names: Vec<&str> = left.iter().map(|object| object.name.as_str()).collect();
         let message = format!(
@@ -164,14 +164,82 @@ impl OperatorClusters {
     }
 }
 
+/// Returns those of the objects without a root that certainly are leftovers. An error if a user created one of them:
+/// tools apply the objects of a cluster in any order, so its root may follow.
+fn plan_deletions<'o>(
+    left: &[&'o CachedObject],
+    ClusterKey { namespace, name }: &ClusterKey,
+    is_deleted: impl Fn(&str) -> bool,
+) -> Result<Vec<&'o CachedObject>, ProviderError> {
+    let present = || left.iter().copied().filter(|object| object.leaving.is_none());
+    let is_of_user = |object: &&CachedObject| !object.is_created_by_muster() && object.owners.is_empty();
+    if let Some(object) = present().find(is_of_user) {
+        let message = format!(
+            "cannot create '{namespace}/{name}': {} '{}' would become a part of it, and was not created by Muster: delete \
+             that object, or choose another name",
+            object.kind.kind, object.name
+        );
+        return Err(ProviderError::permanent("AlreadyExists", message));
+    }
+    // Objects of operators have an owner. If its deletion was not observed here, Kubernetes deletes them.
+    let is_leftover = |object: &&CachedObject| {
+        object.is_created_by_muster() || object.owners.iter().all(|owner| is_deleted(owner))
+    };
+    Ok(present().filter(is_leftover).collect())
+}
+
 #[cfg(test)]
 mod tests {
+    use muster_frameworks::kubernetes::{ObjectProjection, POD};
+    use rstest::rstest;
+    use serde_json::json;
+
     use super::*;
+    use crate::fences::WrittenFence;
+    use crate::ownership;
+
+    fn key() -> ClusterKey {
+        ClusterKey { namespace: "team".to_owned(), name: "fred".to_owned() }
+    }
+
+    /// An object of the cluster `fred`, which Muster created or not, with or without an owner.
+    fn part(is_own: bool, owner: Option<&str>) -> CachedObject {
+        let mut object = json!({"metadata": {
+            "name": "fred-w", "namespace": "team", "uid": "0190f3a2-7b1c-4d4e-8f00-000000000001",
+        }});
+        if is_own {
+            let former = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().expect("an id");
+            ownership::mark_object(&mut object, former, &WrittenFence::new("ours/7"));
+        }
+        object["metadata"]["ownerReferences"] = owner.map(|uid| json!([{"uid": uid}])).into();
+        CachedObject::read(&POD, &object, ObjectProjection::default())
+    }
+
+    #[rstest]
+    #[case::of_muster(&part(true, None), true)]
+    #[case::of_muster_with_an_owner(&part(true, Some("other")), true)]
+    #[case::of_an_operator(&part(false, Some("deleted")), true)]
+    #[case::of_an_operator_whose_owner_may_exist(&part(false, Some("other")), false)]
+    #[case::being_deleted(&CachedObject { leaving: Some(Vec::new()), ..part(false, None) }, false)]
+    fn only_what_muster_or_an_operator_created_is_deleted_as_a_leftover(
+        #[case] object: &CachedObject,
+        #[case] is_deleted: bool,
+    ) {
+        let planned = plan_deletions(&[object], &key(), |uid| uid == "deleted").expect("nothing of a user");
+        assert_eq!(planned.len(), usize::from(is_deleted));
+    }
+
+    #[test]
+    fn an_object_that_a_user_applied_before_its_root_is_not_deleted() {
+        let (own, of_user) = (part(true, None), part(false, None));
+        let refused = plan_deletions(&[&own, &of_user], &key(), |_| true).expect_err("nothing is deleted");
+        assert_eq!((refused.reason.as_str(), refused.transient), ("AlreadyExists", false));
+        assert!(refused.message.contains("'team/fred': Pod 'fred-w'"), "{}", refused.message);
+    }
 
     #[test]
     fn a_change_of_a_cluster_without_a_root_is_retried_after_an_observation() {
-        let key = ClusterKey { namespace: "team".to_owned(), name: "fred".to_owned() };
-        let error = check_root(&CachedCluster::default(), &key).expect_err("the cluster has no root");
+        let error = check_root(&CachedCluster::default(), &key()).expect_err("the cluster has no root");
         assert!(error.transient, "the next observation finds it deleted: {error:?}");
         assert_eq!(error.message, "'team/fred' was deleted in the meantime");
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ownership;
 
-/// The label that affinity rules of a server group select pods by.
+/// The label by which the affinity rules of a server group select its pods.
 const SERVER_GROUP: &str = "muster.dev/servergroup";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -18,7 +18,7 @@ const MACHINE: &str = "kubernetes.io/hostname";
 /// The limit of a pod's name before the hyphen and the eight characters of its node's id.
 const MAX_STEM_LENGTH: usize = 54;
 
-/// The properties of a profile of such nodes.
+/// The properties of a profile of nodes that are pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodePodRecipe {
@@ -37,7 +37,7 @@ struct Template {
     spec: Map<String, Value>,
 }
 
-/// The namespace of a profile's pods. Every observation needs it, so the rest of the profile is not read.
+/// Returns the namespace of a profile's pods. Every observation needs it, so the rest of the profile is not read.
 pub(super) fn namespace<'a>(profile: &'a Profile, otherwise: &'a str) -> &'a str {
     profile.properties.get("namespace").and_then(Value::as_str).unwrap_or(otherwise)
 }
@@ -54,19 +54,19 @@ impl NodePodRecipe {
         Ok(recipe)
     }
 
-    /// The recipe of an existing pod, without the fields that Kubernetes adds.
+    /// Returns the recipe of an existing pod, without the fields that Kubernetes adds.
     pub(super) fn from_pod(namespace: &str, pod: &Value) -> Self {
-        const ADDED: [&str; 6] = [
-            "nodeName",
-            "tolerations",
-            "priority",
-            "preemptionPolicy",
-            "serviceAccount",
-            "enableServiceLinks",
-        ];
+        const ADDED: [&str; 5] =
+            ["nodeName", "priority", "preemptionPolicy", "serviceAccount", "enableServiceLinks"];
         let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
         let mut spec = map(&pod["spec"]);
         spec.retain(|key, _| !ADDED.contains(&key.as_str()));
+        if let Some(Value::Array(tolerations)) = spec.get_mut("tolerations") {
+            tolerations.retain(|toleration| !is_default_toleration(toleration));
+            if tolerations.is_empty() {
+                spec.remove("tolerations");
+            }
+        }
         let metadata = ["labels", "annotations"]
             .into_iter()
             .filter_map(|key| Some((key.to_owned(), pod["metadata"].get(key)?.clone())));
@@ -74,7 +74,7 @@ impl NodePodRecipe {
         Self { template, namespace: Some(namespace.to_owned()) }
     }
 
-    /// The properties of a profile with this recipe.
+    /// Returns the properties of a profile with this recipe.
     pub(super) fn properties(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(properties)) => properties,
@@ -82,7 +82,7 @@ impl NodePodRecipe {
         }
     }
 
-    /// The pod of a node.
+    /// Returns the pod of a node.
     pub(super) fn manifest(&self, node: &Node, namespace: &str) -> Manifest {
         let Template { metadata, spec } = &self.template;
         let part = |key: &str| metadata.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -98,7 +98,17 @@ impl NodePodRecipe {
     }
 }
 
-/// The name of a node's pod: the name of the node in allowed characters, and a part of its id, which makes it unique.
+/// Returns true for a toleration that Kubernetes adds to each pod, so that the pod is not evicted at once from a machine
+/// that is not ready.
+fn is_default_toleration(toleration: &Value) -> bool {
+    const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+    let default =
+        |key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+    KEYS.iter().any(|key| *toleration == default(key))
+}
+
+/// Returns the name of a node's pod: the name of the node in allowed characters, and a part of its id, which makes it
+/// unique.
 fn pod_name(node: &Node) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let stem: String = node.name.chars().map(plain).take(MAX_STEM_LENGTH).collect();
@@ -125,7 +135,7 @@ fn add_placement(spec: &mut Map<String, Value>, labels: &mut Map<String, Value>,
     }
 }
 
-/// The map under a key, which is created if it is missing.
+/// Returns the map under a key, which is created if it is missing.
 fn child_map<'m>(map: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
     let value = map.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {
@@ -137,6 +147,7 @@ fn child_map<'m>(map: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<Stri
 #[cfg(test)]
 mod tests {
     use muster_core::sample;
+    use rstest::rstest;
 
     use super::*;
 
@@ -182,6 +193,30 @@ mod tests {
             json!([{"labelSelector": {"matchLabels": {SERVER_GROUP: "g1"}}, "topologyKey": MACHINE}])
         );
         assert_eq!(body["metadata"]["labels"][SERVER_GROUP], "g1");
+    }
+
+    #[rstest]
+    #[case::none(&json!([]), &json!(null))]
+    #[case::of_the_user(
+        &json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]),
+        &json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]),
+    )]
+    #[case::other_seconds(
+        &json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),
+        &json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),
+    )]
+    fn the_recipe_of_an_adopted_pod_has_the_tolerations_that_kubernetes_did_not_add(
+        #[case] of_user: &Value,
+        #[case] expected: &Value,
+    ) {
+        let added = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        let mut all = of_user.as_array().expect("a list").clone();
+        all.extend(["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(added));
+        let pod = json!({"metadata": {}, "spec": {"nodeName": "m", "containers": [{}], "tolerations": all}});
+        let properties = NodePodRecipe::from_pod("demo", &pod).properties();
+        let spec = &properties["template"]["spec"];
+        assert_eq!(spec["tolerations"], *expected);
+        assert_eq!(spec["nodeName"], Value::Null);
     }
 
     #[test]

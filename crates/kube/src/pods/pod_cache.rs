@@ -22,7 +22,7 @@ use crate::watches::WatchSink;
 pub(super) struct CachedPod {
     pub(super) namespace: String,
     pub(super) node_pod: NodePod,
-    /// A watch lists the pod, which it does as long as the pod has its label.
+    /// True if a watch lists the pod, which it does as long as the pod has its label.
     pub(super) listed: bool,
     epoch: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct CachedPod {
 pub(super) enum Lookup {
     /// The pod; none if the node certainly has no pod.
     Known(Option<Box<CachedPod>>),
-    /// No watch lists this pod of the node: either the pod is gone, or only its label.
+    /// No watch lists this pod of the node: either the pod is gone, or it has only lost its label.
     Unlisted(PodRef),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct PodRef {
 }
 
 impl PodRef {
-    /// The pod that the node's row names; none for an adopted pod, whose identity has no UID.
+    /// Returns the pod that the node's row names; `None` for an adopted pod, whose identity has no UID.
     fn from_row(node: &Node) -> Option<Self> {
         let mut parts = node.physical_id.as_deref()?.splitn(3, '/').map(str::to_owned);
         Some(Self { namespace: parts.next()?, name: parts.next()?, uid: parts.next()? })
@@ -76,7 +76,7 @@ const UNLISTED_READ_TTL: Duration = Duration::from_secs(5);
 const MAX_UNLISTED: usize = 4096;
 
 impl CachedPod {
-    /// The observation of its node.
+    /// Returns the observation of the pod's node.
     pub(super) fn observation(&self) -> Observation {
         match &self.node_pod.observation {
             Observation::Running { .. } | Observation::Starting { .. } if self.node_pod.leaving => {
@@ -110,15 +110,15 @@ struct PodCacheState {
     epoch: u64,
 }
 
-/// Returns whether a node's pod can be in a namespace: it is created in `home`, or was where its row says.
+/// Returns true if a node's pod can be in a namespace: it is created in `home`, or was where its row says.
 fn is_own_namespace(node: &Node, home: &str, namespace: &str) -> bool {
     let of_row = node.physical_id.as_deref().and_then(|identity| identity.split('/').next());
     namespace == home || Some(namespace) == of_row
 }
 
 impl PodCacheState {
-    /// The pod of a node that the watch lists. Anyone who may create pods in a watched namespace can label one with any
-    /// node: only pods in the node's own namespace count, and first the one that its row names.
+    /// Returns the pod of a node that the watch lists. Anyone who may create pods in a watched namespace can label one
+    /// with any node: only pods in the node's own namespace count, and first the one that its row names.
     fn listed(&self, node: &Node, home: &str) -> Option<&CachedPod> {
         let mut identity = node.physical_id.as_deref().unwrap_or_default().splitn(3, '/');
         let (namespace, name, uid) = (identity.next(), identity.next(), identity.next());
@@ -143,14 +143,16 @@ impl PodCacheState {
             return Lookup::Known(Some(Box::new(pod.clone())));
         }
         let own = |unlisted: &&UnlistedPod| is_own_namespace(node, home, &unlisted.pod.namespace);
-        let unlisted = self.unlisted.get(&node.id).filter(own);
+        let is_known_gone = |pod: &PodRef| self.tombstones.contains(&pod.uid);
+        let unlisted =
+            self.unlisted.get(&node.id).filter(own).filter(|unlisted| !is_known_gone(&unlisted.pod));
         if let Some((at, pod)) = unlisted.and_then(|unlisted| unlisted.read.as_ref())
             && at.elapsed() < UNLISTED_READ_TTL
         {
             return Lookup::Known(Some(Box::new(pod.clone())));
         }
         let pod = unlisted.map(|unlisted| unlisted.pod.clone()).or_else(|| PodRef::from_row(node));
-        match pod.filter(|pod| !self.tombstones.contains(&pod.uid)) {
+        match pod.filter(|pod| !is_known_gone(pod)) {
             Some(pod) => Lookup::Unlisted(pod),
             None => Lookup::Known(None),
         }
@@ -208,12 +210,12 @@ impl PodCache {
         nodes.iter().map(look_up).collect()
     }
 
-    /// A pod that a watch lists.
+    /// Returns a pod that a watch lists.
     pub(super) fn listed(&self, pod: &PodRef) -> Option<CachedPod> {
         self.state.lock().pods.get(&(pod.namespace.clone(), pod.name.clone())).cloned()
     }
 
-    /// Caches a pod that was read because no watch lists it: only its label is gone.
+    /// Caches a pod that was read because no watch lists it: the pod exists, and has only lost its label.
     pub(super) fn confirm_unlisted(&self, node: NodeId, pod: LeanPod) -> CachedPod {
         let namespace = pod.namespace().to_owned();
         let mut state = self.state.lock();
@@ -232,7 +234,7 @@ impl PodCache {
         }
     }
 
-    /// The nodes, with or without a row, that pods with a fence of this database are labelled with.
+    /// Returns the nodes, with or without a row, that pods with a fence of this database are labelled with.
     pub(super) fn nodes_with_pods(&self, fences: &Fences) -> Result<Vec<NodeId>, ProviderError> {
         self.identity_gate.check()?;
         let state = self.state.lock();
@@ -240,12 +242,12 @@ impl PodCache {
         Ok(nodes.filter(|node| state.pods_of(*node, fences).next().is_some()).collect())
     }
 
-    /// The pods with a fence of this database that are labelled with a node.
+    /// Returns the pods with a fence of this database that are labelled with a node.
     pub(super) fn pods_of(&self, node: NodeId, fences: &Fences) -> Vec<CachedPod> {
         self.state.lock().pods_of(node, fences).cloned().collect()
     }
 
-    /// The reasons why the pods of nodes in their own namespace are not ready.
+    /// Returns the reasons why the pods of nodes in their own namespace are not ready.
     pub(super) fn obstacles(&self, nodes: &HashSet<NodeId>, home: &str) -> HashMap<NodeId, String> {
         let state = self.state.lock();
         let reason = |id: &NodeId| {
@@ -300,8 +302,8 @@ impl PodCache {
         self.apply_pod(None, pod, notify);
     }
 
-    /// Applies the state of a pod. If a list that began at epoch `since` contains it, it replaces anything that was
-    /// cached before that epoch, whatever its version.
+    /// Applies the state of a pod, unless the pod was deleted. If a list that began at epoch `since` contains it, it
+    /// replaces anything that was cached before that epoch, whatever its version.
     fn apply_pod(&self, since: Option<u64>, pod: LeanPod, notify: bool) {
         let namespace = pod.namespace().to_owned();
         let node_pod = pod.into_node_pod();
@@ -309,6 +311,9 @@ impl PodCache {
         let node = node_pod.node;
         {
             let mut state = self.state.lock();
+            if state.tombstones.contains(&node_pod.uid) {
+                return;
+            }
             state.epoch += 1;
             let epoch = state.epoch;
             let older = state.pods.get(&key).is_some_and(|known| {
@@ -330,7 +335,7 @@ impl PodCache {
         self.publish(node.filter(|_| notify));
     }
 
-    /// Applies a watch event that says that a pod was deleted: either the pod is gone, or only its label.
+    /// Applies a watch event that reports a deletion: either the pod is gone, or it has only lost its label.
     fn delete_pod(&self, pod: LeanPod) {
         let namespace = pod.namespace().to_owned();
         let node_pod = pod.into_node_pod();

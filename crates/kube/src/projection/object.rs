@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fences::WrittenFence;
 use crate::{apps, ownership};
 
-/// An object that specifies a cluster, with what is used of it.
+/// An object that specifies a cluster, reduced to the parts that are used.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedObject {
     pub(crate) kind: &'static ResourceKind,
@@ -21,7 +21,7 @@ pub(crate) struct CachedObject {
     pub(crate) version: String,
     /// Rises with every change of the specification.
     pub(crate) generation: i64,
-    /// The cluster that it was created for, or its own UID.
+    /// The id of the cluster that the object was created for, or its own UID.
     pub(crate) cluster: Option<ClusterId>,
     /// The fence of Muster's last write.
     pub(crate) fence: Option<WrittenFence>,
@@ -37,7 +37,7 @@ pub(crate) struct CachedObject {
     pub(crate) owners: Vec<String>,
     /// The app that the cluster ends with, by the object's label.
     pub(crate) ephemeral: Option<EphemeralMark>,
-    /// An app that the label no longer names still owns the object.
+    /// True if an app that the label no longer names still owns the object.
     pub(crate) has_former_app: bool,
 }
 
@@ -73,14 +73,19 @@ impl CachedObject {
 }
 
 impl CachedObject {
-    /// Returns whether it is the root of this cluster, by its labels or by the UID in the cluster's row: users can
-    /// change labels.
+    /// Returns true if the object is the root of this cluster, by its label or by the UID in the cluster's row: users
+    /// can change labels.
     pub(crate) fn is_root_of(&self, cluster: &Cluster) -> bool {
         self.cluster == Some(cluster.id) || cluster.observed.object.as_ref() == Some(&self.uid)
     }
 
-    /// Returns whether it is an object of this cluster that stays although the root was deleted, without its
-    /// dependents.
+    /// Returns true if Muster created the object. The cluster of any other object has the UID of that object as its id.
+    pub(crate) fn is_created_by_muster(&self) -> bool {
+        self.cluster.is_some() && self.cluster != self.uid.parse().ok()
+    }
+
+    /// Returns true if the object belongs to this cluster and remains although the root was deleted, because the root
+    /// was deleted without its dependents.
     pub(crate) fn is_orphan_of(&self, cluster: &Cluster) -> bool {
         let is_owned = |root: &String| self.owners.contains(root);
         self.cluster == Some(cluster.id)
@@ -95,8 +100,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_micros(timestamp.as_microsecond()))
 }
 
-/// Returns whether one resource version is older than another. They are numbers, although the API does not
-/// guarantee that.
+/// Returns true if one resource version is older than another. They are numbers, although the API does not guarantee
+/// that.
 pub(crate) fn is_older(one: &str, other: &str) -> bool {
     match (one.parse::<u64>(), other.parse::<u64>()) {
         (Ok(one), Ok(other)) => one < other,

@@ -146,3 +146,26 @@ async fn an_unschedulable_pod_has_that_reason_until_a_machine_fits() {
     assert!(!row.status_reason.contains("Unschedulable"), "{}", row.status_reason);
     assert_eq!(harness.workers(new.0.id).await[0].status_reason, "Creation succeeded");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_deleted_by_force_while_it_starts_is_created_again() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let mut new = of_pods(&harness, 1);
+    new.1.properties["template"]["spec"]["nodeSelector"] = json!({"muster.dev/machine": "none"});
+    harness.try_create(&new).await.unwrap();
+    let api = harness.namespace.api::<Pod>();
+    let other_than = |known: Option<String>| {
+        let api = api.clone();
+        async move || {
+            let pod = api.list(&ListParams::default()).await.unwrap().items.into_iter().next()?.metadata;
+            (pod.uid != known).then_some((pod.name.unwrap_or_default(), pod.uid))
+        }
+    };
+    let (name, uid) = harness.until("a pod", other_than(None)).await;
+    let by_force = DeleteParams::default().grace_period(0);
+    api.delete(&name, &by_force).await.unwrap();
+    harness.until("another pod", other_than(uid)).await;
+    let deleted = harness.submit_preempting_delete(new.0.id).await;
+    assert_eq!(harness.ended(deleted).await.status, ActionStatus::Succeeded);
+}

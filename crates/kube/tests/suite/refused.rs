@@ -1,5 +1,6 @@
 //! Refused requests, and their messages.
 
+use k8s_openapi::api::core::v1::Service;
 use kube::api::PostParams;
 use muster_core::action::{ActionKind, ActionStatus};
 use muster_core::cluster::{Cluster, Framework};
@@ -139,4 +140,23 @@ async fn invalid_labels_are_refused_in_a_change_too() {
         harness.try_submit(ActionKind::ClusterUpdate, &cluster, json!({"labels": {"team": "-"}})).await;
     let Err(SubmitError::Invalid(why)) = refused else { panic!("{refused:?}") };
     assert!(why.starts_with("label 'team' cannot be '-'"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_user_applied_before_its_root_stays_and_the_creation_fails() {
+    let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
+    let Some(harness) = Harness::on(kubernetes).await else { return };
+    let services = harness.namespace.api::<Service>();
+    let of_user: Service = serde_json::from_value(json!({
+        "metadata": {"name": "fred", "labels": {"oshinko-cluster": "fred", "oshinko-type": "master"}},
+        "spec": {"ports": [{"port": 7077}]},
+    }))
+    .unwrap();
+    let before = services.create(&PostParams::default(), &of_user).await.unwrap();
+    let action = harness.try_create(&harness.cluster_request(Framework::Spark, 1)).await.unwrap();
+    let action = harness.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.status_reason.contains("choose another name"), "{}", action.status_reason);
+    let after = services.get("fred").await.unwrap().metadata;
+    assert_eq!((after.uid, after.deletion_timestamp), (before.metadata.uid, None));
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use muster_core::cluster::Framework;
 use muster_engine::ports::frameworks::{FrameworkEnvironment, Frameworks, Installation, MissingFramework};
 use muster_frameworks::LocalFramework;
@@ -72,7 +73,11 @@ impl Frameworks for Environments {
         Ok(Self::install(self, find_installable(framework)?, packages))
     }
 
-    fn upgrade(&self, framework: Framework, is_used: bool) -> Result<Installation, String> {
+    fn upgrade(
+        &self,
+        framework: Framework,
+        is_used: BoxFuture<'static, bool>,
+    ) -> Result<Installation, String> {
         Ok(Self::upgrade(self, find_installable(framework)?, is_used))
     }
 

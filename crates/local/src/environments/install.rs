@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
 use muster_engine::ports::frameworks::{InstallProgress, Installation};
 use muster_frameworks::LocalFramework;
@@ -99,7 +100,12 @@ impl Environments {
     }
 
     /// Upgrades an installed framework to the pinned versions, and added packages to the newest compatible ones.
-    pub fn upgrade(&self, framework: &'static dyn LocalFramework, is_used: bool) -> Installation {
+    /// Environments of other pinned versions are removed unless `is_used`.
+    pub fn upgrade(
+        &self,
+        framework: &'static dyn LocalFramework,
+        is_used: BoxFuture<'static, bool>,
+    ) -> Installation {
         let environments = self.clone();
         stream_progress(move |mut progress_sender| async move {
             environments.perform_upgrade(framework, is_used, &mut progress_sender).await
@@ -182,7 +188,7 @@ impl Environments {
     async fn perform_upgrade(
         &self,
         framework: &'static dyn LocalFramework,
-        is_used: bool,
+        is_used: BoxFuture<'static, bool>,
         progress_sender: &mut ProgressSender,
     ) -> Result<InstallProgress, String> {
         self.find_requirement(framework).await.map_err(|unmet| unmet.to_string())?;
@@ -203,10 +209,14 @@ impl Environments {
         } else if !packages.is_empty() {
             build.add_packages(&packages, true, progress_sender).await?;
         }
-        for older in before.iter().filter(|folder| **folder != environment && !is_used) {
-            progress_sender.report(format!("removing {}", older.display())).await;
-            std::fs::remove_dir_all(older)
-                .map_err(|error| format!("{} cannot be removed: {error}", older.display()))?;
+        let older: Vec<PathBuf> = before.into_iter().filter(|folder| *folder != environment).collect();
+        // Only asked now: the wait for the lock and the installation may take minutes.
+        if !older.is_empty() && !is_used.await {
+            for folder in &older {
+                progress_sender.report(format!("removing {}", folder.display())).await;
+                std::fs::remove_dir_all(folder)
+                    .map_err(|error| format!("{} cannot be removed: {error}", folder.display()))?;
+            }
         }
         self.forget_probes(framework);
         let found = self.probe_installed(framework, &environment).await?;

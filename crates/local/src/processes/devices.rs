@@ -36,7 +36,7 @@ impl ProcessHost {
         Ok(choose_least_used(wanted, total, &used))
     }
 
-    /// Lists the accelerators of all other running nodes, once for each node.
+    /// Lists the accelerators of all other nodes that run or are about to start, once for each node.
     fn devices_in_use(&self, node: &Node) -> std::io::Result<Vec<u32>> {
         let mut used = Vec::new();
         for cluster in self.paths.clusters()? {
@@ -44,16 +44,25 @@ impl ProcessHost {
                 let record = NodeRecord::read(&folder)
                     .filter(|record| !record.gpus.is_empty() && folder.node() != node.id);
                 let Some(record) = record else { continue };
-                // A node that is not ready counts too: it may be about to start with its chosen devices.
-                if matches!(self.shims.inspect(&folder), Ok(NodeProcessState::Running(_)))
-                    || !record.was_ready
-                {
+                if uses_devices(&record, self.shims.inspect(&folder).ok()) {
                     used.extend(record.gpus);
                 }
             }
         }
         Ok(used)
     }
+}
+
+/// Returns true if a node runs, or is about to start, with the accelerators of its record. The devices are chosen before
+/// the start, so the folder may still have the state of the run before. An unreadable state counts as a start.
+fn uses_devices(record: &NodeRecord, state: Option<NodeProcessState>) -> bool {
+    let is_starting = match state {
+        Some(NodeProcessState::Running(_)) => return true,
+        Some(NodeProcessState::Ended(end)) => end.at < record.prepared_at,
+        Some(NodeProcessState::AnotherBoot(run)) => run.started_at < record.prepared_at,
+        Some(NodeProcessState::Lost | NodeProcessState::NeverStarted) | None => true,
+    };
+    is_starting && !record.was_ready
 }
 
 /// Chooses the accelerators that are used least; of equals, the lowest numbers.
@@ -71,9 +80,37 @@ fn choose_least_used(wanted: u32, total: u32, used: &[u32]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::time::Timestamp;
     use rstest::rstest;
 
     use super::*;
+    use crate::shim::{ExitCause, NodeExit, OomKills};
+
+    #[rstest]
+    #[case::that_was_ready(1, true, false)]
+    #[case::that_was_never_ready(1, false, false)]
+    #[case::that_is_about_to_start_again(3, false, true)]
+    fn an_ended_node_uses_no_accelerators(
+        #[case] prepared_at: i64,
+        #[case] was_ready: bool,
+        #[case] expected: bool,
+    ) {
+        let record = NodeRecord {
+            name: "w-1".to_owned(),
+            was_ready,
+            draining: false,
+            gpus: vec![0],
+            prepared_at: Timestamp::from_micros(prepared_at),
+        };
+        let end = NodeExit {
+            how: ExitCause::Exited { code: 1 },
+            at: Timestamp::from_micros(2),
+            stopped: None,
+            oom_kills: OomKills::Same,
+        };
+        assert_eq!(uses_devices(&record, Some(NodeProcessState::Ended(end))), expected);
+        assert_eq!(uses_devices(&record, Some(NodeProcessState::NeverStarted)), !was_ready);
+    }
 
     #[rstest]
     #[case::the_first(1, 2, &[], &[0])]

@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -24,8 +25,8 @@ use super::{LocalProvider, on_disk, overtaken, paths};
 use crate::environments::PYTHON_VARIABLE;
 use crate::files;
 use crate::shim::{
-    ExitCause, LaunchSpec, NodeExit, NodeFolder, NodeProcessState, RunOutcome, RunningNode, ShimRequestError,
-    Shims, StartError, StopError, StopSpec,
+    ExitCause, LaunchSpec, NodeExit, NodeFolder, NodeProcessState, RemoveError, RunOutcome, RunningNode,
+    ShimRequestError, Shims, StartError, StopError, StopSpec, modified_at,
 };
 
 /// The folder of jobs, beside that of clusters.
@@ -43,12 +44,7 @@ impl LocalProvider {
 
     /// Removes the files of jobs that ended before this time.
     pub async fn purge_jobs(&self, ended_before: Timestamp) {
-        let (folder, shims) = (self.jobs_folder(), self.inner.shims.clone());
-        match tokio::task::spawn_blocking(move || purge(&folder, &shims, ended_before)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "cannot remove files of old jobs"),
-            Err(error) => tracing::warn!(%error, "the removal of files of old jobs panicked"),
-        }
+        purge(self.jobs_folder(), &self.inner.shims, ended_before).await;
     }
 
     /// Builds the launch of the job's command with the variables of its cluster.
@@ -83,6 +79,7 @@ impl LocalProvider {
     async fn read_last_lines(folder: &NodeFolder) -> String {
         let Ok(lines) =
             logs::read_log(folder, LogQuery { tail: Some(LAST_LINES), ..LogQuery::default() }, LogFollow::No)
+                .await
         else {
             return String::new();
         };
@@ -133,13 +130,53 @@ impl LocalProvider {
     }
 }
 
-fn purge(folder: &Path, shims: &Shims, ended_before: Timestamp) -> std::io::Result<()> {
-    for job in NodeFolder::list(folder)? {
-        if matches!(shims.inspect(&job), Ok(NodeProcessState::Ended(end)) if end.at < ended_before) {
-            std::fs::remove_dir_all(job.path())?;
+/// Removes the files of old jobs. Files that cannot be removed do not keep those of other jobs.
+async fn purge(folder: PathBuf, shims: &Shims, ended_before: Timestamp) {
+    let listing = {
+        let shims = shims.clone();
+        tokio::task::spawn_blocking(move || list_expired(&folder, &shims, ended_before)).await
+    };
+    let expired = match listing.map_err(io::Error::other).flatten() {
+        Ok(expired) => expired,
+        Err(error) => return tracing::warn!(%error, "cannot list the files of old jobs"),
+    };
+    for job in expired {
+        if let Err(error) = remove_files(shims, &job).await {
+            tracing::warn!(job = %job.node(), %error, "cannot remove the files of an old job");
         }
     }
-    Ok(())
+}
+
+fn list_expired(folder: &Path, shims: &Shims, ended_before: Timestamp) -> io::Result<Vec<NodeFolder>> {
+    let mut jobs = NodeFolder::list(folder)?;
+    jobs.retain(|job| match shims.inspect(job) {
+        Ok(NodeProcessState::Running(_)) => false,
+        Ok(NodeProcessState::Ended(end)) => end.at < ended_before,
+        // Nothing records when such a job ended, so its retention begins with the last change of its files.
+        Ok(NodeProcessState::Lost | NodeProcessState::AnotherBoot(_) | NodeProcessState::NeverStarted) => {
+            last_change(job).is_some_and(|at| at < ended_before)
+        }
+        Err(error) => {
+            tracing::warn!(job = %job.node(), %error, "cannot read the state of a job");
+            false
+        }
+    });
+    Ok(jobs)
+}
+
+/// Returns the time of the last change of a job's files.
+fn last_change(job: &NodeFolder) -> Option<Timestamp> {
+    let files = std::fs::read_dir(job.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.chain([job.path().to_owned()]).filter_map(|file| modified_at(&file)).max()
+}
+
+/// Removes the files of a job under its lock, so that no command starts in them meanwhile.
+async fn remove_files(shims: &Shims, job: &NodeFolder) -> Result<(), RemoveError> {
+    if matches!(shims.inspect(job)?, NodeProcessState::Lost) {
+        // Without the files, no server would search for processes of this job again.
+        shims.clean_up_lost(job).await?;
+    }
+    shims.remove(job, job.highest_generation()?, false).await
 }
 
 /// Makes the shim of a command refuse engines that claimed the job before.
@@ -152,7 +189,7 @@ async fn adopt(running: &RunningNode, fence: Fence) -> Result<(), ProviderError>
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err calls")]
-fn folder_error(error: std::io::Error) -> ProviderError {
+fn folder_error(error: io::Error) -> ProviderError {
     on_disk("the folder of the job cannot be used", &error)
 }
 
@@ -190,7 +227,7 @@ impl JobRunner for LocalProvider {
         match self.inner.shims.start(&folder, &launch).await {
             Ok(_) => launched,
             Err(StartError::CannotRun { message, .. }) => {
-                // The shim has recorded how it ended, with the exit status.
+                // The shim has recorded the failed start as the end of the command, with the exit status.
                 match self.inner.shims.inspect(&folder).map_err(folder_error)? {
                     NodeProcessState::Ended(_) => launched,
                     _ => Err(ProviderError::permanent("CommandNotFound", message)),
@@ -227,7 +264,7 @@ impl JobRunner for LocalProvider {
     async fn logs(&self, job: &Job, query: LogQuery) -> Result<JobLog, ProviderError> {
         let folder = self.job_folder(job);
         if !folder.path().is_dir() {
-            // Its files were removed before its row.
+            // The files of the job were removed; its row still has the last lines.
             let last = job.outputs().last_lines;
             let text = (!last.is_empty()).then(|| Ok(format!("{last}\n")));
             return Ok(futures::stream::iter(text).boxed());
@@ -240,6 +277,10 @@ impl JobRunner for LocalProvider {
             )
         };
         let follow = if query.follow { LogFollow::Until(Box::new(is_over)) } else { LogFollow::No };
-        Ok(logs::read_log(&folder, query, follow).map_err(folder_error)?.map_err(folder_error).boxed())
+        let lines = logs::read_log(&folder, query, follow).await.map_err(folder_error)?;
+        Ok(lines.map_err(folder_error).boxed())
     }
 }
+
+#[cfg(test)]
+mod tests;

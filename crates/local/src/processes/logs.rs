@@ -13,24 +13,24 @@ use muster_engine::ports::provider::LogQuery;
 use crate::shim::{NodeFolder, find_position_since};
 use crate::sys::FolderWatch;
 
-/// Bytes per read.
+/// The number of bytes per read.
 const CHUNK: usize = 64 * 1024;
 
-/// Longest line; longer ones are returned in parts.
+/// The longest line in bytes; longer lines are returned in parts.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Until when a growing log is followed.
+/// The condition that ends the following of a growing log.
 pub(super) enum LogFollow {
     /// The log is not followed.
     No,
-    /// Until the folder is removed.
+    /// The log is followed until its folder is removed.
     UntilRemoved,
-    /// Until the folder is removed, or this function says that the writer has ended.
+    /// The log is followed until its folder is removed, or this function returns true because the writer has ended.
     Until(Box<dyn Fn() -> bool + Send>),
 }
 
 /// Streams the selected lines of a node's log, and then new lines if it is followed.
-pub(super) fn read_log(
+pub(super) async fn read_log(
     folder: &NodeFolder,
     query: LogQuery,
     follow: LogFollow,
@@ -38,7 +38,16 @@ pub(super) fn read_log(
     // The watch begins before the first read, so that no line is missed.
     let is_followed = !matches!(follow, LogFollow::No);
     let watch = is_followed.then(|| FolderWatch::new(folder.path())).transpose()?;
-    let reader = LogReader::new(folder.logs()?, folder.log(), &folder.times(), query, follow)?;
+    let node = folder.clone();
+    // The search for the first line may read all files.
+    let reader = tokio::task::spawn_blocking(move || {
+        let files = node.logs()?;
+        let (first, skip) = find_start(&files, &node.times(), query)?;
+        // Rotation renames the later files: each is searched when the one before it was read.
+        let first = files.into_iter().skip(first).take(1).collect();
+        Ok::<_, io::Error>(LogReader::new(first, skip, Some(node), follow))
+    });
+    let reader = reader.await.map_err(io::Error::other)??;
     Ok(stream::try_unfold((reader, watch), next_text).boxed())
 }
 
@@ -48,8 +57,9 @@ pub(super) fn read_files(
     times: &Path,
     query: LogQuery,
 ) -> io::Result<BoxStream<'static, io::Result<String>>> {
-    let newest = files.last().cloned().unwrap_or_default();
-    let reader = LogReader::new(files, newest, times, query, LogFollow::No)?;
+    let (first, skip) = find_start(&files, times, query)?;
+    let files = files.into_iter().skip(first).collect();
+    let reader = LogReader::new(files, skip, None, LogFollow::No);
     Ok(stream::try_unfold((reader, None), next_text).boxed())
 }
 
@@ -91,12 +101,13 @@ fn start_of_tail(files: &[PathBuf], lines: usize) -> io::Result<(usize, u64)> {
 struct LogReader {
     /// Files that are still to be read, oldest first.
     files: VecDeque<PathBuf>,
+    /// The folder with the later files; none if `files` has all of them.
+    folder: Option<NodeFolder>,
     open: Option<File>,
     /// The start of a line whose end is not written yet.
     rest: Vec<u8>,
     /// Bytes of the first file that are not selected.
     skip: u64,
-    log: PathBuf,
     follow: LogFollow,
     /// True if the writer had ended before the last read.
     is_over: bool,
@@ -114,13 +125,13 @@ async fn next_text((mut reader, watch): LogStream) -> io::Result<Option<(String,
             let rest = std::mem::take(&mut reader.rest);
             return Ok((!rest.is_empty()).then(|| (lossy(&rest), (reader, watch))));
         };
-        if !reader.log.exists() && !reader.log.parent().is_some_and(Path::exists) {
+        if !reader.folder.as_ref().is_some_and(|folder| folder.path().exists()) {
             return Ok(None);
         }
         if let LogFollow::Until(is_over) = &reader.follow
             && is_over()
         {
-            // Reads once more: lines may have been written before the writer ended.
+            // The loop reads once more: lines may have been written just before the writer ended.
             reader.is_over = true;
             continue;
         }
@@ -129,16 +140,8 @@ async fn next_text((mut reader, watch): LogStream) -> io::Result<Option<(String,
 }
 
 impl LogReader {
-    fn new(
-        files: Vec<PathBuf>,
-        log: PathBuf,
-        times: &Path,
-        query: LogQuery,
-        follow: LogFollow,
-    ) -> io::Result<Self> {
-        let (first, skip) = find_start(&files, times, query)?;
-        let files = files.into_iter().skip(first).collect();
-        Ok(Self { files, open: None, rest: Vec::new(), skip, log, follow, is_over: false })
+    fn new(files: VecDeque<PathBuf>, skip: u64, folder: Option<NodeFolder>, follow: LogFollow) -> Self {
+        Self { files, folder, open: None, rest: Vec::new(), skip, follow, is_over: false }
     }
 
     fn next(&mut self) -> io::Result<Option<String>> {
@@ -162,30 +165,38 @@ impl LogReader {
         }
     }
 
-    /// Opens the next file: an older one, or after a rotation the new one. Returns false if there is none.
+    /// Opens the next file: a listed one, or the one that was written after the open one. Returns false if there is
+    /// none.
     fn open_next(&mut self) -> io::Result<bool> {
-        let next = match self.files.pop_front() {
-            Some(file) => file,
-            None if self.is_current() => return Ok(false),
-            None => self.log.clone(),
-        };
-        let mut file = match File::open(next) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
-        file.seek(SeekFrom::Start(std::mem::take(&mut self.skip)))?;
-        self.open = Some(file);
-        Ok(true)
+        while let Some(listed) = self.files.pop_front() {
+            let skip = std::mem::take(&mut self.skip);
+            if let Some(mut file) = open_if_exists(&listed)? {
+                file.seek(SeekFrom::Start(skip))?;
+                self.open = Some(file);
+                return Ok(true);
+            }
+        }
+        let next = self.open_newer()?;
+        let is_open = next.is_some();
+        self.open = next.or(self.open.take());
+        Ok(is_open)
     }
 
-    /// Returns true if the open file is the one that is being written.
-    fn is_current(&self) -> bool {
-        let Some(open) = &self.open else { return false };
-        let same = |ours: std::fs::Metadata, found: std::fs::Metadata| ours.ino() == found.ino();
-        match (open.metadata(), std::fs::metadata(&self.log)) {
-            (Ok(ours), Ok(found)) => same(ours, found),
-            _ => true,
+    /// Opens the file that was written after the open one; `None` if the open one is being written. Between two reads
+    /// the log may be rotated several times. If the open one was removed by that, the oldest file is the next.
+    fn open_newer(&self) -> io::Result<Option<File>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let current = self.open.as_ref().map(inode).transpose()?;
+        let mut next = None;
+        // From the newest to the oldest: a rotation meanwhile moves files to names that are still to be searched.
+        for path in folder.logs()?.iter().rev() {
+            let Some(file) = open_if_exists(path)? else { continue };
+            if Some(inode(&file)?) == current {
+                break;
+            }
+            next = Some(file);
         }
+        Ok(next)
     }
 
     fn whole_lines(&mut self) -> Option<String> {
@@ -195,6 +206,17 @@ impl LogReader {
         let lines = std::mem::replace(&mut self.rest, left);
         Some(lossy(&lines))
     }
+}
+
+fn open_if_exists(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
+    }
+}
+
+fn inode(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.ino())
 }
 
 fn lossy(bytes: &[u8]) -> String {

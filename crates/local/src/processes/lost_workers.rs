@@ -1,4 +1,4 @@
-//! Detects lost workers: their process runs, but the head gives them no work, because it lost them or drained them.
+//! Detection of lost workers: their process runs, but the head gives them no work, because it lost or drained them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// Consecutive misses after which a worker counts as lost: after a lost connection, it may be about to reconnect.
 const MISSES: u32 = 2;
 
-/// Reason of a worker that its head no longer counts.
+/// The reason of a worker that is lost because its head no longer counts it.
 pub(super) const NOT_COUNTED: &str = "its process is running, but its head no longer counts it as a worker";
 
-/// Reason of a worker that was drained but not removed.
+/// The reason of a worker that is lost because it was drained, but not removed.
 pub(super) const DRAINED: &str =
     "its head drained it and gives it no more work, but its removal was interrupted";
 
@@ -52,12 +52,13 @@ impl LostWorkers {
         self.clusters.lock().remove(&cluster);
     }
 
-    /// Forgets the misses of a node, which is stopped or started again.
+    /// Resets the misses of a node that is stopped or restarted.
     pub(super) fn forget_worker(&self, node: NodeId) {
         self.missed.lock().remove(&node);
     }
 
-    /// Returns why a running worker is lost, if it is. A worker that an action is removing is expected to be drained.
+    /// Returns the reason why a running worker is lost, if it is. A drained worker that an action is removing is not
+    /// lost.
     pub(super) fn loss_reason(&self, node: &Node, record: &NodeRecord) -> Option<&'static str> {
         if record.draining && node.was_working() {
             return Some(DRAINED);
@@ -139,11 +140,18 @@ impl ProcessHost {
 mod tests {
     use muster_core::node::NodeStatus;
     use muster_core::sample;
+    use muster_core::time::Timestamp;
 
     use super::*;
 
     fn record(draining: bool) -> NodeRecord {
-        NodeRecord { name: "w-1".to_owned(), was_ready: true, draining, gpus: Vec::new() }
+        NodeRecord {
+            name: "w-1".to_owned(),
+            was_ready: true,
+            draining,
+            gpus: Vec::new(),
+            prepared_at: Timestamp::default(),
+        }
     }
 
     #[test]

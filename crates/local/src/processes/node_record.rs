@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use muster_core::action::Fence;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
+use muster_core::time::Timestamp;
 use muster_frameworks::WorkerNaming;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use crate::shim::NodeFolder;
 pub(super) struct NodeRecord {
     /// The name under which the framework knows the node.
     pub(super) name: String,
-    /// True if the node has been ready since its start.
+    /// True once the node has been ready since its last start.
     #[serde(rename = "works")]
     pub(super) was_ready: bool,
     /// True if the head was asked to drain the node, and gives it no more work.
@@ -28,13 +29,22 @@ pub(super) struct NodeRecord {
     /// The assigned accelerators.
     #[serde(default)]
     pub(super) gpus: Vec<u32>,
+    /// The time at which the start was prepared.
+    #[serde(default)]
+    pub(super) prepared_at: Timestamp,
 }
 
 impl NodeRecord {
     /// Creates the record for a start. If the framework accepts any name, each start gets a new one: the framework may
     /// still count the worker of the previous start.
-    pub(super) fn new(cluster: ClusterId, node: &Node, generation: Fence, names: WorkerNaming) -> Self {
-        // A name with another number may be that of a removed node; only an index is never reused.
+    pub(super) fn new(
+        cluster: ClusterId,
+        node: &Node,
+        generation: Fence,
+        names: WorkerNaming,
+        now: Timestamp,
+    ) -> Self {
+        // Only an index is never reused: a name with another number may be the former name of a removed node.
         let unused = node.role == NodeRole::Head || node.name.ends_with(&format!("-{}", node.index));
         let first = unused && node.created_at.is_none() && node.starts.len() <= 1;
         let name = match names {
@@ -42,7 +52,7 @@ impl NodeRecord {
             WorkerNaming::Free if first => node.name.clone(),
             WorkerNaming::Free => format!("{}~{}", node.name, generation.0),
         };
-        Self { name, was_ready: false, draining: false, gpus: Vec::new() }
+        Self { name, was_ready: false, draining: false, gpus: Vec::new(), prepared_at: now }
     }
 
     pub(super) fn read(folder: &NodeFolder) -> Option<Self> {
@@ -54,8 +64,8 @@ impl NodeRecord {
     }
 }
 
-/// Returns a loopback address that no other node of the cluster has. Nodes of other clusters differ as far as there are
-/// enough addresses.
+/// Returns a loopback address that no other node of the cluster has. Nodes of other clusters mostly have other
+/// addresses, as the second byte depends on the cluster.
 fn address(cluster: ClusterId, node: &Node) -> Ipv4Addr {
     if node.role == NodeRole::Head {
         return Ipv4Addr::LOCALHOST;

@@ -16,22 +16,41 @@ use super::{on_disk, paths};
 
 /// Removes folders to which no log was added for longer than `retention`; returns their number.
 pub(super) fn purge_old(folder: &Path, retention: Duration, now: SystemTime) -> io::Result<usize> {
+    purge_with(folder, retention, now, |old| fs::remove_dir_all(old))
+}
+
+/// Removes old folders with `remove`. A folder that cannot be removed does not keep the others.
+fn purge_with(
+    folder: &Path,
+    retention: Duration,
+    now: SystemTime,
+    remove: impl Fn(&Path) -> io::Result<()>,
+) -> io::Result<usize> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         entries => entries?,
     };
     let mut count = 0;
     for entry in entries {
-        let entry = entry?;
-        let found = entry.metadata()?;
-        // The folder's time counts, which changes when a log is added: a log is as old as its last line.
-        let is_old = now.duration_since(found.modified()?).is_ok_and(|age| age > retention);
-        if found.is_dir() && is_old {
-            fs::remove_dir_all(entry.path())?;
-            count += 1;
+        let path = entry?.path();
+        let removed = match is_old_folder(&path, retention, now) {
+            Ok(true) => remove(&path).map(|()| 1),
+            is_old => is_old.map(|_| 0),
+        };
+        match removed {
+            Ok(removed) => count += removed,
+            Err(error) => tracing::warn!(folder = %path.display(), %error, "cannot remove old logs"),
         }
     }
     Ok(count)
+}
+
+fn is_old_folder(path: &Path, retention: Duration, now: SystemTime) -> io::Result<bool> {
+    let found = fs::symlink_metadata(path)?;
+    // The time of the folder is that of the last log that was moved there. The times of the logs are older: each is that
+    // of the last line.
+    let age = now.duration_since(found.modified()?);
+    Ok(found.is_dir() && age.is_ok_and(|age| age > retention))
 }
 
 /// Reads the logs of a deleted cluster, sorted by the names of its nodes; empty if none are retained.
@@ -40,7 +59,7 @@ pub(super) fn read_logs(folder: &Path, query: LogQuery) -> io::Result<Vec<Stored
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    // By node, then by age, oldest first.
+    // The log files of each node, the oldest first.
     let mut files: BTreeMap<NodeId, BTreeMap<Reverse<u32>, PathBuf>> = BTreeMap::new();
     for entry in entries {
         let entry = entry?;
@@ -124,5 +143,23 @@ mod tests {
         assert!(retained.join("fred-1/node.log").exists());
         assert_eq!(purge_old(&retained, DAY, now + DAY * 2).unwrap(), 1);
         assert!(!retained.join("fred-1").exists() && retained.join("a file of the user").exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_removed_does_not_keep_the_others() {
+        let retained = tempfile::tempdir().unwrap();
+        for name in ["fred-1", "fred-2", "fred-3"] {
+            fs::create_dir(retained.path().join(name)).unwrap();
+        }
+        let later = SystemTime::now() + DAY * 2;
+        let remove = |folder: &Path| {
+            if folder.ends_with("fred-2") {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            fs::remove_dir_all(folder)
+        };
+        assert_eq!(purge_with(retained.path(), DAY, later, remove).unwrap(), 2);
+        let left = fs::read_dir(retained.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["fred-2"]);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
+use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::{FencedCall, NodeResult, ProviderError};
 use muster_frameworks::{LocalFramework, WorkerNaming};
 
@@ -18,7 +19,8 @@ use super::{ProcessHost, on_disk, overtaken, paths};
 use crate::files;
 use crate::shim::{NodeFolder, NodeProcessState, RunningNode, StartError, StopSpec};
 
-/// Concurrent starts per core. Starting nodes keep the cores busy, so more of them would only take longer each.
+/// The number of concurrent starts per core. Starting nodes keep the cores busy, so more of them would only slow down
+/// each other.
 const STARTS_PER_CORE: usize = 4;
 
 /// Grace period of a node that did not become ready.
@@ -37,7 +39,7 @@ impl ProcessHost {
         files::make_folder(&self.paths.cluster(call.cluster.id))
             .and_then(|()| self.record_database(&self.paths.cluster(call.cluster.id)))
             .map_err(|error| on_disk("the cluster's folder cannot be created", &error))?;
-        // Checked again, since it may have been removed after the request was admitted.
+        // The framework is checked again, since it may have been removed after the request was admitted.
         self.check_framework(call.profile).await
     }
 
@@ -71,7 +73,7 @@ impl ProcessHost {
             return self.start_and_wait(call, node, &folder, batch).await;
         }
         let permit = tokio::select! {
-            // First: the head may have ended while another start held the permit.
+            // Biased, because the head may have ended while another start held the permit.
             biased;
             lost = self.wait_for_head_loss(call, node) => return Err(lost),
             permit = self.start_limiter.acquire(call.cluster.id) => permit,
@@ -137,7 +139,9 @@ impl ProcessHost {
                 // Serializes the choices of nodes that start at the same time.
                 let _choosing = self.choosing_devices.lock();
                 let gpus = self.choose_devices(call, node)?;
-                let record = NodeRecord { gpus, ..NodeRecord::new(call.cluster.id, node, call.fence, names) };
+                let now = SystemClock.now();
+                let record =
+                    NodeRecord { gpus, ..NodeRecord::new(call.cluster.id, node, call.fence, names, now) };
                 record.write(folder).map_err(disk)?;
                 record
             }

@@ -13,33 +13,35 @@ use muster_frameworks::TaskOutput;
 
 use crate::shim::modified_at;
 
-/// Bytes per read.
+/// The number of bytes per read.
 const CHUNK: u64 = 64 * 1024;
 
-/// Most bytes that are read from the end of a file.
+/// The highest number of bytes that are read from the end of a file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Most files that are read; the last written ones are preferred.
+/// The highest number of files that are read: those that were written last.
 const MAX_FILES: usize = 200;
 
-/// Interval of reads of new files and lines. Polls, since there may be more folders than inotify allows.
+/// The interval at which new files and lines are read. The files are polled, since there may be more folders than
+/// inotify allows.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Streams the files of tasks in a folder, and follows them if the query asks for it.
-pub(super) fn read_task_output(
+pub(super) async fn read_task_output(
     folder: PathBuf,
     output: TaskOutput,
     query: LogQuery,
-) -> BoxStream<'static, io::Result<LogText>> {
+) -> io::Result<BoxStream<'static, io::Result<LogText>>> {
     let reader = TaskOutputReader {
         folder,
         output,
         query,
         offsets: BTreeMap::new(),
         round: VecDeque::new(),
-        is_listed: false,
+        is_first: true,
     };
-    stream::try_unfold(reader, next_text).boxed()
+    let reader = reader.begin_round().await?;
+    Ok(stream::try_unfold(reader, next_text).boxed())
 }
 
 struct TaskOutputReader {
@@ -50,7 +52,7 @@ struct TaskOutputReader {
     offsets: BTreeMap<PathBuf, u64>,
     /// Files that are read in this round, with their labels.
     round: VecDeque<(PathBuf, String)>,
-    is_listed: bool,
+    is_first: bool,
 }
 
 async fn next_text(mut reader: TaskOutputReader) -> io::Result<Option<(LogText, TaskOutputReader)>> {
@@ -62,19 +64,23 @@ async fn next_text(mut reader: TaskOutputReader) -> io::Result<Option<(LogText, 
                 None => drop(reader.round.pop_front()),
             }
         }
-        if reader.is_listed {
-            if !reader.query.follow {
-                return Ok(None);
-            }
-            tokio::time::sleep(PERIOD).await;
+        if !reader.query.follow {
+            return Ok(None);
         }
-        reader.begin_round()?;
+        tokio::time::sleep(PERIOD).await;
+        reader = reader.begin_round().await?;
     }
 }
 
 impl TaskOutputReader {
-    fn begin_round(&mut self) -> io::Result<()> {
-        let is_first = !std::mem::replace(&mut self.is_listed, true);
+    /// Lists the files, and finds the first line of the new ones: that may read megabytes.
+    async fn begin_round(mut self) -> io::Result<Self> {
+        let listed = tokio::task::spawn_blocking(move || self.list().map(|()| self)).await;
+        listed.map_err(io::Error::other)?
+    }
+
+    fn list(&mut self) -> io::Result<()> {
+        let is_first = std::mem::replace(&mut self.is_first, false);
         for (file, source) in list_files(&self.folder, &self.output)? {
             if !self.offsets.contains_key(&file) {
                 let query = if is_first { self.query } else { LogQuery::default() };
@@ -116,7 +122,7 @@ fn list_files(folder: &Path, output: &TaskOutput) -> io::Result<Vec<(PathBuf, St
             let Some(entries) = ignore_missing(fs::read_dir(&folder))? else { continue };
             for entry in entries {
                 let entry = entry?;
-                // Skips links: Ray links its latest session, which would be listed twice.
+                // Links are skipped: Ray has a link to its latest session, which would be listed twice.
                 let is_link = entry.file_type()?.is_symlink();
                 if let Some(name) =
                     entry.file_name().to_str().filter(|name| !is_link && matches_pattern(wanted, name))
@@ -213,7 +219,7 @@ mod tests {
 
     async fn all(root: &Path, query: LogQuery) -> String {
         let parts: Vec<LogText> =
-            read_task_output(root.to_owned(), output(), query).try_collect().await.unwrap();
+            read_task_output(root.to_owned(), output(), query).await.unwrap().try_collect().await.unwrap();
         parts.into_iter().flat_map(|part| ["[".to_owned(), part.source, "]".to_owned(), part.text]).collect()
     }
 
@@ -254,9 +260,8 @@ mod tests {
     async fn new_lines_and_new_files_are_followed() {
         let (root, logs) = session("one\n");
         let query = LogQuery { follow: true, tail: Some(0), ..LogQuery::default() };
-        let mut followed = read_task_output(root.path().to_owned(), output(), query);
         // The first listing happens before the file below exists.
-        assert!(futures::poll!(followed.try_next()).is_pending());
+        let mut followed = read_task_output(root.path().to_owned(), output(), query).await.unwrap();
         fs::write(logs.join("worker-b.err"), "new\nha").unwrap();
         let part = followed.try_next().await.unwrap().unwrap();
         assert_eq!((part.source.as_str(), part.text.as_str()), ("worker-b.err", "new\n"));

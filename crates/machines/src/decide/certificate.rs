@@ -1,27 +1,33 @@
 //! The renewal of the webhook's certificates, and the authorities in the API server's bundle.
 //!
-//! Authority and certificate stand in a Secret that all replicas follow. A new authority is published before a certificate
-//! of it is served, and the old one stays in the bundle until it expires: no replica is ever refused meanwhile.
+//! Authorities and certificate are stored in a Secret that all replicas watch. A new authority is published before a
+//! certificate of it is served, and the old authority stays in the bundle until it expires: the API server never
+//! rejects the certificate of a replica meanwhile.
 
 use muster_core::time::{TimeSpan, Timestamp};
 
-/// The time in which a certificate is valid.
+/// The time from the issue of a certificate to the end of its validity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// Its beginning.
+    /// The time of the issue.
     pub not_before: Timestamp,
-    /// Its end.
+    /// The end of the validity.
     pub not_after: Timestamp,
 }
 
+/// The tolerated difference between the clocks of replicas and API servers: certificates are valid this much earlier
+/// than their issue.
+pub(crate) const SKEW: TimeSpan = TimeSpan::from_secs(60);
+
 impl Validity {
-    /// Whether two thirds of it are over, so that it should be renewed.
+    /// Returns true if two thirds of the validity have passed, so that the certificate should be renewed.
     pub fn is_due(self, now: Timestamp) -> bool {
         let life = self.not_after.since(self.not_before);
-        now < self.not_before || now.since(self.not_before) >= TimeSpan::from_micros(life.micros() / 3 * 2)
+        now < self.not_before.before(SKEW)
+            || now.since(self.not_before) >= TimeSpan::from_micros(life.micros() / 3 * 2)
     }
 
-    /// Whether it is over.
+    /// Returns true if the validity has ended.
     pub fn is_over(self, now: Timestamp) -> bool {
         now >= self.not_after
     }
@@ -38,18 +44,18 @@ pub struct ObservedCertificates {
     pub published: Vec<String>,
 }
 
-/// The next step. After each, the state is observed and decided about again.
+/// The next step. After each step the state is observed again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateStep {
-    /// All is well.
+    /// Nothing has to change.
     Keep,
-    /// Make a new authority, and put it into the Secret beside the others.
+    /// Create a new authority, and add it to the Secret.
     CreateAuthority,
     /// Write a bundle of these authorities into the registration.
     PublishBundle(Vec<String>),
-    /// Make a new certificate with this authority.
+    /// Issue a new certificate by the authority with this digest.
     IssueCertificate(String),
-    /// Remove these authorities from the Secret: they have expired.
+    /// Remove these expired authorities from the Secret.
     DropAuthorities(Vec<String>),
 }
 
@@ -123,6 +129,7 @@ mod tests {
     #[case::and_the_secret(observed(&[("a", 0, 100), ("b", 90, 240)], Some(("b", 99, 129)), &["b"]), DropAuthorities(vec!["a".into()]))]
     #[case::bundle_emptied_by_others(observed(&[("a", 90, 390)], Some(("a", 90, 120)), &[]), PublishBundle(vec!["a".into()]))]
     #[case::all_expired(observed(&[("a", 0, 100)], Some(("a", 0, 100)), &["a"]), CreateAuthority)]
+    #[case::issued_by_a_faster_clock(observed(&[("a", 160, 460)], Some(("a", 160, 190)), &["a"]), Keep)]
     #[case::clock_set_back(observed(&[("a", 200, 500)], Some(("a", 200, 230)), &["a"]), CreateAuthority)]
     fn certificates_are_renewed_in_order(
         #[case] observed: ObservedCertificates,

@@ -1,4 +1,4 @@
-//! Writes to Kubernetes, each of them as its decision says.
+//! Writes of decided changes to Kubernetes.
 
 use std::fmt::Debug;
 
@@ -19,17 +19,17 @@ use crate::decide::takeover::finalizer_removal;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool, MachineNodePoolStatus, MachineStatus};
 
-/// Requests to the API server at once.
+/// The largest number of concurrent requests to the API server.
 const CONCURRENT: usize = 16;
 
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub(crate) struct MachinesWriter {
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
 
-impl Writer {
-    /// Writes the status of a Machine, unless it was written since it was read.
+impl MachinesWriter {
+    /// Writes the status of a Machine, unless the Machine was written since it was read.
     pub(crate) async fn write_status(
         &self,
         machine: &Machine,
@@ -41,7 +41,7 @@ impl Writer {
         written.map_err(|error| if is_conflict(&error) { PassError::Stale } else { error.into() })
     }
 
-    /// Applies the writes to a pool.
+    /// Writes the status of a pool, unless the pool was written since it was read.
     pub(crate) async fn write_pool_status(
         &self,
         pool: &MachineNodePool,
@@ -57,7 +57,7 @@ impl Writer {
         apply(&Api::all(self.client.clone()), &pool.name_any(), pool).await
     }
 
-    /// Removes a pool of the published operator, whose nodes another pool has.
+    /// Removes a pool of the published operator whose nodes are in another pool now.
     pub(crate) async fn remove_published(&self, pool: &MachineNodePool) -> kube::Result<()> {
         self.release_pool(pool).await?;
         let pools = Api::<MachineNodePool>::all(self.client.clone());
@@ -88,13 +88,13 @@ impl Writer {
         }
     }
 
-    /// A reservation or guest as it is now; none if it is gone.
+    /// Reads a reservation or guest from the API server; `None` if it does not exist.
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> kube::Result<Option<SlotPod>> {
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
         Ok(pods.get_opt(name).await?.as_ref().and_then(SlotPod::read))
     }
 
-    /// Removes gates. A guest that is gone or was changed meanwhile is left to the next pass.
+    /// Removes gates, and returns the result of each removal.
     pub(crate) async fn remove_gates(
         &self,
         removals: Vec<GateRemoval>,
@@ -108,7 +108,7 @@ impl Writer {
         stream::iter(removals.into_iter().map(remove)).buffered(CONCURRENT).collect().await
     }
 
-    /// Carries out the writes of a plan; returns what failed.
+    /// Executes the writes of a plan, and returns the messages of those that failed.
     pub(crate) async fn write_reservations(&self, writes: Vec<ReservationWrite>) -> Vec<String> {
         let write = |write: ReservationWrite| async move {
             self.write_reservation(&write).await.err().map(|error| message(&error))
@@ -135,7 +135,7 @@ impl Writer {
         }
     }
 
-    /// Writes to nodes, those of one node in order; returns what failed.
+    /// Writes to nodes, in order for each node, and returns the messages of failed writes.
     pub(crate) async fn write_nodes(&self, writes: Vec<NodeWrite>) -> Vec<String> {
         let mut by_node: Vec<(String, Vec<NodeWrite>)> = Vec::new();
         for write in writes {
@@ -172,12 +172,12 @@ impl Writer {
     }
 }
 
-/// Applies an object, with force: what others wrote into our fields goes.
+/// Applies an object with force, which overwrites changes by others of the applied fields.
 pub(crate) async fn apply<K>(api: &Api<K>, name: &str, object: &K) -> kube::Result<()>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    // Types do not carry their own names when they are written.
+    // The serialized types lack apiVersion and kind, which an apply needs.
     let mut object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
     object["apiVersion"] = K::api_version(&()).into();
     object["kind"] = K::kind(&()).into();
@@ -185,7 +185,7 @@ where
     api.patch(name, &forced, &Patch::Apply(object)).await.map(drop)
 }
 
-/// Deletes just this object; one that is gone, or another one of its name, is none of ours.
+/// Deletes the object with this UID. An object that is gone or was replaced under its name counts as deleted.
 async fn delete<K>(api: &Api<K>, name: &str, uid: &str, grace: Option<u32>) -> kube::Result<()>
 where
     K: kube::Resource + Clone + Debug + DeserializeOwned,

@@ -11,19 +11,19 @@ use kube::runtime::watcher::{self, Event};
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
-/// Namespace and name; the namespace is empty where objects have none.
-pub(crate) type Key = (String, String);
+/// Namespace and name; the namespace of cluster-scoped objects is empty.
+pub(crate) type ObjectKey = (String, String);
 
 /// Objects of one kind, by their keys.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
-    inner: Arc<Inner<T>>,
+    inner: Arc<CacheContent<T>>,
 }
 
 #[derive(Debug)]
-struct Inner<T> {
-    objects: RwLock<HashMap<Key, T>>,
-    /// Whether every object that existed at the start is here.
+struct CacheContent<T> {
+    objects: RwLock<HashMap<ObjectKey, T>>,
+    /// True once the first list was stored.
     complete: watch::Sender<bool>,
 }
 
@@ -36,11 +36,11 @@ impl<T> Clone for Cache<T> {
 impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
     pub(crate) fn new() -> Self {
         let objects = RwLock::new(HashMap::new());
-        Self { inner: Arc::new(Inner { objects, complete: watch::channel(false).0 }) }
+        Self { inner: Arc::new(CacheContent { objects, complete: watch::channel(false).0 }) }
     }
 
-    /// Follows a watch for ever. `read` reduces an object; `changed` is called for each object that is new, gone, or not
-    /// what it was.
+    /// Follows a watch until it ends. `read` reduces an object; `changed` is called for each object that is new, gone,
+    /// or different from before.
     pub(crate) async fn follow<K>(
         self,
         events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
@@ -50,8 +50,8 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         K: kube::Resource + Clone + Debug + Send + 'static,
     {
         let mut events = std::pin::pin!(events.default_backoff());
-        // A list replaces everything, but only once it is whole.
-        let mut listed: HashMap<Key, T> = HashMap::new();
+        // A list replaces the cache only once the list is complete.
+        let mut listed: HashMap<ObjectKey, T> = HashMap::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
@@ -70,7 +70,7 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         }
     }
 
-    fn replace(&self, listed: HashMap<Key, T>, changed: &impl Fn(&T)) {
+    fn replace(&self, listed: HashMap<ObjectKey, T>, changed: &impl Fn(&T)) {
         let mut objects = self.inner.objects.write();
         let before = std::mem::replace(&mut *objects, listed);
         let objects = RwLockWriteGuard::downgrade(objects);
@@ -83,9 +83,9 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         self.inner.complete.send_replace(true);
     }
 
-    fn store(&self, key: &Key, object: T, changed: &impl Fn(&T)) {
+    fn store(&self, key: &ObjectKey, object: T, changed: &impl Fn(&T)) {
         let mut objects = self.inner.objects.write();
-        // Also if it counts as the same: what does not count may have changed.
+        // Stored even if it compares as equal: fields that the comparison ignores may have changed.
         let before = objects.insert(key.clone(), object);
         let objects = RwLockWriteGuard::downgrade(objects);
         if let Some(object) = objects.get(key).filter(|object| before.as_ref() != Some(*object)) {
@@ -93,7 +93,7 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         }
     }
 
-    fn remove(&self, key: &Key, changed: &impl Fn(&T)) {
+    fn remove(&self, key: &ObjectKey, changed: &impl Fn(&T)) {
         let removed = self.inner.objects.write().remove(key);
         if let Some(object) = &removed {
             changed(object);
@@ -102,7 +102,7 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
 
     /// Returns once the first list was stored.
     pub(crate) async fn complete(&self) {
-        // The sender is in this cache.
+        // Cannot fail: this cache owns the sender.
         let _ = self.inner.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
@@ -115,12 +115,12 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
         RwLockReadGuard::try_map(self.read(), |objects| objects.get(&key)).ok()
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, HashMap<Key, T>> {
-        // Several caches are read together: a reader must not wait for a writer that waits for another reader.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, HashMap<ObjectKey, T>> {
+        // One thread holds read locks of several caches at once: a fair lock could deadlock it with a waiting writer.
         self.inner.objects.read_recursive()
     }
 }
 
-fn key<K: kube::Resource>(object: &K) -> Key {
+fn key<K: kube::Resource>(object: &K) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }

@@ -17,18 +17,18 @@ use serde::{Deserialize, Serialize};
 
 use super::apply::is_conflict;
 use super::settings::CertificateLives;
-use crate::decide::certificate::{ObservedCertificates, Validity};
+use crate::decide::certificate::{ObservedCertificates, SKEW, Validity};
 
 /// The name of the Secret.
 pub(crate) const SECRET: &str = "muster-webhook-tls";
 
-/// The keys of the Secret. The authorities come with their private keys.
+/// The keys of the Secret. The authorities include their private keys.
 const AUTHORITIES: &str = "authorities.json";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const ISSUE: &str = "issue.json";
 
-/// An authority.
+/// A certificate authority of the webhook, with its private key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Authority {
@@ -63,7 +63,7 @@ const fn validity(not_before: i64, not_after: i64) -> Validity {
 }
 
 impl Certificates {
-    /// The content of a Secret; a damaged one counts as empty, and is written again.
+    /// Reads the content of a Secret. Damaged content counts as empty, so that it is generated again.
     pub(crate) fn read(secret: &Secret) -> Self {
         let data = secret.data.clone().unwrap_or_default();
         let bytes = |key: &str| data.get(key).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
@@ -77,14 +77,14 @@ impl Certificates {
         }
     }
 
-    /// Reads the Secret; an empty value if there is none.
+    /// Reads the Secret; an empty value if it does not exist.
     pub(crate) async fn load(client: &Client, namespace: &str) -> Result<Self> {
         let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(SECRET).await.context("the webhook's Secret cannot be read")?;
         Ok(found.as_ref().map(Self::read).unwrap_or_default())
     }
 
-    /// Writes the Secret, unless another replica has meanwhile; false if one has.
+    /// Writes the Secret, and returns false if another replica wrote it meanwhile.
     pub(crate) async fn save(&self, client: &Client, namespace: &str) -> Result<bool> {
         let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
         let file = |text: &str| ByteString(text.as_bytes().to_vec());
@@ -123,7 +123,7 @@ impl Certificates {
         }
     }
 
-    /// The certificates of these authorities, as the API server is given them.
+    /// The PEM bundle of these authorities, for the API server.
     pub(crate) fn bundle(&self, ids: &[String]) -> String {
         let chosen = self.authorities.iter().filter(|authority| ids.contains(&authority.id));
         chosen.map(|authority| authority.certificate.as_str()).collect()
@@ -170,9 +170,7 @@ impl Certificates {
     }
 }
 
-/// The tolerated difference between clocks.
-const SKEW: TimeSpan = TimeSpan::from_secs(60);
-
+/// The parameters of a certificate, and the times of its issue and of the end of its validity.
 fn params(names: Vec<String>, life: Duration, now: Timestamp) -> Result<(CertificateParams, i64, i64)> {
     let mut params = CertificateParams::new(names)?;
     let not_after = now.after(TimeSpan::from_micros(i64::try_from(life.as_micros())?));
@@ -182,7 +180,7 @@ fn params(names: Vec<String>, life: Duration, now: Timestamp) -> Result<(Certifi
     Ok((params, now.micros(), not_after.micros()))
 }
 
-/// Makes an authority of a certificate's parameters.
+/// Sets the name and the key usages of an authority in a certificate's parameters.
 fn name(params: &mut CertificateParams, id: &str) {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -1,4 +1,4 @@
-//! The controller: a pass over a group observes, decides and writes. Only that of the leader runs.
+//! The controller: a pass over a group observes, decides and writes. Only the controller of the leader runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use kube::ResourceExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::apply::{Writer, is_missing, message};
+use super::apply::{MachinesWriter, is_missing, message};
 use super::definitions;
-use super::observe::Group;
+use super::observe::GroupObservation;
 use super::report::Reporter;
 use super::settings::Settings;
-use super::world::World;
+use super::world::ObservedWorld;
 use crate::decide::ledger::gate_removals;
 use crate::decide::machine_pass::{MachinePlan, plan_machine};
 use crate::decide::nodes::{FinalizerStep, plan_nodes, wanted_pool};
@@ -21,52 +21,52 @@ use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool};
 
-/// Every group is passed over so often even if nothing changes, for what depends on time.
+/// The interval of passes over every group without a change, for decisions that depend on time.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// The back-off after a failed pass of a group: first and longest pause.
+/// The first and the longest back-off after a failed pass over a group.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// The reason why a pass was not completed. Its writes stay, and the next pass continues.
+/// The reason why a pass was not completed. Writes that succeeded stay, and the next pass continues.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
     /// The caches of this replica are older than the last write: another replica leads, or a watch is late.
     #[error("it was changed meanwhile")]
     Stale,
-    /// The API server has dropped the ledger.
+    /// The API server dropped the ledger, because the definition lacks the field.
     #[error("the ledger was not stored: {}", definitions::OF_ANOTHER_VERSION)]
     LedgerDropped,
-    /// Kubernetes refused, or did not answer.
+    /// Kubernetes rejected a request or did not respond.
     #[error(transparent)]
     Kubernetes(#[from] kube::Error),
-    /// Writes failed that do not keep others from being made.
+    /// Some writes failed, which did not prevent the other writes.
     #[error("{0}")]
     Problems(String),
 }
 
 pub(crate) struct Controller {
-    world: World,
-    writer: Writer,
+    world: ObservedWorld,
+    writer: MachinesWriter,
     settings: Settings,
     reporter: Reporter,
     leads: watch::Receiver<bool>,
-    groups: HashMap<String, Progress>,
+    groups: HashMap<String, GroupProgress>,
 }
 
 /// The state of a group between passes.
 #[derive(Debug, Default)]
-struct Progress {
-    /// The writes for its Machine that failed last.
+struct GroupProgress {
+    /// The messages of the Machine's writes that failed in the last pass.
     problems: Vec<String>,
-    /// The pause before the next pass, and its end.
+    /// The back-off before the next pass, and its end.
     retry: Option<(Duration, Instant)>,
 }
 
 impl Controller {
     pub(crate) fn new(
-        world: World,
-        writer: Writer,
+        world: ObservedWorld,
+        writer: MachinesWriter,
         settings: Settings,
         reporter: Reporter,
         leads: watch::Receiver<bool>,
@@ -74,13 +74,13 @@ impl Controller {
         Self { world, writer, settings, reporter, leads, groups: HashMap::new() }
     }
 
-    /// Runs for as long as there is an election; does nothing while another replica leads.
+    /// Runs until the election ends; idle while another replica leads.
     pub(crate) async fn run(mut self) {
         self.world.complete().await;
         let mut period = Instant::now();
         loop {
             if !*self.leads.borrow_and_update() {
-                // Another replica counts now.
+                // Another replica reports the metrics now.
                 self.reporter.forget();
             }
             if self.leads.wait_for(|leads| *leads).await.is_err() {
@@ -91,7 +91,7 @@ impl Controller {
                 self.world.mark(None);
                 period = now + PERIOD;
             }
-            let is_due = |progress: &Progress| progress.retry.is_some_and(|(_, at)| at <= now);
+            let is_due = |progress: &GroupProgress| progress.retry.is_some_and(|(_, at)| at <= now);
             for (group, _) in self.groups.iter().filter(|(_, progress)| is_due(progress)) {
                 self.world.mark(Some(group));
             }
@@ -109,7 +109,7 @@ impl Controller {
             tokio::select! {
                 () = self.world.changed() => {}
                 () = sleep_until(wake) => {}
-                // A leader that was another one meanwhile passes over everything.
+                // Another replica may have led meanwhile: pass over every group.
                 _ = self.leads.changed() => period = Instant::now(),
             }
         }
@@ -133,9 +133,9 @@ impl Controller {
     }
 
     async fn pass(&mut self, name: &str) -> Result<(), PassError> {
-        let mut group = Group::observe(&self.world, name, &self.settings.namespace);
+        let mut group = GroupObservation::observe(&self.world, name, &self.settings.namespace);
         let mut problems = Vec::new();
-        self.reporter.forget_others(name, &group.pods);
+        self.reporter.forget_others(name, &group.pods, &group.rivals);
         self.reporter.unserved(name, &group.unserved());
         if group.machine.is_none() {
             self.reporter.without_machine(name, &group.guests());
@@ -143,7 +143,7 @@ impl Controller {
         if let Some(machine) = group.machine.clone() {
             self.confirm_holders(&machine, &mut group.pods).await?;
             problems = self.pass_over_machine(&group, machine).await?;
-            // Those of nodes are not among them: what the Machine says would change with every pass.
+            // Problems of nodes are left out: the status of the Machine would change with every pass.
             self.groups.entry(name.to_owned()).or_default().problems.clone_from(&problems);
             for rival in &group.rivals {
                 self.reporter.rival(rival, &group.name);
@@ -158,8 +158,8 @@ impl Controller {
         if problems.is_empty() { Ok(()) } else { Err(PassError::Problems(problems.join("; "))) }
     }
 
-    /// Reads guests of the ledger that are not in the cache, which may be behind: a slot is free only when its guest is
-    /// known to be gone.
+    /// Reads guests of the ledger that are missing in the cache, which may be stale: a slot is free only when its guest
+    /// is known to be gone.
     async fn confirm_holders(&self, machine: &Machine, pods: &mut Vec<SlotPod>) -> Result<(), PassError> {
         let mut known: BTreeSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
         for booking in machine.bookings() {
@@ -173,15 +173,19 @@ impl Controller {
         Ok(())
     }
 
-    /// Gives slots to guests, and holds the others. Returns the writes that failed.
-    async fn pass_over_machine(&self, group: &Group, machine: Machine) -> Result<Vec<String>, PassError> {
+    /// Assigns slots to guests, and reserves the free slots. Returns the messages of failed writes.
+    async fn pass_over_machine(
+        &self,
+        group: &GroupObservation,
+        machine: Machine,
+    ) -> Result<Vec<String>, PassError> {
         let now = self.settings.clock.now();
         let before = self.groups.get(&group.name).map(|progress| progress.problems.clone());
         let before = before.unwrap_or_default();
         let observed = group.machine(&machine, self.settings.health);
         let MachinePlan { ledger, capacities, writes } =
             plan_machine(&observed, self.settings.reservations(), now);
-        // The ledger and all counts in one write, under the version that was read. Only then is anything lifted.
+        // The ledger and all counts are one write, under the version that was read. Gates are removed only after it.
         let status = machine_status(&observed, ledger.clone(), &capacities, &before, now);
         let written = match status {
             Some(status) => self.writer.write_status(&machine, status).await?,
@@ -219,8 +223,12 @@ impl Controller {
         Ok(problems)
     }
 
-    /// Marks and cleans nodes. Returns the writes that failed.
-    async fn pass_over_nodes(&self, group: &Group, pool: &MachineNodePool) -> Result<Vec<String>, PassError> {
+    /// Labels, taints and cleans nodes. Returns the messages of failed writes.
+    async fn pass_over_nodes(
+        &self,
+        group: &GroupObservation,
+        pool: &MachineNodePool,
+    ) -> Result<Vec<String>, PassError> {
         let now = self.settings.clock.now();
         self.writer.release_pool(pool).await?;
         let plan = plan_nodes(&group.pool(pool, self.settings.health), now);

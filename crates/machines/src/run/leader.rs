@@ -1,8 +1,9 @@
-//! The leader among replicas, by a Lease of Kubernetes: several Musters may share a Kubernetes and no database.
+//! The election of a leader by a Lease of Kubernetes, because servers may share a Kubernetes without sharing a
+//! database.
 //!
-//! A Lease is taken to have lapsed when it did not change for as long as it says, by the clock that cannot be set of the
-//! replica that watches it. A leader that could not renew in time stops before others take over; should it be late all the
-//! same, the resource versions of what it writes are older than those of the next leader's writes.
+//! A Lease counts as expired when it did not change for its duration, by the monotonic clock of the observing replica.
+//! A leader that could not renew in time stops before another replica takes over. If it is late all the same, its
+//! writes fail, because they carry older resource versions than the next leader's writes.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Those of a Lease that lasts so long; it is counted in whole seconds.
+    /// The times of a Lease of this duration, which is written in whole seconds.
     pub fn within(duration: Duration) -> Self {
         Self { duration, deadline: duration * 2 / 3, period: duration * 2 / 15 }
     }
@@ -39,18 +40,18 @@ impl Default for LeaseTimes {
 
 /// The fields of a Lease that change with every renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Record {
+struct LeaseRecord {
     holder: String,
     version: Option<String>,
 }
 
-/// One candidate.
+/// The participation of one replica in the election.
 pub(crate) struct Election {
     leases: Api<Lease>,
     identity: String,
     times: LeaseTimes,
-    /// The Lease of another holder, and since when it has been so.
-    seen: Option<(Record, Instant)>,
+    /// The last observed Lease of another holder, and the time since which it has not changed.
+    seen: Option<(LeaseRecord, Instant)>,
 }
 
 impl Election {
@@ -58,7 +59,7 @@ impl Election {
         Self { leases: Api::namespaced(client, namespace), identity, times, seen: None }
     }
 
-    /// Takes part until this is dropped; reports whether this replica leads.
+    /// Takes part in the election until the future is dropped, and publishes whether this replica leads.
     pub(crate) async fn run(mut self, leads: watch::Sender<bool>) {
         let mut renewed = None::<Instant>;
         loop {
@@ -75,7 +76,7 @@ impl Election {
         }
     }
 
-    /// Renews or takes the Lease; false if it is another's.
+    /// Renews or acquires the Lease; false if another replica holds it.
     async fn attempt(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.leases.get_opt(LEASE).await? else {
             let metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() };
@@ -85,19 +86,19 @@ impl Election {
         if !self.may_take(&lease) {
             return Ok(false);
         }
-        // The resource version of what was read goes along: of two candidates one succeeds.
+        // Written under the resource version that was read, so that only one of two candidates succeeds.
         let next = Lease { spec: Some(self.spec(lease.spec.as_ref())), ..lease };
         taken(self.leases.replace(LEASE, &PostParams::default(), &next).await)
     }
 
-    /// Whether the Lease is ours, or was given up, or has lapsed.
+    /// Returns true if this replica holds the Lease, or it was released or has expired.
     fn may_take(&mut self, lease: &Lease) -> bool {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         if holder.is_empty() || holder == self.identity {
             return true;
         }
-        let record = Record { holder, version: lease.metadata.resource_version.clone() };
+        let record = LeaseRecord { holder, version: lease.metadata.resource_version.clone() };
         let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let duration = seconds.map_or(self.times.duration, Duration::from_secs);
         match &self.seen {
@@ -126,9 +127,9 @@ impl Election {
     }
 }
 
-/// Gives the Lease up if this replica has it, so that the next leader need not wait until it lapses.
+/// Releases the Lease if this replica holds it, so that the next leader need not wait until it expires.
 pub(crate) async fn release(leases: &Api<Lease>, identity: &str) -> kube::Result<()> {
-    // A renewal that was under way may come between the read and the write.
+    // A renewal in flight may be written between the read and the write.
     while let Some(lease) = leases.get_opt(LEASE).await? {
         let spec = lease.spec.clone().unwrap_or_default();
         if spec.holder_identity.as_deref() != Some(identity) {
@@ -143,7 +144,7 @@ pub(crate) async fn release(leases: &Api<Lease>, identity: &str) -> kube::Result
     Ok(())
 }
 
-/// Whether a write of the Lease was the first one.
+/// Returns false if another write of the Lease came first.
 fn taken(written: kube::Result<Lease>) -> kube::Result<bool> {
     match written {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! Metrics of machines: slots by state, how long guests wait for one, and how long reviews and passes take.
+//! Metrics of machines: slots by state, and the durations of the waiting of guests, of reviews and of passes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::types::Usage;
 
-/// Metrics of machines.
+/// The metrics of the machines part.
 #[derive(Debug, Clone)]
 pub struct MachineMetrics {
     slots: Family<Slots, Gauge>,
-    /// The labels of the slots that are counted.
+    /// The labels of the present series of slots, so that stale series can be removed.
     counted: Arc<Mutex<BTreeSet<Slots>>>,
     hand_over: Histogram,
     reviews: Family<Reviewed, Histogram>,
@@ -40,14 +40,14 @@ struct Reviewed {
 
 /// A kind of review.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Review {
+pub(crate) enum ReviewKind {
     Inject,
     Update,
     Machine,
 }
 
 impl MachineMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             slots: Family::default(),
@@ -72,7 +72,7 @@ impl MachineMetrics {
         metrics
     }
 
-    /// Counts the slots of a group: of these types and no others.
+    /// Sets the counts of a group's slots, and removes the series of types that are not given.
     pub(crate) fn count<'t>(&self, group: &str, types: impl IntoIterator<Item = (&'t str, Usage)>) {
         let mut now = BTreeSet::new();
         for (machine_type, Usage { maximum, reserved, used, waiting }) in types {
@@ -90,7 +90,7 @@ impl MachineMetrics {
         counted.append(&mut now);
     }
 
-    /// Counts no slots any more.
+    /// Removes all series of slots, because another replica reports them.
     pub(crate) fn forget(&self) {
         self.slots.clear();
         self.counted.lock().clear();
@@ -104,11 +104,11 @@ impl MachineMetrics {
         self.passes.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn reviewed(&self, review: Review, allowed: bool, took: Duration) {
+    pub(crate) fn reviewed(&self, review: ReviewKind, allowed: bool, took: Duration) {
         let review = match review {
-            Review::Inject => "inject",
-            Review::Update => "update",
-            Review::Machine => "machine",
+            ReviewKind::Inject => "inject",
+            ReviewKind::Update => "update",
+            ReviewKind::Machine => "machine",
         };
         let labels = Reviewed { review, allowed: if allowed { "true" } else { "false" } };
         self.reviews.get_or_create(&labels).observe(took.as_secs_f64());

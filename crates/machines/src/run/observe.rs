@@ -7,9 +7,10 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::ResourceExt as _;
 
-use super::cache::Key;
-use super::world::{ObservedNode, ObservedPod, World};
+use super::cache::ObjectKey;
+use super::world::{ObservedNode, ObservedPod, ObservedWorld};
 use crate::amounts::Amounts;
+use crate::decide::group::machine_and_rivals;
 use crate::decide::node_health::HealthRules;
 use crate::decide::nodes::ObservedPool;
 use crate::decide::pod_requests::PodDemand;
@@ -21,14 +22,14 @@ use crate::types::{Machine, MachineNodePool};
 
 /// Observations of a group, copied so that no cache is locked during requests to Kubernetes.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct GroupObservation {
     pub(crate) name: String,
-    /// The Machine that has the group: the oldest, should several have it.
+    /// The Machine of the group: the oldest one, if several claim the group.
     pub(crate) machine: Option<Machine>,
     /// Younger Machines with the same group.
     pub(crate) rivals: Vec<Machine>,
     pub(crate) pool: Option<MachineNodePool>,
-    /// Pools of the published operator, in whose place there is another one.
+    /// Pools of the published operator that Muster's pool replaces.
     pub(crate) published_pools: Vec<MachineNodePool>,
     pub(crate) nodes: BTreeMap<String, Arc<Node>>,
     other_groups: BTreeMap<String, BTreeSet<String>>,
@@ -39,9 +40,13 @@ pub(crate) struct Group {
     namespaces: BTreeMap<String, bool>,
 }
 
-impl Group {
-    pub(crate) fn observe(world: &World, name: &str, namespace: &str) -> Self {
-        let (machine, rivals) = machines(world, name);
+impl GroupObservation {
+    pub(crate) fn observe(world: &ObservedWorld, name: &str, namespace: &str) -> Self {
+        let (machine, rivals) = {
+            let machines = world.machines.read();
+            let (machine, rivals) = machine_and_rivals(machines.values(), name);
+            (machine.cloned(), rivals.into_iter().cloned().collect())
+        };
         let (pool, published_pools) = pools(&world.pools.read(), name, machine.as_ref());
         let of_group = |labels: &BTreeMap<String, String>| {
             labels.get(keys::MACHINE_GROUP).map(String::as_str) == Some(name)
@@ -67,14 +72,14 @@ impl Group {
         }
     }
 
-    /// The guests that count.
+    /// The counted guests.
     pub(crate) fn guests(&self) -> Vec<&SlotPod> {
         let bookings = self.machine.as_ref().map(Machine::bookings).unwrap_or_default();
         let booked: BTreeSet<&str> = bookings.iter().map(|booking| booking.uid.as_str()).collect();
         counted_guests(&self.pods, &self.name, &self.namespaces, |uid| booked.contains(uid))
     }
 
-    /// Guests that are gated and do not count: the label of their namespace was removed.
+    /// Gated guests that do not count, because the label of their namespace was removed.
     pub(crate) fn unserved(&self) -> Vec<&SlotPod> {
         let counted: BTreeSet<&str> = self.guests().iter().map(|guest| guest.uid.as_str()).collect();
         let is_unserved = |pod: &&SlotPod| {
@@ -116,19 +121,9 @@ impl Group {
     }
 }
 
-/// The Machine of a group, and others that claim it too.
-fn machines(world: &World, group: &str) -> (Option<Machine>, Vec<Machine>) {
-    let machines = world.machines.read();
-    let mut found: Vec<Machine> =
-        machines.values().filter(|machine| machine.group() == Some(group)).cloned().collect();
-    found.sort_by_key(|machine| (machine.creation_timestamp(), machine.uid()));
-    let rivals = found.split_off(found.len().min(1));
-    (found.pop(), rivals)
-}
-
-/// The pool of a group; and those of the published operator that have another name.
+/// The pool of a group, and pools of the published operator that have another name.
 fn pools(
-    pools: &HashMap<Key, MachineNodePool>,
+    pools: &HashMap<ObjectKey, MachineNodePool>,
     group: &str,
     machine: Option<&Machine>,
 ) -> (Option<MachineNodePool>, Vec<MachineNodePool>) {
@@ -141,12 +136,12 @@ fn pools(
     (own, published)
 }
 
-fn nodes(nodes: &HashMap<Key, ObservedNode>) -> BTreeMap<String, Arc<Node>> {
+fn nodes(nodes: &HashMap<ObjectKey, ObservedNode>) -> BTreeMap<String, Arc<Node>> {
     nodes.iter().map(|((_, name), ObservedNode(node))| (name.clone(), Arc::clone(node))).collect()
 }
 
 /// The groups of other Machines by the nodes that they list.
-fn other_groups(machines: &HashMap<Key, Machine>, group: &str) -> BTreeMap<String, BTreeSet<String>> {
+fn other_groups(machines: &HashMap<ObjectKey, Machine>, group: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for machine in machines.values().filter(|machine| !machine.is_leaving()) {
         let Some(other) = machine.group().filter(|other| *other != group) else { continue };
@@ -157,9 +152,9 @@ fn other_groups(machines: &HashMap<Key, Machine>, group: &str) -> BTreeMap<Strin
     listed
 }
 
-/// The reservations and guests of a group; and for each of these nodes, what all other pods need.
+/// The reservations and guests of a group, and the requests of all other pods on each of these nodes.
 fn pods(
-    pods: &HashMap<Key, ObservedPod>,
+    pods: &HashMap<ObjectKey, ObservedPod>,
     group: &str,
     namespace: &str,
     nodes: &HashSet<&str>,

@@ -28,14 +28,14 @@ const NO_SLOTS: &str = "NoSlots";
 /// The reason of events about guests whose namespace has lost its label.
 const NOT_SERVED: &str = "NotServed";
 
-/// Events that wait to be written. More are dropped: they must not hold up what they are about.
+/// The capacity of the queue of events. Further events are dropped, so that a slow API server does not delay passes.
 const QUEUE: usize = 1024;
 
-/// Reports without waiting for anything.
+/// Reports events and metrics without blocking.
 pub(crate) struct Reporter {
     events: mpsc::Sender<(Event, ObjectReference)>,
     metrics: MachineMetrics,
-    /// The reasons that were reported last, by group and UID: they are not repeated.
+    /// The last reported reasons by group and UID, which are not repeated.
     reported: Mutex<HashMap<(String, String), &'static str>>,
 }
 
@@ -59,12 +59,12 @@ impl Reporter {
         Self { events, metrics, reported: Mutex::default() }
     }
 
-    /// A pass over a group has ended.
+    /// Reports the duration of a pass over a group.
     pub(crate) fn passed(&self, took: Duration) {
         self.metrics.passed(took);
     }
 
-    /// A guest has got its slot.
+    /// Reports that a guest got its slot.
     pub(crate) fn booked(&self, removal: &GateRemoval, guests: &[&SlotPod], now: Timestamp) {
         if let Some(guest) = guests.iter().find(|guest| guest.uid == removal.uid) {
             self.metrics.handed_over(now.since(guest.queued_at));
@@ -73,7 +73,7 @@ impl Reporter {
         }
     }
 
-    /// Counts of a Machine; guests that wait, and guests that have a slot and no node.
+    /// Reports the counts of a Machine, the waiting guests, and the guests that have a slot and no node.
     pub(crate) fn counts(
         &self,
         observed: &ObservedMachine<'_>,
@@ -103,7 +103,7 @@ impl Reporter {
         }
     }
 
-    /// A group without a Machine: nothing of it is counted, and its guests wait.
+    /// Reports a group without a Machine: its slots are no longer counted, and its guests wait.
     pub(crate) fn without_machine(&self, group: &str, guests: &[&SlotPod]) {
         self.metrics.count(group, []);
         for guest in guests.iter().filter(|guest| guest.is_waiting() && guest.is_gated()) {
@@ -112,7 +112,7 @@ impl Reporter {
         }
     }
 
-    /// Guests that are gated in a namespace whose label was removed.
+    /// Reports gated guests in namespaces whose label was removed.
     pub(crate) fn unserved(&self, group: &str, guests: &[&SlotPod]) {
         let [label, _] = keys::NAMESPACE_LABELS;
         for guest in guests {
@@ -125,18 +125,20 @@ impl Reporter {
         }
     }
 
-    /// A webhook configuration of another operator that may refuse guests.
+    /// Reports a webhook configuration of another operator that may refuse guests.
     pub(crate) fn leftover(&self, LeftoverRegistration { about, message }: LeftoverRegistration) {
         self.publish(about, EventType::Warning, "LeftoverRegistration", "Start", message);
     }
 
-    /// Forgets what was reported about guests of a group that are not there any more.
-    pub(crate) fn forget_others(&self, group: &str, guests: &[SlotPod]) {
-        let known: HashSet<&str> = guests.iter().map(|guest| guest.uid.as_str()).collect();
+    /// Forgets the reported reasons of guests and rivals of a group that no longer exist.
+    pub(crate) fn forget_others(&self, group: &str, guests: &[SlotPod], rivals: &[Machine]) {
+        let guests = guests.iter().map(|guest| guest.uid.as_str());
+        let rivals = rivals.iter().filter_map(|rival| rival.metadata.uid.as_deref());
+        let known: HashSet<&str> = guests.chain(rivals).collect();
         self.reported.lock().retain(|(of, uid), _| of != group || known.contains(uid.as_str()));
     }
 
-    /// Counts nothing any more.
+    /// Removes the metrics of slots and forgets all reported reasons, because another replica leads.
     pub(crate) fn forget(&self) {
         self.metrics.forget();
         self.reported.lock().clear();
@@ -156,7 +158,7 @@ impl Reporter {
         }
     }
 
-    /// Nodes that were cleaned.
+    /// Reports cleaned nodes.
     pub(crate) fn cleaned(&self, pool: &MachineNodePool, nodes: &[String]) {
         for node in nodes {
             let note = format!("cleanup annotation, label and taint from {node}");
@@ -164,10 +166,10 @@ impl Reporter {
         }
     }
 
-    /// A Machine whose group another one has.
+    /// Reports a Machine whose group belongs to an older Machine.
     pub(crate) fn rival(&self, machine: &Machine, group: &str) {
         const REASON: &str = "DuplicateGroup";
-        let key = (String::new(), machine.uid().unwrap_or_default());
+        let key = (group.to_owned(), machine.uid().unwrap_or_default());
         if self.reported.lock().insert(key, REASON) != Some(REASON) {
             let note = format!("machine-group {group} belongs to an older Machine: delete one of them");
             self.publish(machine.object_ref(&()), EventType::Warning, REASON, "Ignore", note);
@@ -191,5 +193,34 @@ fn reference(guest: &SlotPod) -> ObjectReference {
         name: Some(guest.name.clone()),
         uid: Some(guest.uid.clone()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_rival_is_reported_once_and_forgotten_when_it_is_gone() {
+        let rival: Machine = from_value(json!({
+            "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "rival", "uid": "u"}, "spec": {"nodePool": [], "machineTypes": []},
+        }))
+        .unwrap();
+        let (events, mut published) = mpsc::channel(9);
+        let metrics = MachineMetrics::register(&mut Registry::default());
+        let reporter = Reporter { events, metrics, reported: Mutex::default() };
+        for _ in 0..2 {
+            reporter.forget_others("g", &[], std::slice::from_ref(&rival));
+            reporter.rival(&rival, "g");
+        }
+        assert!(published.try_recv().is_ok() && published.try_recv().is_err(), "one event");
+        reporter.forget_others("another", &[], &[]);
+        assert_eq!(reporter.reported.lock().len(), 1);
+        reporter.forget_others("g", &[], &[]);
+        assert!(reporter.reported.lock().is_empty());
     }
 }

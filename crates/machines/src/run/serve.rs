@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! The start and the stop of the machines part.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use axum_server::Handle;
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -19,26 +19,26 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::apply::{Writer, is_conflict, message};
+use super::apply::{MachinesWriter, is_conflict, message};
 use super::certificate::{Certificates, SECRET};
 use super::controller::Controller;
 use super::definitions;
 use super::leader::{self, Election};
 use super::metrics::MachineMetrics;
-use super::observe::Group;
+use super::observe::GroupObservation;
 use super::owners::{check_other_muster, check_published, leftover_registrations};
 use super::register::Registrar;
 use super::report::Reporter;
 use super::settings::Settings;
 use super::webhook::{self, Reviewer};
-use super::world::World;
+use super::world::ObservedWorld;
 use crate::decide::ledger::waiting;
 use crate::decide::node_health::HealthRules;
 use crate::decide::registration::machines_namespace;
 use crate::decide::reservations::{GroupOverview, overview};
 use crate::keys;
 
-/// The first Kubernetes whose scheduling gates are stable.
+/// The first minor version of Kubernetes whose scheduling gates are stable.
 const OLDEST_MINOR: u32 = 30;
 
 /// The longest wait for running reviews when the server stops, and the interval between checks.
@@ -48,12 +48,12 @@ const CLOSING: Duration = Duration::from_millis(20);
 /// The time-out for releasing the Lease when the server stops.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// The reason why nothing can be decided yet.
+/// The reason why nothing can be decided while the first lists are read.
 const INCOMPLETE: &str = "Machines and pods are being read";
 
 /// The machines part of a server.
 pub struct Machines {
-    world: World,
+    world: ObservedWorld,
     namespace: String,
     health: HealthRules,
     /// The reason why the custom resources cannot be used.
@@ -62,9 +62,9 @@ pub struct Machines {
     leads: watch::Receiver<bool>,
     leases: Api<Lease>,
     identity: String,
-    /// Ends connections, which are tasks of their own.
+    /// Ends the connections of the webhook, which are not in `tasks`.
     webhook: Handle<SocketAddr>,
-    /// Everything else that runs.
+    /// All other tasks.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -75,13 +75,15 @@ impl Drop for Machines {
 }
 
 impl Machines {
-    /// Starts everything. Returns before anything was observed; [`Self::readiness`] says when reviews are answered.
+    /// Starts all tasks. Returns before anything was observed; [`Self::readiness`] reports when reviews are answered.
     pub async fn start(
         client: Client,
         settings: Settings,
         listener: TcpListener,
         metrics: MachineMetrics,
     ) -> Result<Self> {
+        // Before there is a certificate, so that a listener that cannot be used fails the start.
+        let listener = axum_server::from_tcp(listener).context("the webhook cannot listen")?;
         check_version(&client).await?;
         let leases = Api::<Lease>::namespaced(client.clone(), &settings.namespace);
         let now = settings.clock.now();
@@ -89,7 +91,7 @@ impl Machines {
         check_other_muster(&client, &settings.namespace, now).await?;
         ensure_namespace(&client, &settings.namespace).await?;
 
-        let world = World::new();
+        let world = ObservedWorld::new();
         let mut tasks = JoinSet::new();
         let (leads_sender, leads) = watch::channel(false);
         let (serving_sender, serving) = watch::channel(false);
@@ -118,14 +120,14 @@ impl Machines {
             Election::new(client.clone(), &settings.namespace, settings.identity.clone(), settings.lease);
         let candidate = world.clone();
         tasks.spawn(async move {
-            // One that has not read everything yet cannot decide anything.
+            // A replica without complete caches cannot decide anything, so it must not lead.
             candidate.complete().await;
             election.run(leads_sender).await;
         });
         let (namespace, health) = (settings.namespace.clone(), settings.health);
         let reporter = Reporter::new(client.clone(), &settings.identity, metrics, &mut tasks);
         report_leftovers(&client, &reporter).await;
-        let writer = Writer { client: client.clone(), namespace: settings.namespace.clone() };
+        let writer = MachinesWriter { client: client.clone(), namespace: settings.namespace.clone() };
         let controller = Controller::new(world.clone(), writer, settings.clone(), reporter, leads.clone());
         tasks.spawn(controller.run());
         let identity = settings.identity.clone();
@@ -135,7 +137,7 @@ impl Machines {
         Ok(Self { world, namespace, health, obstacle, serving, leads, leases, identity, webhook, tasks })
     }
 
-    /// Whether reviews are answered; else why not.
+    /// Returns `Ok` if reviews are answered, or the reason why they are not.
     pub fn readiness(&self) -> Result<(), &'static str> {
         if !self.world.is_complete() {
             return Err(self.incomplete());
@@ -151,44 +153,46 @@ impl Machines {
         self.obstacle.borrow().unwrap_or(INCOMPLETE)
     }
 
-    /// The groups that have a Machine, in the order of their names; else why they are not known.
+    /// The groups that have a Machine, in the order of their names, or the reason why they are not known.
     pub fn groups(&self) -> Result<Vec<GroupOverview>, &'static str> {
         if !self.world.is_complete() {
             return Err(self.incomplete());
         }
         let groups = self.world.groups();
-        let observed = groups.iter().map(|name| Group::observe(&self.world, name, &self.namespace));
-        let overview = |group: Group| {
+        let observed =
+            groups.iter().map(|name| GroupObservation::observe(&self.world, name, &self.namespace));
+        let overview = |group: GroupObservation| {
             let machine = group.machine.clone()?;
             Some(overview(&group.machine(&machine, self.health)))
         };
         Ok(observed.filter_map(overview).collect())
     }
 
-    /// The guests of a namespace that wait for slots of a group, each with its place in the queue of its type; none if the
-    /// group has no Machine.
+    /// The guests of a namespace that wait for slots of a group, each with its position in the queue of its type;
+    /// `None` if the group has no Machine.
     pub fn queue(&self, group: &str, namespace: &str) -> Option<HashMap<String, usize>> {
         if !self.world.is_complete() {
             return Some(HashMap::new());
         }
-        let group = Group::observe(&self.world, group, &self.namespace);
+        let group = GroupObservation::observe(&self.world, group, &self.namespace);
         let machine = group.machine.as_ref()?;
         let queue = waiting(machine, machine.bookings(), &group.guests());
         let own = queue.into_iter().filter(|guest| guest.namespace == namespace);
         Some(own.filter_map(|guest| Some((guest.name, guest.position?))).collect())
     }
 
-    /// Whether pods of a namespace can be guests.
+    /// Returns true if pods of a namespace can be guests.
     pub fn serves(&self, namespace: &str) -> bool {
         self.world.enabled_namespaces().get(namespace).copied().unwrap_or_default()
     }
 
-    /// Whether this replica leads.
+    /// Returns true if this replica leads.
     pub fn is_leader(&self) -> bool {
         *self.leads.borrow()
     }
 
-    /// Ends everything; reviews that have begun are answered first. Another replica can lead at once.
+    /// Stops all tasks, after running reviews were answered, and releases the Lease, so that another replica can lead
+    /// at once.
     pub async fn stop(&self) {
         self.webhook.graceful_shutdown(Some(LAST_REVIEWS));
         while self.webhook.connection_count() > 0 {
@@ -208,13 +212,14 @@ impl Machines {
 struct Webhook {
     client: Client,
     settings: Settings,
-    listener: TcpListener,
+    listener: axum_server::Server<SocketAddr>,
     handle: Handle<SocketAddr>,
     reviewer: Reviewer,
 }
 
 impl Webhook {
-    /// Serves with the certificate of the Secret, once the leader has made it, and follows that.
+    /// Serves with the certificate of the Secret, once the leader has issued it, and reloads the certificate when it
+    /// changes.
     async fn serve(self, serving: watch::Sender<bool>) {
         let Self { client, settings, listener, handle, reviewer } = self;
         let secrets = Api::<Secret>::namespaced(client.clone(), &settings.namespace);
@@ -234,33 +239,29 @@ impl Webhook {
                 Some(config) => config.reload_from_pem(certificate, key).await.map(|()| config.clone()),
                 None => RustlsConfig::from_pem(certificate, key).await,
             };
-            match (loaded, pending.take()) {
-                (Ok(loaded), Some((listener, routes))) => {
-                    config = Some(loaded.clone());
-                    match axum_server::from_tcp_rustls(listener, loaded) {
-                        Ok(listening) => {
-                            let served = listening.handle(handle.clone()).serve(routes.into_make_service());
-                            server.spawn(async move {
-                                if let Err(error) = served.await {
-                                    tracing::error!("the webhook has ended: {error}");
-                                }
-                            });
-                            serving.send_replace(true);
-                        }
-                        Err(error) => tracing::error!("the webhook cannot listen: {error}"),
-                    }
-                }
-                (Ok(_), None) => {}
-                (Err(error), kept) => {
-                    pending = kept;
+            let loaded = match loaded {
+                Ok(loaded) => loaded,
+                Err(error) => {
                     tracing::warn!("the webhook's certificate cannot be used: {error}");
+                    continue;
                 }
+            };
+            if let Some((listener, routes)) = pending.take() {
+                config = Some(loaded.clone());
+                let listening = listener.acceptor(RustlsAcceptor::new(loaded)).handle(handle.clone());
+                let served = listening.serve(routes.into_make_service());
+                server.spawn(async move {
+                    if let Err(error) = served.await {
+                        tracing::error!("the webhook has ended: {error}");
+                    }
+                });
+                serving.send_replace(true);
             }
         }
     }
 }
 
-/// Warns of what would refuse guests although this server runs.
+/// Warns of webhook configurations that would refuse guests although this server runs.
 async fn report_leftovers(client: &Client, reporter: &Reporter) {
     match leftover_registrations(client).await {
         Ok(leftovers) => {
@@ -295,5 +296,39 @@ async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
             Err(error).with_context(|| format!("namespace {name} cannot be created"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use muster_core::time::Timestamp;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::decide::registration::WebhookTarget;
+    use crate::run::settings::WallClock;
+
+    struct NoClock;
+
+    impl WallClock for NoClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_cannot_be_used_fails_the_start() {
+        // A regular file cannot be polled.
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let listener = TcpListener::from(OwnedFd::from(file));
+        listener.set_nonblocking(true).unwrap();
+        let target = WebhookTarget::Url("https://127.0.0.1:1".to_owned());
+        let settings = Settings::new("n".to_owned(), "one".to_owned(), target, Arc::new(NoClock));
+        let metrics = MachineMetrics::register(&mut Registry::default());
+        let started = Machines::start(crate::run::unreachable_client(), settings, listener, metrics).await;
+        let error = started.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        assert!(error.starts_with("the webhook cannot listen: "), "{error}");
     }
 }

@@ -19,14 +19,14 @@ use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Machine, MachineNodePool};
 
-/// A pod: what the capacity of its node needs to know, and more if it holds or wants a slot.
+/// A pod: its demand on its node, and more if it holds or requests a slot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ObservedPod {
     pub(crate) demand: PodDemand,
     pub(crate) slot: Option<Box<SlotPod>>,
 }
 
-/// A node. Two are the same if they differ only in what is not read.
+/// A node. Nodes that differ only in fields that are not read are equal.
 #[derive(Debug, Clone)]
 pub(crate) struct ObservedNode(pub(crate) Arc<Node>);
 
@@ -48,14 +48,14 @@ struct Dirty {
     all: bool,
 }
 
-/// Everything that was observed.
+/// All caches of the machines part, and the groups that have changed.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct ObservedWorld {
     pub(crate) machines: Cache<Machine>,
     pub(crate) pools: Cache<MachineNodePool>,
     pub(crate) nodes: Cache<ObservedNode>,
     pub(crate) pods: Cache<ObservedPod>,
-    /// Whether guests of a namespace are served.
+    /// True for namespaces whose guests are served.
     pub(crate) namespaces: Cache<bool>,
     pub(crate) sets: Cache<StatefulSet>,
     pub(crate) services: Cache<Service>,
@@ -63,7 +63,7 @@ pub(crate) struct World {
     changed: Arc<Notify>,
 }
 
-impl World {
+impl ObservedWorld {
     pub(crate) fn new() -> Self {
         Self {
             machines: Cache::new(),
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// The watches that fill the caches, each for as long as it is polled.
+    /// The futures that watch objects and fill the caches while they are polled.
     pub(crate) fn watches(&self, client: &Client, namespace: &str) -> Vec<BoxFuture<'static, ()>> {
         let all = watcher::Config::default;
         let labelled = || watcher::Config::default().labels(keys::MACHINE_GROUP);
@@ -132,7 +132,7 @@ impl World {
         ]
     }
 
-    /// Returns once everything was listed.
+    /// Returns once the first list of every cache was stored.
     pub(crate) async fn complete(&self) {
         self.machines.complete().await;
         self.pools.complete().await;
@@ -153,7 +153,7 @@ impl World {
             && self.services.is_complete()
     }
 
-    /// Marks a group, or all, as changed.
+    /// Marks a group, or all groups, as changed.
     pub(crate) fn mark(&self, group: Option<&str>) {
         {
             let mut dirty = self.dirty.lock();
@@ -165,7 +165,7 @@ impl World {
         self.changed.notify_one();
     }
 
-    /// A pod that holds or wants a slot concerns its group; any other one concerns the group of its node.
+    /// Marks the group of a pod that holds or requests a slot; of any other pod, the group of its node.
     fn mark_pod(&self, ObservedPod { demand, slot }: &ObservedPod) {
         if let Some(slot) = slot {
             self.mark(Some(&slot.group));
@@ -183,7 +183,7 @@ impl World {
         self.changed.notified().await;
     }
 
-    /// The groups that have changed since the last call.
+    /// Returns the groups that have changed since the last call.
     pub(crate) fn take_changed(&self) -> BTreeSet<String> {
         let Dirty { mut groups, all } = std::mem::take(&mut *self.dirty.lock());
         if all {
@@ -200,7 +200,7 @@ impl World {
         of_machines.chain(pools.values().filter_map(MachineNodePool::group)).map(str::to_owned).collect()
     }
 
-    /// The served namespaces.
+    /// The namespaces by name; the value is true if their guests are served.
     pub(crate) fn enabled_namespaces(&self) -> BTreeMap<String, bool> {
         let namespaces = self.namespaces.read();
         namespaces.iter().map(|((_, name), enabled)| (name.clone(), *enabled)).collect()
@@ -211,13 +211,13 @@ fn group_of<K: kube::Resource>(object: &K) -> Option<&str> {
     object.meta().labels.as_ref()?.get(keys::MACHINE_GROUP).map(String::as_str)
 }
 
-/// Without what says who wrote which field.
+/// Drops the managed fields, which take memory and are not read.
 fn without_fields<K: kube::Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
 }
 
-/// A node without what changes often and is not read.
+/// Drops fields of a node that change often and are not read.
 fn reduced_node(node: Node) -> Node {
     let mut node = without_fields(node);
     node.status = node.status.map(|status| {

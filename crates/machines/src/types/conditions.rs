@@ -11,14 +11,14 @@ pub const READY: &str = "Ready";
 /// The condition type of Machines whose nodes have fewer slots than the spec promises.
 pub const CAPACITY_SHORT: &str = "CapacityShort";
 
-/// The condition type by which a Machine shows what its pool says.
+/// The condition type by which a Machine shows the condition `Ready` of its pool.
 pub const NODE_POOL_READY: &str = "NodePoolReady";
 
 /// The reason of a pass that succeeded.
-pub const SUCCESS: &str = "Success";
+const SUCCESS: &str = "Success";
 
-/// The reason of a pass that did not.
-pub const FAILURE: &str = "Failure";
+/// The reason of a pass that failed.
+const FAILURE: &str = "Failure";
 
 /// The longest message that an API server accepts.
 const LONGEST_MESSAGE: usize = 32_768;
@@ -26,14 +26,23 @@ const LONGEST_MESSAGE: usize = 32_768;
 /// A condition without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedCondition {
-    /// Its type.
+    /// The type of the condition.
     pub type_: &'static str,
-    /// Whether it holds; none is unknown.
+    /// The status: true, false or unknown.
     pub holds: Option<bool>,
-    /// One word for programs.
+    /// The reason in one word, for programs.
     pub reason: String,
-    /// For people.
+    /// The message for users.
     pub message: String,
+}
+
+/// The condition `Ready` after a pass with these problems.
+pub fn ready(problems: &[String]) -> WantedCondition {
+    let (holds, reason, message) = match problems {
+        [] => (true, SUCCESS, "update status conditions".to_owned()),
+        _ => (false, FAILURE, problems.join("; ")),
+    };
+    WantedCondition { type_: READY, holds: Some(holds), reason: reason.to_owned(), message }
 }
 
 /// The conditions after a pass: the time of a transition changes only when the status does, and conditions of others
@@ -85,7 +94,7 @@ fn truncate(message: &mut String) {
 mod tests {
     use super::*;
 
-    fn ready(holds: bool, message: &str) -> Vec<WantedCondition> {
+    fn condition(holds: bool, message: &str) -> Vec<WantedCondition> {
         vec![WantedCondition {
             type_: READY,
             holds: Some(holds),
@@ -100,19 +109,19 @@ mod tests {
 
     #[test]
     fn the_time_of_a_transition_changes_with_the_status_only() {
-        let first = merge_conditions(&[], ready(true, "a"), Some(1), at(10));
-        let second = merge_conditions(&first, ready(true, "b"), Some(2), at(20));
+        let first = merge_conditions(&[], condition(true, "a"), Some(1), at(10));
+        let second = merge_conditions(&first, condition(true, "b"), Some(2), at(20));
         assert_eq!(second[0].last_transition_time, first[0].last_transition_time);
         assert_eq!((second[0].message.as_str(), second[0].observed_generation), ("b", Some(2)));
-        let third = merge_conditions(&second, ready(false, "b"), Some(2), at(30));
+        let third = merge_conditions(&second, condition(false, "b"), Some(2), at(30));
         assert_eq!(third[0].last_transition_time, Time(jiff_time(at(30))));
     }
 
     #[test]
     fn conditions_of_others_stay() {
-        let mut before = merge_conditions(&[], ready(true, ""), None, at(0));
+        let mut before = merge_conditions(&[], condition(true, ""), None, at(0));
         before[0].type_ = "Other".into();
-        let after = merge_conditions(&before, ready(true, ""), None, at(1));
+        let after = merge_conditions(&before, condition(true, ""), None, at(1));
         assert_eq!(
             after.iter().map(|condition| condition.type_.as_str()).collect::<Vec<_>>(),
             ["Other", READY]
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_message_is_cut_at_a_character() {
-        let after = merge_conditions(&[], ready(true, &"é".repeat(20_000)), None, at(0));
+        let after = merge_conditions(&[], condition(true, &"é".repeat(20_000)), None, at(0));
         assert_eq!(after[0].message.len(), 32_768);
     }
 }

@@ -1,4 +1,4 @@
-//! Finding by an id, a name, or the beginning of an id.
+//! Finds objects by an id, a name, or the beginning of an id.
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
@@ -12,18 +12,19 @@ use muster_store::StoreError;
 use muster_store::reads::{Found, Thing};
 use uuid::Uuid;
 
-use super::visible;
+use super::is_permitted;
 use crate::access::{Access, UNOWNED};
+use crate::authorize::Resource;
 use crate::error::ServiceError;
 use crate::service::Service;
 
 /// The reason why an object was not identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
-    /// Several objects fit this text.
+    /// Several objects have this name or an id that begins so.
     #[error("several objects fit '{0}'")]
     Ambiguous(String),
-    /// The caller may not do this, or the object could not be read.
+    /// The caller may not perform the operation, or the object could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -42,7 +43,7 @@ fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, IdentifyError>
     }
 }
 
-/// Declares functions that identify an object, read it, and check that the caller may do this to it.
+/// Declares functions that identify an object, read it, and authorize the operation on it.
 macro_rules! identified {
     ($($(#[$doc:meta])* $name:ident: $thing:ident, $id:ident, $read:ident -> $object:ident,
         |$found:ident| $project:expr;)+) => {
@@ -57,8 +58,8 @@ macro_rules! identified {
                     let Some(id) = self.identify(access, Thing::$thing, given).await? else { return Ok(None) };
                     let Some($found) = self.store().$read($id::from_uuid(id)).await? else { return Ok(None) };
                     let what = format!("{} '{given}'", stringify!($thing).to_lowercase());
-                    let project = $project.clone();
-                    Ok(visible(access, &what, &project, &UNOWNED, $found)?)
+                    let on = Resource { what: &what, project: &$project, owner: &UNOWNED };
+                    Ok(is_permitted(access, on)?.then_some($found))
                 }
             )+
         }
@@ -66,7 +67,7 @@ macro_rules! identified {
 }
 
 identified! {
-    /// The cluster that a text identifies; a deleted one only by its whole id.
+    /// The cluster that a text identifies; a deleted cluster only by its whole id.
     identify_cluster: Cluster, ClusterId, cluster -> Cluster, |cluster| cluster.project;
     /// The node that a text identifies.
     identify_node: Node, NodeId, node -> Node, |node| node.project;
@@ -76,7 +77,8 @@ identified! {
     identify_policy: Policy, PolicyId, policy -> Policy, |policy| policy.project;
     /// The receiver that a text identifies.
     identify_receiver: Receiver, ReceiverId, receiver -> Receiver, |receiver| receiver.project;
-    /// The action that a text identifies. It belongs to the project of its cluster, not of its requester.
+    /// The action that a text identifies. An action is recorded with the project of its cluster, not that of its
+    /// requester.
     identify_action: Action, ActionId, action -> Action, |action| action.principal.project;
     /// The event that a text identifies.
     identify_event: Event, EventId, event -> Event, |event| event.project;

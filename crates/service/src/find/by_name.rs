@@ -1,4 +1,4 @@
-//! Finding by name within a namespace, or by a whole id.
+//! Finds clusters by name within a namespace, or by a whole id.
 
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::ids::ClusterId;
@@ -6,24 +6,25 @@ use muster_core::string_enum::UnknownVariant;
 use muster_store::reads::{ClusterQuery, ClusterSort, Deleted};
 use muster_store::{Direction, StoreError};
 
-use super::visible;
+use super::is_permitted;
 use crate::access::Access;
+use crate::authorize::Resource;
 use crate::error::ServiceError;
 use crate::placement::is_of;
 use crate::service::Service;
 
-/// The fields by which a request names a cluster; empty texts were not given.
+/// The fields by which a request names a cluster; empty texts count as absent.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterRef<'r> {
     /// The namespace.
     pub namespace: &'r str,
-    /// The name; where a name is ambiguous, also an id.
+    /// The name, or an id if the name is ambiguous.
     pub name: &'r str,
-    /// The framework, to choose among clusters of one name.
+    /// The framework, to choose among clusters with the same name.
     pub framework: &'r str,
-    /// The provider or its instance, to choose among clusters of one name.
+    /// The provider or its instance, to choose among clusters with the same name.
     pub provider: &'r str,
-    /// The id; then name and namespace may be empty or `-`.
+    /// The id; if it is given, name and namespace may be empty or `-`.
     pub id: Option<ClusterId>,
 }
 
@@ -43,10 +44,10 @@ pub enum FindError {
     /// Several clusters have this name.
     #[error("{} clusters have this name", .0.len())]
     Ambiguous(Vec<Cluster>),
-    /// The id is that of a cluster with another name or namespace than the request gives.
+    /// The id belongs to a cluster with another name or namespace than the request gives.
     #[error("the id is that of '{}' in namespace '{}'", .0.name, .0.namespace)]
     OtherCluster(Box<Cluster>),
-    /// The caller may see the cluster but not do this, or it could not be read.
+    /// The caller may see the cluster but may not perform the operation, or the cluster could not be read.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
@@ -58,7 +59,7 @@ impl From<StoreError> for FindError {
 }
 
 impl Service {
-    /// The cluster that a request names, if the caller may do this to it.
+    /// The cluster that a request names, if the caller may perform the operation on it.
     pub async fn find_cluster(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Cluster, FindError> {
         let found = match named.id {
             Some(id) => self.store().cluster(id).await?,
@@ -67,7 +68,8 @@ impl Service {
         authorized(access, named, found)
     }
 
-    /// Like `find_cluster`; if no cluster has the name any more, the last deleted one that had it, whose history is still stored.
+    /// Like [`Self::find_cluster`], but falls back to the last deleted cluster with this name whose history is still
+    /// stored.
     pub async fn find_past_cluster(
         &self,
         access: &Access,
@@ -129,8 +131,9 @@ impl Service {
 fn authorized(access: &Access, named: &ClusterRef<'_>, found: Option<Cluster>) -> Result<Cluster, FindError> {
     let cluster = found.ok_or(FindError::Missing)?;
     let what = format!("cluster '{}'", cluster.name);
-    let (project, owner) = (cluster.project.clone(), cluster.owner.clone());
-    let cluster = visible(access, &what, &project, &owner, cluster)?.ok_or(FindError::Missing)?;
+    if !is_permitted(access, Resource { what: &what, project: &cluster.project, owner: &cluster.owner })? {
+        return Err(FindError::Missing);
+    }
     if named.id.is_some() && !named.agrees_with(&cluster) {
         return Err(FindError::OtherCluster(Box::new(cluster)));
     }

@@ -11,6 +11,7 @@ use muster_core::sample;
 use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
+use muster_engine::ports::provider::Provider;
 use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_service::{Access, Caller, Case, Recipe, Service, ServiceError, Subject, Verb, Wait};
@@ -18,7 +19,7 @@ use muster_testkit::fake::{FAKE_NODE, Fake, World};
 use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
 
-/// Longer than anything here takes; only a hang reaches it.
+/// Longer than any wait in these tests, so that only a hang reaches it.
 const PATIENCE: TimeSpan = TimeSpan::from_secs(30);
 
 pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: PATIENCE };
@@ -31,15 +32,19 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) async fn open() -> Self {
+        Self::with(Config::default(), |world| Arc::new(Fake::new(world))).await
+    }
+
+    pub(crate) async fn with(config: Config, provider: fn(&Arc<World>) -> Arc<dyn Provider>) -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let world = Arc::new(World::default());
         let parts = Parts {
             store: database.store.clone(),
             hooks: Arc::new(NoWebhooks),
-            providers: vec![Arc::new(Fake::new(&world))],
+            providers: vec![provider(&world)],
             policies: Policies::default(),
             clock: Arc::new(SystemClock),
-            config: Config::default(),
+            config,
             metrics: Metrics::default(),
         };
         let engine = Engine::start(parts).await.expect("an engine starts");
@@ -58,12 +63,29 @@ impl Harness {
         cluster
     }
 
+    /// Another cluster with the name of an existing one, as discovered clusters may have.
+    pub(crate) async fn twin(&self, name: &str) -> Cluster {
+        let object_name = format!("{name}-2");
+        let (cluster, action) = self.create_object(name, &object_name, 0).await.expect("a new cluster");
+        self.service.wait_for_end(action, PATIENCE).await.expect("created");
+        cluster
+    }
+
     /// Creates a cluster with so many workers; returns it with its action.
     pub(crate) async fn create(&self, name: &str, workers: u32) -> Result<(Cluster, Action), ServiceError> {
+        self.create_object(name, name, workers).await
+    }
+
+    async fn create_object(
+        &self,
+        name: &str,
+        object_name: &str,
+        workers: u32,
+    ) -> Result<(Cluster, Action), ServiceError> {
         let cluster = Cluster {
             id: ClusterId::from_uuid(Uuid::now_v7()),
             name: name.to_owned(),
-            object_name: name.to_owned(),
+            object_name: object_name.to_owned(),
             instance: Fake::instance_id(),
             profile_id: ProfileId::from_uuid(Uuid::now_v7()),
             profile_type: FAKE_NODE.parse().expect("a profile type"),
@@ -72,7 +94,9 @@ impl Harness {
         let profile =
             Profile { id: cluster.profile_id, kind: cluster.profile_type.clone(), ..sample::profile() };
         let recipe = Recipe::New(profile);
-        let action = self.service.create_cluster(&caller(Door::Core), cluster.clone(), recipe, true).await?;
+        let unique_name = name == object_name;
+        let caller = caller(Door::Core);
+        let action = self.service.create_cluster(&caller, cluster.clone(), recipe, unique_name).await?;
         Ok((cluster, action))
     }
 }

@@ -2,9 +2,11 @@
 
 mod harness;
 
+mod apps;
 mod authorization;
 mod lists;
 mod local_code;
+mod machines;
 mod names;
 mod references;
 mod replay;

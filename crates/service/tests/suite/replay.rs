@@ -1,9 +1,11 @@
-//! Requests with a request id.
+//! Repeated requests with the same request id.
 
 use muster_core::change::{Change, ResizeGroup};
 use muster_core::principal::{Door, Role};
 use muster_core::resize::Resize;
-use muster_service::{Caller, Mutation, ServiceError};
+use muster_service::find::{ClusterRef, FindError};
+use muster_service::{Caller, ErrorKind, Mutation, ServiceError};
+use rstest::rstest;
 
 use crate::harness::{Harness, REACHED, caller, changing};
 
@@ -23,4 +25,57 @@ async fn a_repeated_request_is_answered_by_its_first_action_and_not_submitted_ag
     let never = Box::pin(async { Err(ServiceError::invalid("it was submitted again")) });
     let (_, replayed) = service.mutate(&mutation, never).await.expect("the first answer");
     assert_eq!(replayed.id, first.id);
+}
+
+#[rstest]
+#[case::member_of_another_project("other", Role::Member, ErrorKind::NotFound, "no such cluster")]
+#[case::reader("demo", Role::Reader, ErrorKind::Forbidden, "Ann may only read cluster 'fred'")]
+#[tokio::test]
+async fn a_repeated_request_is_refused_like_a_new_one_once_its_caller_has_lost_the_role(
+    #[case] project: &str,
+    #[case] role: Role,
+    #[case] kind: ErrorKind,
+    #[case] begins: &str,
+) {
+    let harness = Harness::open().await;
+    let (service, cluster) = (&harness.service, harness.cluster("fred").await);
+    let named = ClusterRef { namespace: "demo", name: "fred", framework: "", provider: "", id: None };
+    let resize = ResizeGroup { group: None, resize: Resize::exactly(2), candidates: None };
+    let attempt = async |access| {
+        let request = Some(("my-request".to_owned(), "digest".to_owned()));
+        let caller = Caller { request, ..caller(Door::Core) };
+        let mutation = Mutation { access, caller, wait: REACHED };
+        let submit = Box::pin(async {
+            let found =
+                service.find_cluster(&mutation.access, &named).await.map_err(|error| match error {
+                    FindError::Service(error) => error,
+                    _ => ServiceError::not_found("no such cluster"),
+                })?;
+            service.change_cluster(&mutation.caller, &found, Change::Resize(resize.clone())).await
+        });
+        service.mutate(&mutation, submit).await.map(|(cluster, _)| cluster.id)
+    };
+    assert_eq!(attempt(changing("demo", Role::Member)).await, Ok(cluster.id));
+    let refused = attempt(changing(project, role)).await.expect_err("refused");
+    assert_eq!(refused.kind, kind, "{refused}");
+    assert!(refused.message.starts_with(begins), "{refused}");
+    assert_eq!(attempt(changing("demo", Role::Member)).await, Ok(cluster.id));
+}
+
+#[tokio::test]
+async fn a_repeated_request_does_not_show_a_hidden_cluster_even_if_it_is_accepted_again() {
+    let harness = Harness::open().await;
+    let (service, cluster) = (&harness.service, harness.cluster("fred").await);
+    let request = Some(("my-request".to_owned(), "digest".to_owned()));
+    let caller = Caller { request, ..caller(Door::Core) };
+    let resize = ResizeGroup { group: None, resize: Resize::exactly(2), candidates: None };
+    let attempt = async |project| {
+        let access = changing(project, Role::Member);
+        let mutation = Mutation { access, caller: caller.clone(), wait: REACHED };
+        let change = Change::Resize(resize.clone());
+        let submit = Box::pin(service.change_cluster(&mutation.caller, &cluster, change));
+        service.mutate::<ServiceError>(&mutation, submit).await.map(|(cluster, _)| cluster.id)
+    };
+    assert_eq!(attempt("demo").await, Ok(cluster.id));
+    assert_eq!(attempt("other").await.map_err(|error| error.kind), Err(ErrorKind::NotFound));
 }

@@ -1,4 +1,4 @@
-//! Accepting an action: from here on it survives anything.
+//! The command that accepts an action: checks conflicts, and stores the action durably.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -20,30 +20,30 @@ use crate::rows::{actions, clusters, events, jobs, nodes, profiles};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{args, json};
 
-/// The input of a deletion that is to happen by force.
+/// The input that makes a deletion a forced one.
 const FORCED: &str = "force";
 
-/// Stores an action, with the new cluster or nodes that it is about.
+/// Stores an action, with the new cluster or the new nodes that it creates.
 #[derive(Debug, Clone)]
 pub struct Accept {
-    /// The action, READY.
+    /// The action, with status READY.
     pub action: Action,
     /// The conflict rule, if another action holds the target.
     pub on_conflict: OnConflict,
-    /// A cluster that is made by it.
+    /// The cluster that the action creates.
     pub cluster: Option<NewCluster>,
-    /// Nodes that are made by it.
+    /// The nodes that the action creates.
     pub nodes: Vec<Node>,
-    /// The caller's own name for the request, so that it may safely ask again.
+    /// The caller's name for the request, which makes a repetition idempotent.
     pub request: Option<RequestKey>,
-    /// Tasks that have to end before it is claimed.
+    /// The tasks that have to end before the action is claimed.
     pub waits: Vec<TaskId>,
     /// The events to record.
     pub events: Vec<Event>,
 }
 
 impl Accept {
-    /// Stores an action on what exists, with no event.
+    /// Stores an action on an existing target, without an event.
     pub const fn new(action: Action, on_conflict: OnConflict) -> Self {
         Self {
             action,
@@ -62,31 +62,32 @@ impl Accept {
 pub struct NewCluster {
     /// The cluster.
     pub cluster: Cluster,
-    /// The recipe that is made for it alone, if it is.
+    /// The profile that is created for this cluster alone, if any.
     pub profile: Option<Profile>,
-    /// Whether the door refuses a second cluster of that name in its namespace.
+    /// True if a second cluster of the same name in the namespace is refused.
     pub unique_name: bool,
     /// The quota of clusters of the project.
     pub quota: Option<u32>,
-    /// The app that uses it.
+    /// The app that uses the cluster.
     pub app: Option<AppId>,
-    /// The job that it is created for, which is stored with it: neither is there without the other.
+    /// The job that the cluster is created for, stored in the same transaction so that neither exists without the
+    /// other.
     pub job: Option<Box<Job>>,
 }
 
-/// A caller's name for a request, and what the request was.
+/// A caller's name for a request, with a digest of the request.
 #[derive(Debug, Clone)]
 pub struct RequestKey {
     /// The caller, with the scheme.
     pub principal: String,
-    /// The caller's name for it.
+    /// The caller's name for the request.
     pub request_id: String,
     /// A digest of the request.
     pub digest: String,
 }
 
 impl RequestKey {
-    /// The action that it made when it first came.
+    /// Returns the action of the first request with this name, if any.
     pub(crate) async fn find(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
         const FIND: &str =
             "SELECT digest, action_id FROM idempotency WHERE principal = $1 AND request_id = $2";
@@ -100,7 +101,7 @@ impl RequestKey {
         found.as_ref().map(actions::read).transpose()
     }
 
-    /// Records the action that answers it.
+    /// Records the action that answers the request.
     pub(super) async fn remember(
         &self,
         tx: &mut Transaction<'_>,
@@ -111,31 +112,31 @@ impl RequestKey {
                                 VALUES ($1, $2, $3, $4, $5)";
         let row = args![&self.principal, &self.request_id, &self.digest, action.to_string(), at];
         match tx.execute(REMEMBER, row).await {
-            // The same request came to two replicas at once: run again, and find the other's answer.
+            // Another replica stored the same request at the same time: retry, and find that action.
             Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
             other => other.map(drop),
         }
     }
 }
 
-/// The outcome.
+/// The outcome of [`Accept`].
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    /// The action that was stored, now or when the same request first came.
+    /// The stored action: the new one, or the existing one that answers the request.
     pub action: Action,
-    /// Whether it was there already.
+    /// True if the action existed already.
     pub replayed: bool,
 }
 
-/// The decision about an action beside existing ones.
+/// The decision about an action beside existing actions.
 enum Settled {
-    /// It is the same as this one.
+    /// The request is answered by this existing action.
     Joins(Box<Action>),
-    /// It runs, perhaps before others that were accepted earlier.
+    /// The action is stored. It may run before actions that were accepted earlier.
     Runs { before_others: bool },
 }
 
-/// Whether a change of this kind makes it pointless to wait for the members that an earlier one asked an operator for.
+/// Returns true if a change of this kind makes it pointless to wait for the nodes that an earlier change requested.
 const fn supersedes(kind: ActionKind) -> bool {
     matches!(
         kind,
@@ -166,7 +167,7 @@ impl Accept {
         {
             return Ok(Accepted { action, replayed: true });
         }
-        // First of all: the same request at another replica waits here, and then finds the answer of this one.
+        // Before any other write: the same request at another replica waits here, and then finds this action.
         if let Some(key) = &self.request {
             key.remember(tx, self.action.id, self.action.created_at).await?;
         }
@@ -197,7 +198,7 @@ impl Accept {
         Ok(Accepted { action: self.action.clone(), replayed: false })
     }
 
-    /// Profiles that this refers to have to exist, and stay until it is committed: from then on they are in use.
+    /// Checks that the referenced profiles exist, and locks them until the commit, after which they count as in use.
     async fn hold_profiles(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
         let of_cluster = self.cluster.as_ref().filter(|new| new.profile.is_none());
         let of_inputs = self.action.inputs.get("profile_id").and_then(Value::as_str);
@@ -221,7 +222,7 @@ impl Accept {
         }
     }
 
-    /// The request is answered by a deletion that was there before, which is forced from now on if this one is.
+    /// Answers the request by an existing deletion, which becomes a forced one if the request is forced.
     async fn join(&self, tx: &mut Transaction<'_>, mut joined: Action) -> Result<Action, StoreError> {
         const JOIN: &str = "UPDATE idempotency SET action_id = $3 WHERE principal = $1 AND request_id = $2";
         const FORCE: &str = "UPDATE actions SET inputs = $2, updated_at = $3 WHERE id = $1";
@@ -240,13 +241,14 @@ impl Accept {
         Ok(joined)
     }
 
-    /// Healing gives way to users; among users the rule decides. A deletion joins one that is under way.
+    /// Resolves conflicts: a user's action preempts healing; among users' actions the conflict rule decides. A deletion
+    /// joins one in progress.
     async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Settled, StoreError> {
         let open = self.open_actions(tx).await?;
         let (healing, users): (Vec<Action>, Vec<Action>) =
             open.into_iter().partition(|action| action.cause == Cause::Healing);
         if self.action.cause == Cause::Healing {
-            // One healing per target at a time, and never beside a user's action.
+            // At most one healing action per target, and never beside a user's action.
             return if healing.is_empty() && users.is_empty() {
                 Ok(Settled::Runs { before_others: false })
             } else {
@@ -279,9 +281,12 @@ impl Accept {
         }
         let mut before_others = false;
         if self.on_conflict == OnConflict::Queue && supersedes(self.action.kind) {
-            // Actions run in the order of their creation, which need not be that of their acceptance.
+            // Actions run in the order of their creation, which may differ from the order of their acceptance.
             let place = |action: &Action| (action.created_at, action.id);
-            for action in &users {
+            // A head that was not created yet cannot be restarted.
+            let restarts_head = self.action.kind == ActionKind::NodeRecover;
+            let needs_end = |action: &&Action| restarts_head && action.kind == ActionKind::ClusterCreate;
+            for action in users.iter().filter(|action| !needs_end(action)) {
                 if place(action) < place(&self.action) || action.started_at.is_some() {
                     super::signal::ask_to_yield(tx, action.id, self.action.created_at).await?;
                 } else {
@@ -292,7 +297,7 @@ impl Accept {
         Ok(Settled::Runs { before_others })
     }
 
-    /// Requested actions that have not ended, on the same cluster or node.
+    /// The conflicting actions that have not ended, on the same cluster or node.
     async fn open_actions(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
         let (column, id) = match (self.action.target, self.action.cluster_id) {
             (Target::Cluster(id), _) | (_, Some(id)) => ("cluster_id", id.to_string()),
@@ -302,9 +307,9 @@ impl Accept {
             self.find_orphan(tx, id).await?;
         }
         if column == "cluster_id" {
-            // Two replicas that accept for one cluster at once have to see each other.
+            // Lock the row: two replicas that accept actions for one cluster at once must observe each other's action.
             let lock = tx.dialect().for_update();
-            // Garbage is collected of clusters that are history, and of no others.
+            // Garbage is collected only of deleted clusters.
             let deleted = if self.action.collects_garbage() { "NOT NULL" } else { "NULL" };
             let sql = format!("SELECT name FROM clusters WHERE id = $1 AND deleted_at IS {deleted}{lock}");
             if tx.row(sql, args![&id]).await?.is_none() {
@@ -322,7 +327,7 @@ impl Accept {
         for row in &rows {
             match actions::read(row) {
                 Ok(action) => open.push(action),
-                // It cannot be run either, and must not keep its cluster from being deleted.
+                // An unreadable action cannot run, and must not block the deletion of its cluster.
                 Err(error) if self.on_conflict == OnConflict::Preempt => {
                     tracing::error!(%error, "ended an action whose row cannot be read, for another one");
                     super::signal::end_unreadable(tx, row.parse(0)?, self.action.created_at).await?;
@@ -331,9 +336,9 @@ impl Accept {
             }
         }
         let at_work = self.at_work(tx, &open).await?;
-        // A node's action stands in the way of the same node's and of the whole cluster's, not of its neighbours'. A
-        // cluster's stands in the way of a node's if it works on that node, or leaves none; others wait for it. What an
-        // unknown target has to do with it is unknown, so it counts as a conflict.
+        // An action of a node conflicts with actions of the same node and of the cluster, not with those of other
+        // nodes. An action of a cluster conflicts with that of a node if it works on that node or deletes the cluster;
+        // otherwise the node's action waits. An unknown target counts as a conflict.
         let in_the_way = |action: &Action| match (self.action.target, action.target) {
             (Target::Node(own), Target::Node(other)) => own == other,
             (Target::Node(_), Target::Cluster(_)) => {
@@ -348,8 +353,8 @@ impl Accept {
         Ok(open.into_iter().filter(|action| in_the_way(action) && !cancelling(action)).collect())
     }
 
-    /// Actions of the cluster that have an open part for the same node. They are a reason to refuse, and are never
-    /// cancelled for a node's action.
+    /// The actions of the cluster that have an open child action for the same node. They are a reason to refuse, and
+    /// are never cancelled for an action of a node.
     async fn at_work(
         &self,
         tx: &mut Transaction<'_>,
@@ -367,7 +372,8 @@ impl Accept {
         rows.iter().map(|row| row.parse(0)).collect()
     }
 
-    /// A node that is in no cluster has to be there, and two replicas that accept for it have to see each other.
+    /// Checks that an orphan exists, and locks its row, so that two replicas that accept actions for it observe each
+    /// other's action.
     async fn find_orphan(&self, tx: &mut Transaction<'_>, id: NodeId) -> Result<(), StoreError> {
         if self.nodes.iter().any(|node| node.id == id) {
             return Ok(());
@@ -378,7 +384,7 @@ impl Accept {
     }
 }
 
-/// Checks whether a new cluster could be stored now; stores nothing.
+/// Checks if a new cluster could be stored now; stores nothing.
 #[derive(Debug, Clone)]
 pub struct CheckNewCluster(pub NewCluster);
 
@@ -409,13 +415,13 @@ async fn check_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(),
         }
     }
     if let Some(limit) = quota {
-        // An index alone answers this.
+        // Counts in an index, without reading rows.
         const COUNT_ALL: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL";
-        // Those that others made and that were only discovered are not the project's doing: their object has their id.
+        // Discovered clusters do not count against the quota; their observed object has the id of the cluster.
         const COUNT: &str = "SELECT count(*) FROM clusters WHERE project = $1 AND deleted_at IS NULL \
                              AND observed NOT LIKE '%\"object\":\"' || id || '\"%'";
         if tx.dialect() == Dialect::Postgres {
-            // Replicas that count at the same moment would all find room.
+            // Without the lock, replicas that count at the same moment could all stay below the quota.
             tx.row("SELECT pg_advisory_xact_lock(hashtext($1))", args![&cluster.project]).await?;
         }
         let limit = i64::from(*limit);
@@ -438,7 +444,7 @@ async fn make_cluster(tx: &mut Transaction<'_>, new: &NewCluster) -> Result<(), 
     }
     let claim = unique_name.then(|| format!("{}/{}", cluster.namespace, cluster.name));
     match clusters::insert(tx, cluster, claim).await {
-        // Two replicas looked at the same moment; the index let one through.
+        // Two replicas checked at the same moment; the unique index admits one.
         Err(StoreError::Duplicate(_)) => return Err(name_taken(cluster)),
         other => other?,
     }

@@ -1,4 +1,4 @@
-//! Taking actions: those that wait, and those whose engine is dead.
+//! The command that claims actions: READY ones, and those whose engine is dead.
 
 mod choose;
 
@@ -17,7 +17,7 @@ use crate::rows::{actions, clusters};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{Row, args};
 
-/// Takes actions for an engine, with the locks that they need.
+/// Claims actions for an engine, with the locks that they need.
 #[derive(Debug, Clone)]
 pub struct Claim {
     /// The engine that claims.
@@ -26,35 +26,36 @@ pub struct Claim {
     pub instances: Vec<InstanceId>,
     /// The kinds of actions that it can execute, with the highest version of each.
     pub kinds: Vec<(ActionKind, u32)>,
-    /// At most so many.
+    /// The largest number of actions to claim.
     pub limit: u32,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
-/// An action that is now this engine's.
+/// An action that was claimed by this engine.
 #[derive(Debug, Clone)]
 pub struct Claimed {
     /// The action, with its new fence.
     pub action: Action,
-    /// Whether it had been begun before, by another engine or by this one.
+    /// True if the action had been started before, by another engine or by this one.
     pub taken_over: bool,
-    /// The number of engines in a row that died while they ran it, without a commit of it.
+    /// The number of consecutive engines that died while they ran the action, without a commit of it.
     pub deaths: u32,
-    /// Its subject at the time of the claim.
+    /// The subject of the action at the time of the claim.
     pub subject: Option<Subject>,
-    /// The reason why a task that it waited for did not succeed.
+    /// The reason why a task that the action waited for did not succeed.
     pub failed_task: Option<String>,
 }
 
-/// The words of the index of open actions, without which SQLite does not use it: it would go through all of history.
+/// The condition of the index of open actions, word for word: otherwise SQLite does not use the index, and scans all of
+/// history.
 const OPEN: &str = "a.status IN ('READY', 'RUNNING', 'WAITING', 'SUSPENDED', 'INIT', 'WAITING_LIFECYCLE_COMPLETION') \
                     AND a.parent_id IS NULL";
 
-/// The pause before an action with an unreadable row is claimed again.
-const SET_ASIDE_FOR: TimeSpan = TimeSpan::from_secs(60);
+/// The pause before an action or a task with an unreadable row is claimed again.
+pub(super) const UNREADABLE_DEFERRED_FOR: TimeSpan = TimeSpan::from_secs(60);
 
-/// The words of the index of running actions by their engines.
+/// The condition of the index of running actions by their engines, word for word.
 pub(super) const RUNNING: &str = "a.status = 'RUNNING' AND a.parent_id IS NULL";
 
 impl Command for Claim {
@@ -78,13 +79,13 @@ impl Command for Claim {
                 let mut taken = 0;
                 for action in &chosen {
                     if lock(tx, action).await? {
-                        // Handed over, or resumed: it waits like a new one, and was begun all the same.
+                        // A requeued or resumed action is READY like a new one, and was started before.
                         let taken_over = action.started_at.is_some();
                         claimed.push(self.take(tx, action.clone(), taken_over).await?);
                         taken += 1;
                     }
                 }
-                // Those that were passed over may have hidden others, whose targets are free.
+                // Actions that could not be locked may have hidden others whose targets are free: choose again.
                 if taken == 0 || taken == chosen.len() {
                     break;
                 }
@@ -98,20 +99,20 @@ impl Command for Claim {
 }
 
 impl Claim {
-    /// Actions of engines whose lease has run out. Their locks are theirs still.
+    /// The actions of engines whose lease has expired. The actions still hold their locks.
     async fn abandoned(&self, tx: &mut Transaction<'_>) -> Result<Vec<Action>, StoreError> {
         let now = tx.database_now().await?;
         let (rest, arguments) = self.choose_abandoned(of_actions(tx), now);
         let rows = tx.rows(actions::select(&rest), arguments).await?;
-        // An engine whose lease has ended would only be taken over again.
+        // If this engine's own lease has expired, its claims would be taken over at once.
         if rows.is_empty() || !self.is_alive(tx, now).await? {
             return Ok(Vec::new());
         }
         self.readable(tx, rows).await
     }
 
-    /// The actions of rows. One that cannot be read is set aside for a while, with the reason: it must not keep the others
-    /// from being claimed, and another version may know how to read it.
+    /// Reads actions. An unreadable one is deferred for a while, with the reason: it must not block the others, and
+    /// another version may be able to read it.
     async fn readable(&self, tx: &mut Transaction<'_>, rows: Vec<Row>) -> Result<Vec<Action>, StoreError> {
         const SET_ASIDE: &str = "UPDATE actions SET not_before = $2, status_reason = $3 WHERE id = $1";
         let mut readable = Vec::with_capacity(rows.len());
@@ -122,7 +123,7 @@ impl Claim {
                     let id = row.text(0)?;
                     tracing::error!(action = id, %error, "set an action aside: its row cannot be read");
                     let reason = format!("The action cannot be run, because its row cannot be read: {error}");
-                    tx.execute(SET_ASIDE, args![id, self.now.after(SET_ASIDE_FOR), reason]).await?;
+                    tx.execute(SET_ASIDE, args![id, self.now.after(UNREADABLE_DEFERRED_FOR), reason]).await?;
                 }
             }
         }
@@ -163,7 +164,10 @@ impl Claim {
         let taken = tx.update(TAKE, row).await?;
         let deaths = taken.map_or(Ok(0), |row| row.number(0))?;
         if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
-            const SHOW: &str = "UPDATE clusters SET status = $2, fence = $3, change = $4, updated_at = $5, \
+            // A creation that was superseded continues as the later change.
+            const SHOW: &str = "UPDATE clusters SET status = CASE WHEN status = 'CREATING' \
+                                AND $2 IN ('RESIZING', 'UPDATING') THEN status ELSE $2 END, \
+                                fence = $3, change = $4, updated_at = $5, \
                                 status_reason = coalesce($6, status_reason) WHERE id = $1 AND deleted_at IS NULL";
             let change = tx.change().await?;
             let reason = ClusterStatus::reason_during(action.kind).map(str::to_owned);
@@ -171,14 +175,15 @@ impl Claim {
             tx.execute(SHOW, row).await?;
             tx.touch(Touched::Cluster(id));
         }
-        // The engine that had it before is notified that it has lost the action.
+        // The engine that had claimed the action before is notified that it has lost it.
         let touched = if taken_over { Touched::Action } else { Touched::Progress };
         tx.touch(touched(action.id));
         Ok(Claimed { action, taken_over, deaths, subject: None, failed_task: None })
     }
 }
 
-/// What a run would have to read first. What cannot be read is left to them: it concerns no other action.
+/// Adds the subjects, which every run would have to read first. Unreadable rows are left to the runs, so that they
+/// affect no other action.
 async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
     let ids: Vec<ClusterId> = claimed.iter().filter_map(|claimed| claimed.action.cluster_id).collect();
     let subjects = match clusters::subjects(tx, &ids).await {
@@ -191,9 +196,9 @@ async fn add_subjects(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Resu
     Ok(())
 }
 
-/// Tasks that they waited for and that did not succeed.
+/// Adds the reasons of tasks that the actions waited for and that did not succeed.
 async fn add_failed_tasks(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> Result<(), StoreError> {
-    // Nothing else waits for tasks.
+    // No other kind of action waits for tasks.
     let creates = claimed.iter().filter(|claimed| claimed.action.kind == ActionKind::ClusterCreate);
     let ids: Vec<_> = creates.map(|claimed| claimed.action.id).collect();
     if ids.is_empty() {
@@ -222,8 +227,8 @@ pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Whether the row of the cluster, or of a node that is in none, is free to be written: a command that holds it may be about to write the action, and waiting
-/// for each other would be a deadlock. What is left here is claimed next time.
+/// Locks the row of the cluster or of an orphan; returns false if another transaction has locked it. That transaction
+/// may be about to write the action, so that waiting could deadlock. The action is left to the next claim.
 async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
     if tx.dialect() == Dialect::Sqlite {
         return Ok(true);
@@ -232,22 +237,22 @@ async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool
         (Some(cluster), _) | (None, Target::Cluster(cluster)) => ("clusters", cluster.to_string()),
         // A join checks whether an action holds the node.
         (None, Target::Node(node)) => ("nodes", node.to_string()),
-        // Not claimed.
+        // Such an action is never chosen.
         (None, Target::Unknown(_)) => return Ok(false),
     };
     let sql = format!("SELECT id FROM {table} WHERE id = $1{}", tx.dialect().skip_locked());
     if tx.row(sql, args![&id]).await?.is_some() {
         return Ok(true);
     }
-    // A missing row must not keep the action from finding that out.
+    // An action whose row is missing is claimed all the same, so that its run can end it.
     let sql = format!("SELECT id FROM {table} WHERE id = $1");
     Ok(tx.row(sql, args![id]).await?.is_none())
 }
 
-/// Takes what the action needs: its cluster alone, or its node and a share of the node's cluster.
+/// Locks the action's target: its cluster exclusively, or its node exclusively and the node's cluster in shared mode.
 ///
-/// The query that chose it may have been overtaken: by another engine on PostgreSQL, and always by actions that
-/// were chosen before it in the same claim.
+/// Locks may have been taken since the action was chosen: by another engine on PostgreSQL, or for earlier actions of
+/// the same claim.
 async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
     const TAKE: &str = "INSERT INTO locks (target, action_id, exclusive) VALUES ($1, $2, $3) \
                         ON CONFLICT (target, action_id) DO NOTHING";
@@ -259,7 +264,7 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
             vec![(cluster.to_string(), alone), (node.to_string(), true)]
         }
         (Target::Node(node), None) => vec![(node.to_string(), true)],
-        // Not claimed.
+        // Such an action is never chosen.
         (Target::Unknown(_), _) => return Ok(false),
     };
     if !reach_cluster(tx, action).await? {

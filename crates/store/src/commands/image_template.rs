@@ -1,4 +1,4 @@
-//! Writing image templates, each with the task that builds it.
+//! The commands that write image templates, each with the task that builds its image.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -14,12 +14,12 @@ use crate::value::args;
 pub struct InsertImageTemplate {
     /// The template.
     pub template: ImageTemplate,
-    /// Its events, if it is stored.
+    /// The events to record, if the template is stored.
     pub events: Vec<Event>,
 }
 
 impl Command for InsertImageTemplate {
-    /// Whether it is stored: its name may be taken.
+    /// True if the template was stored; false if its name is taken.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -40,12 +40,12 @@ impl Command for InsertImageTemplate {
 pub struct DeleteImageTemplate {
     /// The template.
     pub template: ImageTemplate,
-    /// Its events, if it is removed.
+    /// The events to record, if the template is removed.
     pub events: Vec<Event>,
 }
 
 impl Command for DeleteImageTemplate {
-    /// Whether it was there.
+    /// True if the template existed.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
@@ -57,7 +57,7 @@ impl Command for DeleteImageTemplate {
             if removed {
                 tx.execute(CANCEL, args![task.id.to_string()]).await?;
                 events::insert(tx, &self.events).await?;
-                tx.touch(Touched::Tasks);
+                tx.touch(Touched::Task(task.id));
             }
             Ok(removed)
         })

@@ -1,4 +1,4 @@
-//! Submitting and stopping jobs.
+//! The commands that submit and stop jobs.
 
 use futures::future::BoxFuture;
 use muster_core::event::Event;
@@ -11,12 +11,12 @@ use crate::rows::{events, jobs};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::args;
 
-/// Stores a job on a cluster that exists. A job with a cluster of its own is stored with the creation of that.
+/// Stores a job on an existing cluster. A job with a cluster of its own is stored by the creation of that cluster.
 #[derive(Debug, Clone)]
 pub struct InsertJob {
     /// The job.
     pub job: Job,
-    /// Its events.
+    /// The events to record.
     pub events: Vec<Event>,
 }
 
@@ -49,23 +49,21 @@ pub struct StopJob {
 }
 
 impl Command for StopJob {
-    /// Whether it had not ended.
+    /// True if the job had not ended.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
         const CANCEL: &str = "UPDATE tasks SET cancelled = 1 WHERE ended_at IS NULL AND status IN ($2, $3) \
-                              AND id = (SELECT task_id FROM jobs WHERE id = $1)";
-        // The first request is the one that ends it.
+                              AND id = (SELECT task_id FROM jobs WHERE id = $1) RETURNING id";
+        // Only the first request is recorded, because it is the one that ends the job.
         const NOTE: &str = "UPDATE jobs SET stopped_by = $2 WHERE id = $1 AND stopped_by IS NULL";
         Box::pin(async move {
             let id = self.job.to_string();
             let open = args![&id, TaskStatus::Ready.as_str(), TaskStatus::Running.as_str()];
-            let is_open = tx.execute(CANCEL, open).await? > 0;
-            if is_open {
-                tx.execute(NOTE, args![&id, &self.by]).await?;
-                tx.touch(Touched::Tasks);
-            }
-            Ok(is_open)
+            let Some(task) = tx.update(CANCEL, open).await? else { return Ok(false) };
+            tx.execute(NOTE, args![&id, &self.by]).await?;
+            tx.touch(Touched::Task(task.parse(0)?));
+            Ok(true)
         })
     }
 }

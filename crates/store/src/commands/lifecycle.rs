@@ -1,4 +1,4 @@
-//! Parts of an action that wait for `complete_lifecycle` before their nodes are removed.
+//! The commands for child actions that wait for `complete_lifecycle` before their nodes are removed.
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionStatus};
@@ -17,9 +17,9 @@ const REASON: &str = "The action is ready.";
 /// Continues the child action with this token. A repetition, or a token of an action that does not wait, has no effect.
 #[derive(Debug, Clone)]
 pub struct CompleteLifecycle {
-    /// The part.
+    /// The id of the child action.
     pub token: ActionId,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -48,12 +48,12 @@ impl Command for CompleteLifecycle {
     }
 }
 
-/// All parts of an action that still wait do so no longer.
+/// Ends the wait of all child actions of an action that still wait.
 #[derive(Debug, Clone)]
 pub struct EndWait {
-    /// Proof that the action is ours.
+    /// Proof that this engine has claimed the action.
     pub ticket: Ticket,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -65,15 +65,11 @@ impl Command for EndWait {
     }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
-        const OURS: &str =
-            "SELECT 1 FROM actions WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4";
         const RELEASE: &str = "UPDATE actions SET status = $3, status_reason = $4, updated_at = $5 \
                                WHERE parent_id = $1 AND status = $2";
         Box::pin(async move {
-            let Ticket { action, engine, fence } = self.ticket;
-            let running = ActionStatus::Running.as_str();
-            let ours = tx.row(OURS, args![action.to_string(), engine.to_string(), fence.0, running]).await?;
-            ours.ok_or(StoreError::Fenced(action))?;
+            self.ticket.check(tx).await?;
+            let action = self.ticket.action;
             let (waiting, ready) = (ActionStatus::WaitingLifecycleCompletion, ActionStatus::Ready);
             let row = args![action.to_string(), waiting.as_str(), ready.as_str(), REASON, self.now];
             tx.execute(RELEASE, row).await?;

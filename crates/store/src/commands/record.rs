@@ -17,15 +17,27 @@ use crate::rows::{actions, apps, cluster_objects, clusters, events, nodes};
 use crate::transaction::{Command, FEW, MANY, Touched, Transaction};
 use crate::value::{IntoValue as _, Value, args, json};
 
-/// Proof that an action is this engine's: without the latest fence nothing is written.
+/// Proof that this engine has claimed an action: a write with an outdated fence is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The action.
     pub action: ActionId,
     /// The engine.
     pub engine: EngineId,
-    /// The fence drawn when it took the action.
+    /// The fence that was drawn by the claim.
     pub fence: Fence,
+}
+
+impl Ticket {
+    /// Fails unless this engine still runs the action.
+    pub(super) async fn check(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+        const OURS: &str =
+            "SELECT 1 FROM actions WHERE id = $1 AND owner = $2 AND fence = $3 AND status = $4";
+        let Self { action, engine, fence } = *self;
+        let running = ActionStatus::Running.as_str();
+        let ours = tx.row(OURS, args![action.to_string(), engine.to_string(), fence.0, running]).await?;
+        ours.map(drop).ok_or(StoreError::Fenced(action))
+    }
 }
 
 /// The end of an action.
@@ -40,33 +52,33 @@ pub struct End {
 /// One commit of a running action.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Proof that the action is ours.
+    /// Proof that this engine has claimed the action.
     pub ticket: Ticket,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
-    /// The cluster as it is from now on.
+    /// The new state of the cluster.
     pub cluster: Option<Cluster>,
-    /// The object of a cluster as APIs show it, if that changed.
+    /// The root object of the cluster as APIs show it, if it changed.
     pub object: Option<(ClusterId, Json)>,
     /// Nodes that are new.
     pub new_nodes: Vec<Node>,
     /// Nodes that changed.
     pub nodes: Vec<Node>,
-    /// Nodes that moved: into the cluster, out of it, or to another recipe.
+    /// Nodes that joined or left the cluster, or got another profile.
     pub moved_nodes: Vec<Node>,
-    /// Those among them that come in. They have to be orphans that work and that no other action has.
+    /// The moved nodes that join the cluster. They must be ACTIVE orphans that no other action has locked.
     pub joining: Vec<NodeId>,
     /// Nodes that are gone.
     pub gone_nodes: Vec<NodeId>,
     /// The changes of policy bindings.
     pub bindings: Vec<BindingChange>,
-    /// Children that are new, already RUNNING under this action.
+    /// New child actions, already RUNNING.
     pub children: Vec<Action>,
-    /// Children that ended, by how they did.
+    /// Child actions that ended, by their outcome.
     pub ended_children: Vec<(End, Vec<ActionId>)>,
-    /// The end of all other running children.
+    /// The end of all other running child actions.
     pub end_other_children: Option<End>,
-    /// The milestone `applied` was reached.
+    /// True if the milestone `applied` was reached.
     pub applied: bool,
     /// The data that policies and steps share.
     pub data: Option<Json>,
@@ -74,14 +86,14 @@ pub struct Record {
     pub outputs: Option<Json>,
     /// The events to record.
     pub events: Vec<Event>,
-    /// Results for nodes of a cluster that other actions change too: its status is computed from its rows.
+    /// The cluster whose status is computed from its rows, because other actions change its nodes, too.
     pub evaluate: Option<(ClusterId, ActionKind)>,
-    /// The end, which also releases the locks.
+    /// The end of the action, which also releases its locks.
     pub end: Option<End>,
 }
 
 impl Record {
-    /// A commit that writes nothing yet.
+    /// Creates a commit that writes nothing yet.
     pub fn new(ticket: Ticket, now: Timestamp) -> Self {
         Self {
             ticket,
@@ -108,14 +120,14 @@ impl Record {
 }
 
 impl Command for Record {
-    /// The signals that the action got meanwhile.
+    /// The signal that the action has received.
     type Output = Option<Control>;
 
     fn rows(&self) -> usize {
         let ended: usize = self.ended_children.iter().map(|(_, children)| children.len()).sum();
         let nodes = self.new_nodes.len() + self.nodes.len() + self.moved_nodes.len() + self.gone_nodes.len();
         match &self.end_other_children {
-            // After a success there are none.
+            // After a success there are no other running child actions.
             Some(end) if end.status != ActionStatus::Succeeded => MANY,
             _ => nodes + self.children.len() + ended + self.events.len(),
         }
@@ -161,7 +173,7 @@ impl Command for Record {
 }
 
 impl Record {
-    /// Writes the action's own row, if it is still ours, and reads its signals.
+    /// Writes the action's own row, if this engine still has the claim, and reads the signal.
     async fn write_action(&self, tx: &mut Transaction<'_>) -> Result<Option<Control>, StoreError> {
         let Ticket { action, engine, fence } = self.ticket;
         let mut row =
@@ -219,8 +231,7 @@ pub(super) async fn delete_nodes(tx: &mut Transaction<'_>, gone: &[NodeId]) -> R
     Ok(())
 }
 
-/// Takes the cluster's row before the action's, as everybody does: in another order two of them would wait for each
-/// other on PostgreSQL.
+/// Locks the cluster's row before the action's, the order of all commands: another order could deadlock on PostgreSQL.
 async fn lock_cluster(tx: &mut Transaction<'_>, action: ActionId) -> Result<(), StoreError> {
     const LOCK: &str =
         "SELECT id FROM clusters WHERE id = (SELECT cluster_id FROM actions WHERE id = $1) FOR UPDATE";
@@ -230,8 +241,8 @@ async fn lock_cluster(tx: &mut Transaction<'_>, action: ActionId) -> Result<(), 
     Ok(())
 }
 
-/// What belonged to a cluster that is gone: members, bindings, receivers, its object, the recipe made for it alone. Its
-/// row stays as history.
+/// Deletes the rows that belong to a deleted cluster: nodes, bindings, receivers, its object and its implicit profile.
+/// The row of the cluster stays as history.
 pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
     let id = cluster.id.to_string();
     tx.execute("DELETE FROM nodes WHERE cluster_id = $1", args![&id]).await?;
@@ -244,31 +255,31 @@ pub(super) async fn forget_cluster(tx: &mut Transaction<'_>, cluster: &Cluster) 
     Ok(())
 }
 
-/// Gives an action back, to be claimed again: after a transient failure, or because the engine stops.
+/// Requeues an action after a transient failure, or because the engine stops.
 #[derive(Debug, Clone)]
 pub struct Requeue {
-    /// Proof that the action is ours.
+    /// Proof that this engine has claimed the action.
     pub ticket: Ticket,
-    /// Not to be claimed before.
+    /// The time before which the action is not claimed.
     pub not_before: Option<Timestamp>,
-    /// READY, or SUSPENDED if that was requested.
+    /// True to follow a signal to suspend: the action becomes SUSPENDED instead of READY.
     pub suspend: bool,
-    /// Whether this counts as a try.
+    /// True if this attempt counts as a try.
     pub count: bool,
     /// The reason, as a message.
     pub reason: String,
-    /// The fence that was met instead of a lower one.
+    /// The higher fence that a target reported, if any.
     pub above: Option<Above>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
-/// Sets how many engines died in a row while they ran an action.
+/// Sets the number of consecutive engines that died while they ran an action.
 #[derive(Debug, Clone)]
 pub struct CountDeaths {
-    /// Proof that the action is ours.
+    /// Proof that this engine has claimed the action.
     pub ticket: Ticket,
-    /// The number of engines that died while they ran it.
+    /// The number of consecutive engines that died.
     pub deaths: u32,
 }
 
@@ -286,12 +297,13 @@ impl Command for CountDeaths {
     }
 }
 
-/// All fences from now on are above this one.
+/// The fence that all later fences must exceed.
 #[derive(Debug, Clone)]
 pub struct Above {
     /// The fence.
     pub fence: Fence,
-    /// Recorded if fences had to be raised for that: another database drew it, or a later state of this one.
+    /// The event that is recorded if fences had to be raised: the fence was drawn by another database, or before this
+    /// one was restored from an older copy.
     pub event: Event,
 }
 
@@ -299,12 +311,12 @@ impl Command for Requeue {
     type Output = ();
 
     fn rows(&self) -> usize {
-        // The parts of an action stop with it.
+        // The child actions are suspended, too.
         if self.suspend { MANY } else { FEW }
     }
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<(), StoreError>> {
-        // Only the signal that is obeyed here is taken away: one to cancel that came meanwhile stays.
+        // Clears only the signal to suspend, which is followed here: a signal to cancel that came meanwhile stays.
         const REQUEUE: &str = "UPDATE actions SET status = CASE WHEN control = $5 AND $6 = 1 THEN $7 ELSE $8 END, \
                                 control = CASE WHEN control = $5 AND $6 = 1 THEN NULL ELSE control END, \
                                 suspended_at = CASE WHEN control = $5 AND $6 = 1 THEN $9 ELSE NULL END, \

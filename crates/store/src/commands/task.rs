@@ -1,4 +1,4 @@
-//! Tasks: claimed by one engine at a time, and taken over when that dies.
+//! The commands for tasks, which one engine at a time claims, and another takes over when that engine dies.
 
 use futures::future::BoxFuture;
 use muster_core::action::Fence;
@@ -8,26 +8,30 @@ use muster_core::task::{Task, TaskKind, TaskStatus};
 use muster_core::time::Timestamp;
 use serde_json::Value as Json;
 
+use super::claim::UNREADABLE_DEFERRED_FOR;
 use crate::error::StoreError;
 use crate::rows::{events, tasks};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{Value, args, json};
 
-/// The most characters of a log; what is older is dropped.
+/// The largest number of characters of a log; older output is dropped.
 const LONGEST_LOG: usize = 256 << 10;
 
-/// Takes tasks for an engine: those that wait, and those whose engine is dead.
+/// Claims tasks for an engine: READY ones, and those whose engine is dead.
 #[derive(Debug, Clone)]
 pub struct ClaimTasks {
     /// The engine.
     pub engine: EngineId,
     /// The instances that it serves.
     pub instances: Vec<InstanceId>,
-    /// Tasks of these kinds.
+    /// The kinds of tasks that it can execute.
     pub kinds: Vec<TaskKind>,
-    /// At most so many.
+    /// The tasks that the engine runs, if it may own others: those are claimed again. A claim may have been committed
+    /// although the call failed.
+    pub running: Option<Vec<TaskId>>,
+    /// The largest number of rows.
     pub limit: u32,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -54,11 +58,12 @@ impl Command for ClaimTasks {
             if instances.is_empty() || kinds.is_empty() {
                 return Ok(Vec::new());
             }
+            let orphaned = self.orphaned(&mut row);
             let sql = format!(
                 "SELECT {} FROM tasks WHERE ended_at IS NULL AND kind IN ({}) AND instance IN ({}) \
                  AND (not_before IS NULL OR not_before <= $2) AND (status = $3 OR (status = $4 \
-                 AND NOT EXISTS (SELECT 1 FROM engines e WHERE e.id = tasks.owner AND e.lease_until >= $1))) \
-                 ORDER BY created_at, id LIMIT {}{}",
+                 AND (NOT EXISTS (SELECT 1 FROM engines e WHERE e.id = tasks.owner AND e.lease_until >= $1) \
+                 OR ({orphaned})))) ORDER BY created_at, id LIMIT {}{}",
                 tasks::COLUMNS.join(", "),
                 kinds.join(", "),
                 instances.join(", "),
@@ -68,7 +73,10 @@ impl Command for ClaimTasks {
             let rows = tx.rows(sql, row).await?;
             let mut claimed = Vec::with_capacity(rows.len());
             for row in &rows {
-                claimed.push(self.take(tx, tasks::read_at(row, 0)?).await?);
+                match tasks::read_at(row, 0) {
+                    Ok(task) => claimed.push(self.take(tx, task).await?),
+                    Err(error) => self.defer(tx, row.text(0)?, &error).await?,
+                }
             }
             Ok(claimed)
         })
@@ -76,6 +84,37 @@ impl Command for ClaimTasks {
 }
 
 impl ClaimTasks {
+    /// Returns the condition of tasks that the engine owns and does not run.
+    fn orphaned(&self, row: &mut Vec<Value>) -> String {
+        let Some(running) = &self.running else { return "1 = 0".to_owned() };
+        let mut parameter = |id: String| {
+            row.push(Value::Text(Some(id)));
+            format!("${}", row.len())
+        };
+        let owner = parameter(self.engine.to_string());
+        let running: Vec<String> = running.iter().map(|task| parameter(task.to_string())).collect();
+        if running.is_empty() {
+            format!("owner = {owner}")
+        } else {
+            format!("owner = {owner} AND id NOT IN ({})", running.join(", "))
+        }
+    }
+
+    /// Defers a task whose row cannot be read, with the reason: it must not block the others, and another version may be
+    /// able to read it.
+    async fn defer(
+        &self,
+        tx: &mut Transaction<'_>,
+        id: String,
+        error: &StoreError,
+    ) -> Result<(), StoreError> {
+        const DEFER: &str = "UPDATE tasks SET not_before = $2, status_reason = $3 WHERE id = $1";
+        tracing::error!(task = id, %error, "deferred a task: its row cannot be read");
+        let reason = format!("The task cannot be run, because its row cannot be read: {error}");
+        tx.execute(DEFER, args![id, self.now.after(UNREADABLE_DEFERRED_FOR), reason]).await?;
+        Ok(())
+    }
+
     async fn take(&self, tx: &mut Transaction<'_>, mut task: Task) -> Result<Task, StoreError> {
         const TAKE: &str = "UPDATE tasks SET status = $2, status_reason = $3, owner = $4, fence = $5, \
                             started_at = coalesce(started_at, $6), tries = tries + 1, not_before = NULL WHERE id = $1";
@@ -98,37 +137,37 @@ impl ClaimTasks {
     }
 }
 
-/// Proof that a task is this engine's: without the latest fence nothing is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Proof that this engine has claimed a task: a write with an outdated fence is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskTicket {
     /// The task.
     pub task: TaskId,
     /// The engine.
     pub engine: EngineId,
-    /// The fence drawn when it took the task.
+    /// The fence that was drawn by the claim.
     pub fence: Fence,
 }
 
 /// The next state of a task.
 #[derive(Debug, Clone)]
 pub enum TaskProgress {
-    /// It is still being done.
+    /// The task is still running.
     Running,
-    /// It is still being done, and has reached something.
+    /// The task is still running, and has reached an intermediate result.
     Reached {
         /// The reason of the status.
         reason: String,
         /// The outputs so far, which an engine that takes the task over reads.
         outputs: Json,
     },
-    /// It is tried again, not before a moment.
+    /// The task is claimed again, not before a given time.
     Requeue {
-        /// The time.
+        /// The earliest time of the next claim.
         not_before: Option<Timestamp>,
         /// The reason.
         reason: String,
     },
-    /// It has ended.
+    /// The task has ended.
     End {
         /// SUCCEEDED, FAILED or CANCELLED.
         status: TaskStatus,
@@ -139,29 +178,29 @@ pub enum TaskProgress {
     },
 }
 
-/// Writes how a task goes on, and what it has logged since.
+/// Records the progress of a task and its new log lines.
 #[derive(Debug, Clone)]
 pub struct RecordTask {
-    /// Proof that the task is ours.
+    /// Proof that this engine has claimed the task.
     pub ticket: TaskTicket,
     /// The next state.
     pub progress: TaskProgress,
-    /// The lines that it logged since the last time.
+    /// The lines that were logged since the last record.
     pub log: String,
-    /// Events to record.
+    /// The events to record.
     pub events: Vec<Event>,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
-/// Whether a task that was recorded is to go on.
+/// The outcome of [`RecordTask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskRecorded {
-    /// It is.
+    /// The task is still claimed by this engine.
     Ours,
-    /// It was cancelled.
+    /// A cancellation of the task was requested.
     Cancelled,
-    /// Another engine has it, or it has ended.
+    /// Another engine has claimed the task, or it has ended.
     Lost,
 }
 
@@ -206,10 +245,14 @@ impl Command for RecordTask {
             events::insert(tx, &self.events).await?;
             match self.progress {
                 TaskProgress::Running => {}
-                TaskProgress::Reached { .. } | TaskProgress::Requeue { .. } => tx.touch(Touched::Tasks),
-                // Actions may have waited for it.
-                TaskProgress::End { .. } => {
+                TaskProgress::Reached { .. } => tx.touch(Touched::Task(task)),
+                TaskProgress::Requeue { .. } => {
+                    tx.touch(Touched::Task(task));
                     tx.touch(Touched::Tasks);
+                }
+                // Actions may have waited for the task.
+                TaskProgress::End { .. } => {
+                    tx.touch(Touched::Task(task));
                     tx.touch(Touched::Work);
                 }
             }

@@ -1,4 +1,4 @@
-//! Finding something by its id, its name, or the beginning of its id.
+//! The search for an object by its id, its name, or a prefix of its id.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,14 +6,14 @@ use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::keyset::Filter;
-use crate::readers::Answer;
+use crate::readers::ResultSize;
 use crate::store::Store;
 use crate::transaction::Transaction;
 
 /// The kinds of objects that can be identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thing {
-    /// A cluster that is there.
+    /// A cluster that is not deleted.
     Cluster,
     /// A node.
     Node,
@@ -23,9 +23,9 @@ pub enum Thing {
     Policy,
     /// A receiver.
     Receiver,
-    /// An action; it has no name here.
+    /// An action, which cannot be identified by a name.
     Action,
-    /// An event; it has no name.
+    /// An event, which has no name.
     Event,
 }
 
@@ -47,25 +47,25 @@ impl Thing {
     }
 }
 
-/// The identified object.
+/// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// No object.
     Nothing,
-    /// One thing.
+    /// One object.
     One(Uuid),
-    /// Several; the name is not enough.
+    /// Several objects, so that the reference is ambiguous.
     Several,
 }
 
-/// Whether an id may be meant.
+/// Returns true if a reference may be an id.
 fn looks_like_id(given: &str) -> bool {
     given.parse::<Uuid>().is_ok()
 }
 
 impl Store {
-    /// Finds an object by an id, a name or the beginning of an id: what looks like an id is looked up as that and
-    /// then as a name; anything else as a name and then as the beginning of an id. In one project, or in all.
+    /// Finds an object by an id, a name or a prefix of an id, in one project or in all. A reference that looks like an
+    /// id is searched as an id and then as a name; any other one as a name and then as a prefix of an id.
     pub async fn identify(
         &self,
         thing: Thing,
@@ -76,18 +76,19 @@ impl Store {
         Ok(found.first().copied().unwrap_or(Found::Nothing))
     }
 
-    /// The same for many at once: what was found of each, in their order.
+    /// Finds many objects at once; the results have the order of the references.
     pub async fn identify_all(
         &self,
         thing: Thing,
         project: Option<&str>,
         given: &[&str],
     ) -> Result<Vec<Found>, StoreError> {
-        // One id is found by its key; names may take a look at every row.
-        let answer = if matches!(given, [one] if looks_like_id(one)) { Answer::Few } else { Answer::Many };
+        // One id is found by its key; a search by name may read every row.
+        let size =
+            if matches!(given, [one] if looks_like_id(one)) { ResultSize::Few } else { ResultSize::Many };
         let known = self
-            .measured(answer, async |tx| {
-                // Every id begins with nothing.
+            .measured(size, async |tx| {
+                // An empty text would be a prefix of every id.
                 let mut open: BTreeSet<&str> =
                     given.iter().copied().filter(|text| !text.is_empty()).collect();
                 let mut search = Search { tx, thing, project, known: HashMap::new() };
@@ -117,7 +118,7 @@ struct Search<'s, 'c> {
 }
 
 impl Search<'_, '_> {
-    /// Looks for all whose column is one of these, each of which may stand for several.
+    /// Searches the objects whose column has one of these values; several objects may have the same value.
     async fn by(&mut self, column: &str, given: &[&str]) -> Result<(), StoreError> {
         if given.is_empty() {
             return Ok(());

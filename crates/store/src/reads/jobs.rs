@@ -1,4 +1,4 @@
-//! Jobs.
+//! Reads of jobs.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::value::args;
 sort_keys! {
     /// The keys by which jobs can be sorted.
     JobSort {
-        /// By when they were submitted.
+        /// By the time of submission.
         CreatedAt = number("j.created_at"),
         /// By name.
         Name = text("j.name"),
@@ -38,11 +38,11 @@ pub struct JobQuery {
     pub open: bool,
     /// The order; ids break ties.
     pub sort: Vec<(JobSort, Direction)>,
-    /// After this.
+    /// Only rows after this cursor.
     pub after: Option<Cursor>,
-    /// At most so many; none is all.
+    /// The largest number of rows; `None` means all.
     pub limit: Option<u32>,
-    /// Count all pages.
+    /// True to count the rows of all pages.
     pub with_total: bool,
 }
 
@@ -53,7 +53,7 @@ listed!(Job, JobSort, jobs::TABLE, "j.id", jobs);
 pub enum JobUse {
     /// A job has not ended.
     Open,
-    /// The last one ended then.
+    /// All jobs have ended, the last one at this time.
     Until(Timestamp),
 }
 
@@ -75,7 +75,7 @@ impl Store {
         row.as_ref().map(jobs::read).transpose()
     }
 
-    /// The jobs of a namespace with this name, this id, or an id that begins so: the name and the whole id first.
+    /// The jobs of a namespace with this name or id; if there are none, those whose id has this prefix.
     pub async fn find_jobs(&self, namespace: &str, given: &str) -> Result<Vec<Job>, StoreError> {
         let (columns, table) = (jobs::COLUMNS.join(", "), jobs::TABLE);
         let exact = format!(
@@ -98,7 +98,7 @@ impl Store {
 
     /// The use of these clusters by jobs; clusters without a job are left out.
     pub async fn job_use(&self, clusters: &[ClusterId]) -> Result<HashMap<ClusterId, JobUse>, StoreError> {
-        self.read(async |tx| {
+        self.read_many(async |tx| {
             let mut filter = Filter::default();
             filter.any_of_ids(tx.dialect(), "j.cluster_id", clusters);
             let sql = format!(

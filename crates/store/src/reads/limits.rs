@@ -1,4 +1,4 @@
-//! Clusters that end by themselves.
+//! Reads of clusters with an idle timeout or a lifetime.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::rows::{clusters, profiles};
 use crate::store::Store;
 use crate::value::args;
 
-/// As the index of them says it, word by word: SQLite does not use it otherwise.
+/// The condition of the partial index, word for word: otherwise SQLite does not use the index.
 const LIMITED: &str =
     "c.deleted_at IS NULL AND (c.idle_timeout IS NOT NULL OR c.max_lifetime IS NOT NULL) AND c.instance = $1";
 
@@ -19,17 +19,17 @@ impl Store {
     /// The clusters of an instance that have a limit.
     pub async fn limited(&self, instance: &InstanceId) -> Result<Vec<ClusterId>, StoreError> {
         let sql = format!("SELECT c.id FROM clusters c WHERE {LIMITED} ORDER BY c.id");
-        let rows = self.read(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
+        let rows = self.read_many(async |tx| tx.rows(sql, args![instance.as_str()]).await).await?;
         rows.iter().map(|row| row.parse(0)).collect()
     }
 
-    /// Those of these clusters that are of an instance and have a limit, with the recipes of their nodes.
+    /// The clusters of an instance among these that have a limit, with their profiles.
     pub async fn limited_among(
         &self,
         instance: &InstanceId,
         ids: &[ClusterId],
     ) -> Result<Vec<(Cluster, Profile)>, StoreError> {
-        self.read(async |tx| {
+        self.read_many(async |tx| {
             let (these, ids) = tx.dialect().any_of("c.id", "$2", ids);
             let rest = format!("WHERE {LIMITED} AND {these}");
             let found = clusters::fetch(tx, &rest, args![instance.as_str(), ids]).await?;

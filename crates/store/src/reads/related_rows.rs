@@ -1,4 +1,4 @@
-//! Related rows of clusters, which lists show beside them.
+//! Reads of the rows related to clusters, which lists of clusters show.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,22 @@ use muster_core::ids::{ClusterId, NodeId, PolicyId, ProfileId};
 use muster_core::node::NodeRole;
 
 use crate::error::StoreError;
-use crate::readers::Answer;
+use crate::readers::ResultSize;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::value::args;
 
-/// The number of rows from which a read counts as a long one.
+/// The number of rows from which a read is moved off the caller's thread.
 const MANY: u64 = 100;
 
 /// The profiles, workers and policies of clusters.
 #[derive(Debug, Default)]
 pub struct RelatedRows {
-    /// The names of their profiles.
+    /// The names of the profiles.
     pub profiles: HashMap<ProfileId, String>,
-    /// Workers.
+    /// The workers of each cluster.
     pub nodes: HashMap<ClusterId, Vec<NodeId>>,
-    /// Bound policies.
+    /// The bound policies of each cluster.
     pub policies: HashMap<ClusterId, Vec<PolicyId>>,
 }
 
@@ -32,8 +32,8 @@ impl Store {
         let ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let profiles = distinct(clusters.iter().map(|cluster| cluster.profile_id));
         let rows: u64 = clusters.iter().map(|cluster| u64::from(cluster.desired())).sum();
-        let answer = if rows < MANY { Answer::Few } else { Answer::Many };
-        self.measured(answer, async |tx| {
+        let size = if rows < MANY { ResultSize::Few } else { ResultSize::Many };
+        self.measured(size, async |tx| {
             let mut found = RelatedRows { profiles: names(tx, &profiles).await?, ..RelatedRows::default() };
             let (these, of) = tx.dialect().any_of("cluster_id", "$1", &ids);
             let sql =

@@ -12,56 +12,56 @@ use muster_core::time::TimeSpan;
 use crate::bulk;
 use crate::error::StoreError;
 use crate::reads::Subject;
-use crate::rows::columns::{self, Written};
+use crate::rows::columns::{self, ColumnWrites};
 use crate::rows::profiles;
 use crate::transaction::{Touched, Transaction};
 use crate::value::{Row, Value, args, json, opt_json};
 
-/// In the order of [`values`] and [`read`].
-const TABLE: [(&str, Written); 40] = [
-    ("id", Written::Once),
-    ("name", Written::Seldom),
-    ("object_name", Written::Once),
-    ("namespace", Written::Once),
-    ("project", Written::Once),
-    ("instance", Written::Once),
-    ("owner_scheme", Written::Seldom),
-    ("owner_id", Written::Seldom),
-    ("owner_name", Written::Seldom),
-    ("user_id", Written::Seldom),
-    ("profile_id", Written::Seldom),
-    ("profile_type", Written::Once),
-    ("framework", Written::Once),
-    ("flavor", Written::Once),
-    ("has_head", Written::Once),
-    ("desired", Written::Always),
-    ("status", Written::Always),
-    ("status_reason", Written::Always),
-    ("timeout", Written::Always),
-    ("metadata", Written::Always),
-    ("config", Written::Always),
-    ("data", Written::Always),
-    ("dependents", Written::Always),
-    ("labels", Written::Always),
-    ("annotations", Written::Always),
-    ("spec", Written::Always),
-    ("generation", Written::Always),
-    ("incarnation", Written::Always),
-    ("next_index", Written::Always),
-    ("observed", Written::Always),
-    ("init_at", Written::Once),
-    ("created_at", Written::Always),
-    ("updated_at", Written::Always),
-    ("deleted_at", Written::Seldom),
-    ("idle_timeout", Written::Seldom),
-    ("max_lifetime", Written::Seldom),
-    ("idle_since", Written::Once),
-    ("idle_warned_at", Written::Once),
-    ("lifetime_warned_at", Written::Once),
-    ("ephemeral", Written::Seldom),
+/// The columns in the order of [`values`] and [`read`].
+const TABLE: [(&str, ColumnWrites); 40] = [
+    ("id", ColumnWrites::Once),
+    ("name", ColumnWrites::Seldom),
+    ("object_name", ColumnWrites::Once),
+    ("namespace", ColumnWrites::Once),
+    ("project", ColumnWrites::Once),
+    ("instance", ColumnWrites::Once),
+    ("owner_scheme", ColumnWrites::Seldom),
+    ("owner_id", ColumnWrites::Seldom),
+    ("owner_name", ColumnWrites::Seldom),
+    ("user_id", ColumnWrites::Seldom),
+    ("profile_id", ColumnWrites::Seldom),
+    ("profile_type", ColumnWrites::Once),
+    ("framework", ColumnWrites::Once),
+    ("flavor", ColumnWrites::Once),
+    ("has_head", ColumnWrites::Once),
+    ("desired", ColumnWrites::Always),
+    ("status", ColumnWrites::Always),
+    ("status_reason", ColumnWrites::Always),
+    ("timeout", ColumnWrites::Always),
+    ("metadata", ColumnWrites::Always),
+    ("config", ColumnWrites::Always),
+    ("data", ColumnWrites::Always),
+    ("dependents", ColumnWrites::Always),
+    ("labels", ColumnWrites::Always),
+    ("annotations", ColumnWrites::Always),
+    ("spec", ColumnWrites::Always),
+    ("generation", ColumnWrites::Always),
+    ("incarnation", ColumnWrites::Always),
+    ("next_index", ColumnWrites::Always),
+    ("observed", ColumnWrites::Always),
+    ("init_at", ColumnWrites::Once),
+    ("created_at", ColumnWrites::Always),
+    ("updated_at", ColumnWrites::Always),
+    ("deleted_at", ColumnWrites::Seldom),
+    ("idle_timeout", ColumnWrites::Seldom),
+    ("max_lifetime", ColumnWrites::Seldom),
+    ("idle_since", ColumnWrites::Once),
+    ("idle_warned_at", ColumnWrites::Once),
+    ("lifetime_warned_at", ColumnWrites::Once),
+    ("ephemeral", ColumnWrites::Seldom),
 ];
 
-/// Their names.
+/// The names of the columns.
 pub(crate) const COLUMNS: &[&str] = &columns::names(&TABLE);
 
 const GROUP_COLUMNS: &[&str] =
@@ -115,7 +115,7 @@ fn values(cluster: &Cluster) -> Vec<Value> {
     ]
 }
 
-/// Reads a cluster, still without its groups.
+/// Reads a cluster without its groups.
 pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
     Ok(Cluster {
         id: row.parse(0)?,
@@ -163,7 +163,7 @@ pub(crate) fn read(row: &Row) -> Result<Cluster, StoreError> {
     })
 }
 
-/// Inserts a new cluster with its groups; `claim` forbids another of that name.
+/// Inserts a new cluster with its groups; a `claim` forbids another cluster with the same claim.
 pub(crate) async fn insert(
     tx: &mut Transaction<'_>,
     cluster: &Cluster,
@@ -183,16 +183,15 @@ pub(crate) async fn insert(
     insert_groups(tx, cluster).await
 }
 
-/// Writes a cluster as it is now, with its groups.
+/// Updates a cluster and its groups.
 pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Result<(), StoreError> {
     static UPDATE: LazyLock<String> = LazyLock::new(|| {
-        let set = assignments(&columns::written(&TABLE, &[Written::Always]));
+        let set = assignments(&columns::written(&TABLE, &[ColumnWrites::Always]));
         format!("UPDATE clusters SET {set}, change = $2 WHERE id = $1")
     });
-    // SQLite writes all indexes of a row again whenever a statement names a column of one, whether or not its value
-    // changes.
+    // SQLite rewrites an index whenever a statement assigns one of its columns, even if the value does not change.
     static UPDATE_SELDOM: LazyLock<String> = LazyLock::new(|| {
-        let columns = columns::written(&TABLE, &[Written::Seldom]);
+        let columns = columns::written(&TABLE, &[ColumnWrites::Seldom]);
         let places: Vec<String> = (0..columns.len()).map(|at| format!("${}", at + 3)).collect();
         let (set, columns, places) = (assignments(&columns), columns.join(", "), places.join(", "));
         format!(
@@ -204,9 +203,9 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Resul
         (args![cluster.id.to_string(), change], args![cluster.id.to_string(), change]);
     for ((_, written), value) in TABLE.iter().zip(values(cluster)) {
         match written {
-            Written::Always => row.push(value),
-            Written::Seldom => seldom.push(value),
-            Written::Once => {}
+            ColumnWrites::Always => row.push(value),
+            ColumnWrites::Seldom => seldom.push(value),
+            ColumnWrites::Once => {}
         }
     }
     tx.execute(UPDATE.as_str(), row).await?;
@@ -216,15 +215,15 @@ pub(crate) async fn update(tx: &mut Transaction<'_>, cluster: &Cluster) -> Resul
     write_groups(tx, cluster, &present).await
 }
 
-/// `a = $3, b = $4, …`; the first two places are others'.
+/// `a = $3, b = $4, …`; the first two arguments are the id and the change.
 fn assignments(columns: &[&str]) -> String {
     let set: Vec<String> =
         columns.iter().enumerate().map(|(at, column)| format!("{column} = ${}", at + 3)).collect();
     set.join(", ")
 }
 
-/// Writes the groups that differ from the stored ones. A row that stays is updated, never inserted again: it may
-/// have columns of a newer version.
+/// Writes the groups that differ from the stored ones. An existing row is updated, never replaced: it may have columns
+/// of a newer version.
 async fn write_groups(
     tx: &mut Transaction<'_>,
     cluster: &Cluster,
@@ -260,7 +259,7 @@ fn group_values(cluster: ClusterId, position: usize, group: &WorkerGroup) -> Vec
     ]
 }
 
-/// Reads the clusters that `rest` chooses, with their groups, in two queries whatever their number.
+/// Reads the clusters that `rest` selects, with their groups, in two queries whatever their number.
 pub(crate) async fn fetch(
     tx: &mut Transaction<'_>,
     rest: &str,
@@ -273,7 +272,7 @@ pub(crate) async fn fetch(
     Ok(clusters)
 }
 
-/// Reads these clusters with what they are made from, in three queries whatever their number.
+/// Reads these clusters with their profiles, in three queries whatever their number.
 pub(crate) async fn subjects(
     tx: &mut Transaction<'_>,
     ids: &[ClusterId],

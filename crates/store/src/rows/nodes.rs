@@ -6,38 +6,39 @@ use muster_core::node::Node;
 
 use crate::bulk;
 use crate::error::StoreError;
-use crate::rows::columns::{self, Written};
+use crate::rows::columns::{self, ColumnWrites};
 use crate::transaction::Transaction;
 use crate::value::{Row, Value, args, json};
 
-/// In the order of [`values`] and [`read`]. What a move changes is seldom written: it is in indexes.
-const TABLE: [(&str, Written); 23] = [
-    ("id", Written::Once),
-    ("cluster_id", Written::Seldom),
-    ("group_name", Written::Seldom),
-    ("role", Written::Once),
-    ("user_role", Written::Always),
-    ("idx", Written::Seldom),
-    ("name", Written::Always),
-    ("physical_id", Written::Always),
-    ("profile_id", Written::Seldom),
-    ("project", Written::Once),
-    ("user_id", Written::Once),
-    ("status", Written::Always),
-    ("status_reason", Written::Always),
-    ("tainted", Written::Always),
-    ("data", Written::Always),
-    ("metadata", Written::Always),
-    ("dependents", Written::Always),
-    ("incarnation", Written::Always),
-    ("starts", Written::Always),
-    ("init_at", Written::Once),
-    ("created_at", Written::Always),
-    ("updated_at", Written::Always),
-    ("instance", Written::Once),
+/// The columns in the order of [`values`] and [`read`]. Those that a move changes are in indexes, so that they are
+/// written by [`relocate`] only.
+const TABLE: [(&str, ColumnWrites); 23] = [
+    ("id", ColumnWrites::Once),
+    ("cluster_id", ColumnWrites::Seldom),
+    ("group_name", ColumnWrites::Seldom),
+    ("role", ColumnWrites::Once),
+    ("user_role", ColumnWrites::Always),
+    ("idx", ColumnWrites::Seldom),
+    ("name", ColumnWrites::Always),
+    ("physical_id", ColumnWrites::Always),
+    ("profile_id", ColumnWrites::Seldom),
+    ("project", ColumnWrites::Once),
+    ("user_id", ColumnWrites::Once),
+    ("status", ColumnWrites::Always),
+    ("status_reason", ColumnWrites::Always),
+    ("tainted", ColumnWrites::Always),
+    ("data", ColumnWrites::Always),
+    ("metadata", ColumnWrites::Always),
+    ("dependents", ColumnWrites::Always),
+    ("incarnation", ColumnWrites::Always),
+    ("starts", ColumnWrites::Always),
+    ("init_at", ColumnWrites::Once),
+    ("created_at", ColumnWrites::Always),
+    ("updated_at", ColumnWrites::Always),
+    ("instance", ColumnWrites::Once),
 ];
 
-/// Their names.
+/// The names of the columns.
 pub(crate) const COLUMNS: &[&str] = &columns::names(&TABLE);
 
 pub(crate) fn values(node: &Node) -> Vec<Value> {
@@ -105,17 +106,20 @@ pub(crate) async fn insert(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(
     bulk::insert(tx, "nodes", COLUMNS, "", nodes.iter().map(values).collect()).await
 }
 
-/// Writes how nodes are now. The caller knows that the rows exist.
+/// Updates nodes, without the columns that a move changes. The caller knows that the rows exist.
 pub(crate) async fn update(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> =
-        LazyLock::new(|| bulk::update_on_conflict("id", &columns::written(&TABLE, &[Written::Always])));
+        LazyLock::new(|| bulk::update_on_conflict("id", &columns::written(&TABLE, &[ColumnWrites::Always])));
     bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }
 
-/// Writes nodes that have moved: into a cluster, out of one, or to another recipe.
+/// Updates nodes that joined or left a cluster, or got another profile.
 pub(crate) async fn relocate(tx: &mut Transaction<'_>, nodes: &[Node]) -> Result<(), StoreError> {
     static CONFLICT: LazyLock<String> = LazyLock::new(|| {
-        bulk::update_on_conflict("id", &columns::written(&TABLE, &[Written::Always, Written::Seldom]))
+        bulk::update_on_conflict(
+            "id",
+            &columns::written(&TABLE, &[ColumnWrites::Always, ColumnWrites::Seldom]),
+        )
     });
     bulk::insert(tx, "nodes", COLUMNS, &CONFLICT, nodes.iter().map(values).collect()).await
 }

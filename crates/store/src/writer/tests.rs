@@ -23,11 +23,11 @@ enum Then {
     Ends,
     Fails,
     Panics,
-    /// As if the disk were slow.
+    /// Takes as long as a commit on a slow disk.
     Lasts,
 }
 
-/// Writes a row, and answers which thread did it.
+/// Writes a row, and returns the id of the writing thread.
 struct Write {
     number: i64,
     rows: usize,
@@ -85,7 +85,7 @@ impl Listener for Recorder {
 }
 
 struct World {
-    writer: Writer,
+    writer: SqliteWriter,
     shared: Shared,
     recorder: Arc<Recorder>,
     file: PathBuf,
@@ -97,17 +97,17 @@ impl World {
         let folder = TempDir::new().expect("a folder");
         let file = folder.path().join("store.db");
         let connection = open_writer(&file).expect("a database");
-        // A number may be there more than once: what is written twice shows.
+        // Without a primary key, so that a row that is written twice is detected.
         connection.execute_batch("CREATE TABLE written (number INTEGER)").expect("a table");
         let shared = Shared::new();
         let recorder = Arc::new(Recorder::default());
         let listener: std::sync::Weak<Recorder> = Arc::downgrade(&recorder);
         shared.listen(listener);
-        let writer = Writer::start(connection, shared.clone()).expect("a writer");
+        let writer = SqliteWriter::start(connection, shared.clone()).expect("a writer");
         Self { writer, shared, recorder, file, _folder: folder }
     }
 
-    /// Another process, as far as SQLite knows.
+    /// A second connection, which SQLite treats like another process.
     fn stranger(&self) -> Sqlite {
         Sqlite::open(&self.file).expect("a second connection")
     }
@@ -170,7 +170,7 @@ async fn commands_that_come_during_a_write_are_committed_together_and_fail_alone
 #[tokio::test]
 async fn a_command_does_not_overtake_those_that_wait() {
     let world = World::new();
-    let place = Place::take(&world.writer.places);
+    let place = QueueSlot::take(&world.writer.places);
     assert_ne!(world.writer.run(Write::one(1)).await.unwrap(), here());
     drop(place);
     assert_eq!(world.writer.places.load(Ordering::Acquire), 0, "no command waits any more");
@@ -207,7 +207,7 @@ async fn a_command_whose_caller_has_gone_is_carried_out_all_the_same() {
     assert!(futures::poll!(run.as_mut()).is_pending());
     drop(run);
     drop(turn);
-    // Behind it, so that it has been written by then.
+    // Queued after the dropped command, which has been written when this one ends.
     world.writer.run(Write::large(2)).await.unwrap();
     assert_eq!(world.written(), [1, 2]);
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::harness::{self, Harness, living};
 
-fn job(number: u128, name: &str, cluster: ClusterId) -> Job {
+pub(crate) fn job(number: u128, name: &str, cluster: ClusterId) -> Job {
     let (now, id) = (harness::now(1_000), Uuid::from_u128(number));
     let instance = harness::cluster(1).instance;
     Job {
@@ -35,24 +35,25 @@ fn job(number: u128, name: &str, cluster: ClusterId) -> Job {
     }
 }
 
-async fn insert(store: &Store, job: &Job) -> Result<(), StoreError> {
+pub(crate) async fn insert(store: &Store, job: &Job) -> Result<(), StoreError> {
     store.insert_job(InsertJob { job: job.clone(), events: Vec::new() }).await
 }
 
-async fn claimed(store: &Store, engine: EngineId, kind: TaskKind) -> Vec<Task> {
+pub(crate) async fn claimed(store: &Store, engine: EngineId, kind: TaskKind) -> Vec<Task> {
     let instances = vec![harness::cluster(1).instance];
-    let command = ClaimTasks { engine, instances, kinds: vec![kind], limit: 9, now: harness::now(2_000) };
+    let (kinds, now) = (vec![kind], harness::now(2_000));
+    let command = ClaimTasks { engine, instances, kinds, running: None, limit: 9, now };
     store.claim_tasks(command).await.expect("a claim")
 }
 
-async fn record(store: &Store, task: &Task, progress: TaskProgress) -> TaskRecorded {
+pub(crate) async fn record(store: &Store, task: &Task, progress: TaskProgress) -> TaskRecorded {
     let ticket = TaskTicket { task: task.id, engine: task.owner.expect("an engine"), fence: task.fence };
     let (log, events, now) = (String::new(), Vec::new(), harness::now(3_000));
     store.record_task(RecordTask { ticket, progress, log, events, now }).await.expect("it is written")
 }
 
 /// The cluster that jobs are on.
-async fn stored_cluster(store: &Store) -> ClusterId {
+pub(crate) async fn stored_cluster(store: &Store) -> ClusterId {
     store.accept(harness::creation(1)).await.expect("a cluster");
     harness::cluster(1).id
 }

@@ -1,4 +1,4 @@
-//! What the store promises, on SQLite and PostgreSQL alike.
+//! The guarantees of the store, tested on SQLite and PostgreSQL.
 
 mod accept;
 mod cancelled;
@@ -17,6 +17,7 @@ mod newer;
 mod notices;
 mod observations;
 mod policies;
+mod purge;
 mod races;
 mod raw;
 mod rewrite;

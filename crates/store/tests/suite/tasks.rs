@@ -1,8 +1,9 @@
-//! Tasks: run by one engine at a time, taken over from the dead, and waited for by actions.
+//! Tasks: claimed by one engine at a time, taken over from dead engines, and waited for by actions.
 
 use muster_core::ids::{ImageTemplateId, InstanceId, TaskId};
 use muster_core::image_template::{ImageSpec, ImageState, ImageTemplate};
 use muster_core::task::{Task, TaskKind, TaskStatus};
+use muster_core::time::TimeSpan;
 use muster_store::commands::{
     ClaimTasks, DeleteImageTemplate, InsertImageTemplate, RecordTask, TaskProgress, TaskRecorded, TaskTicket,
 };
@@ -43,6 +44,7 @@ async fn claimed(store: &Store, engine: muster_core::ids::EngineId) -> Vec<Task>
         engine,
         instances: vec![instance()],
         kinds: vec![TaskKind::ImageBuild],
+        running: None,
         limit: 9,
         now: harness::now(2_000),
     };
@@ -72,7 +74,7 @@ async fn a_task_is_one_engines_until_that_is_dead(harness: Harness) {
 
     let second = living(store, 10).await;
     if store.dialect() == Dialect::Postgres {
-        // On SQLite a new engine has ended the one before.
+        // On SQLite the registration of an engine ends the lease of the previous one.
         assert_eq!(claimed(store, second).await, []);
         harness.execute(&format!("UPDATE engines SET lease_until = 0 WHERE id = '{first}'")).await;
     }
@@ -87,6 +89,32 @@ async fn a_task_is_one_engines_until_that_is_dead(harness: Harness) {
     let stored = store.image_template("n", "one").await.unwrap().unwrap();
     assert_eq!((stored.state(), &stored.task.outputs), (ImageState::Ready, &json!({"digest": "d"})));
     assert_eq!(claimed(store, second).await, [], "it has ended");
+}
+
+#[database_test]
+async fn an_engine_claims_a_task_again_that_it_owns_and_does_not_run(harness: Harness) {
+    let store = &harness.store;
+    for (number, name) in [(1, "one"), (2, "two")] {
+        inserted(store, &template(number, name)).await;
+    }
+    let engine = living(store, 9).await;
+    let [one, two] = &claimed(store, engine).await[..] else { panic!("two tasks") };
+    let again = async |running: &[&Task]| {
+        let command = ClaimTasks {
+            engine,
+            instances: vec![instance()],
+            kinds: vec![TaskKind::ImageBuild],
+            running: Some(running.iter().map(|task| task.id).collect()),
+            limit: 9,
+            now: harness::now(2_000),
+        };
+        store.claim_tasks(command).await.expect("a claim")
+    };
+    assert_eq!(again(&[one, two]).await, [], "it runs both");
+    let [orphan] = &again(&[one]).await[..] else { panic!("one task") };
+    assert_eq!(orphan.id, two.id);
+    assert!(orphan.fence > two.fence);
+    assert_eq!(again(&[]).await.len(), 2);
 }
 
 #[database_test]
@@ -121,10 +149,40 @@ async fn a_task_that_is_tried_again_waits_for_its_time(harness: Harness) {
         engine,
         instances: vec![instance()],
         kinds: vec![TaskKind::ImageBuild],
+        running: None,
         limit: 9,
         now: harness::now(2_001),
     };
     assert_eq!(store.claim_tasks(command).await.unwrap().len(), 1);
+}
+
+#[database_test]
+async fn an_unreadable_task_is_deferred_and_does_not_block_the_others(harness: Harness) {
+    let store = &harness.store;
+    let templates = [template(1, "one"), template(2, "two")];
+    for template in &templates {
+        inserted(store, template).await;
+    }
+    let [unreadable, readable] = templates.map(|template| template.task.id);
+    harness.execute(&format!("UPDATE tasks SET inputs = '{{' WHERE id = '{unreadable}'")).await;
+    let engine = living(store, 9).await;
+    let [task] = &claimed(store, engine).await[..] else { panic!("one task") };
+    assert_eq!(task.id, readable);
+    harness.execute(&format!("UPDATE tasks SET inputs = '{{}}' WHERE id = '{unreadable}'")).await;
+    assert_eq!(claimed(store, engine).await, [], "it is deferred");
+    let stored = store.image_template("n", "one").await.unwrap().unwrap();
+    assert!(stored.task.status_reason.contains("cannot be read"), "{}", stored.task.status_reason);
+    let later = harness::now(2_000).after(TimeSpan::from_secs(60));
+    let command = ClaimTasks {
+        engine,
+        instances: vec![instance()],
+        kinds: vec![TaskKind::ImageBuild],
+        running: None,
+        limit: 9,
+        now: later,
+    };
+    let [task] = &store.claim_tasks(command).await.unwrap()[..] else { panic!("one task") };
+    assert_eq!(task.id, unreadable);
 }
 
 #[database_test]

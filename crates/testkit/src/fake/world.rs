@@ -26,8 +26,6 @@ pub enum Verb {
     Create,
     /// Clear the leftovers of a cluster.
     Delete,
-    /// Change a cluster.
-    Update,
     /// Start a node.
     Start,
     /// Stop a node.
@@ -38,6 +36,10 @@ pub enum Verb {
     Activity,
     /// Run an operation of the node's type.
     Operate,
+    /// Build an image.
+    Build,
+    /// Follow the command of a job.
+    Follow,
 }
 
 /// An entry of the log of calls, in order.
@@ -53,14 +55,14 @@ pub struct Entry {
 
 /// Processes that exist only in memory, and injected faults.
 pub struct World {
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
     changes: broadcast::Sender<WorldChange>,
     gate: watch::Sender<Option<(Verb, usize)>>,
 }
 
 #[derive(Default)]
-struct State {
-    running: HashMap<NodeId, Running>,
+struct FakeState {
+    running: HashMap<NodeId, FakeNode>,
     /// The number of all starts.
     made: u64,
     exited: HashMap<NodeId, String>,
@@ -75,11 +77,11 @@ struct State {
     capacity: Option<Capacity>,
 }
 
-struct Running {
+struct FakeNode {
     /// The cluster of the last observation.
     cluster: ClusterId,
     physical_id: String,
-    /// Its requested placement.
+    /// The requested placement.
     place: Placement,
 }
 
@@ -90,27 +92,27 @@ impl Default for World {
 }
 
 impl World {
-    /// The next call of this verb fails with this error; repeated, several calls do.
+    /// Makes the next call of this verb fail; may be called several times for several failures.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
         self.state.lock().failures.entry(verb).or_default().push(error);
     }
 
-    /// The next `times` calls of this verb panic.
+    /// Makes the next `times` calls of this verb panic.
     pub fn panic_next(&self, verb: Verb, times: usize) {
         self.state.lock().panics.insert(verb, times);
     }
 
-    /// Calls of this verb succeed without an effect.
+    /// Makes calls of this verb succeed without an effect.
     pub fn ignore(&self, verb: Verb) {
         self.state.lock().ignored.insert(verb);
     }
 
-    /// Calls of this verb wait, until [`World::release`].
+    /// Makes calls of this verb wait until [`World::release`].
     pub fn hold(&self, verb: Verb) {
         self.hold_after(verb, 0);
     }
 
-    /// Calls of this verb after the first `calls` wait until [`World::release`].
+    /// Makes calls of this verb after the first `calls` wait until [`World::release`].
     pub fn hold_after(&self, verb: Verb, calls: usize) {
         self.gate.send_replace(Some((verb, calls)));
     }
@@ -120,7 +122,7 @@ impl World {
         self.gate.send_replace(None);
     }
 
-    /// Returns when this many calls of a verb have begun.
+    /// Waits until this many calls of a verb have begun.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
         let begun = async {
@@ -171,7 +173,7 @@ impl World {
         self.state.lock().capacity
     }
 
-    /// Sets the activity of a cluster, which is unknown before.
+    /// Sets the activity of a cluster, which is initially unknown.
     pub fn used(&self, cluster: ClusterId, activity: Activity) {
         self.state.lock().activities.insert(cluster, activity);
     }
@@ -191,7 +193,7 @@ impl World {
     /// Starts a node without a row.
     pub fn start_leftover(&self, node: NodeId) {
         let cluster = ClusterId::from_uuid(*node.as_uuid());
-        let leftover = Running { cluster, physical_id: "leftover".to_owned(), place: Placement::default() };
+        let leftover = FakeNode { cluster, physical_id: "leftover".to_owned(), place: Placement::default() };
         self.state.lock().running.insert(node, leftover);
     }
 
@@ -212,7 +214,12 @@ impl World {
         self.state.lock().log.iter().filter(|entry| entry.verb == verb).count()
     }
 
-    /// Records a write, waits at the gate, and refuses stale calls and injected failures.
+    /// Records a call of a task, waits at the gate, and returns injected failures.
+    pub(super) async fn work(&self, verb: Verb) -> Result<(), ProviderError> {
+        self.enter(verb, None, None).await
+    }
+
+    /// Records a write, waits at the gate, and returns errors for outdated fences and injected failures.
     async fn admit(
         &self,
         verb: Verb,
@@ -222,7 +229,7 @@ impl World {
         self.enter(verb, Some(call), node).await
     }
 
-    /// Records a read, which has no fence.
+    /// Records a call, waits at the gate, and checks the fence of a write; reads have no fence.
     async fn enter(
         &self,
         verb: Verb,
@@ -284,7 +291,7 @@ impl World {
         }
         state.made += 1;
         let physical_id = format!("fake-{}", state.made);
-        let new = Running { cluster: call.cluster.id, physical_id, place: Placement::of(node) };
+        let new = FakeNode { cluster: call.cluster.id, physical_id, place: Placement::of(node) };
         Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
     }
 
@@ -310,7 +317,7 @@ impl World {
     ) -> Result<Observed, ProviderError> {
         self.enter(Verb::Observe, None, None).await?;
         let mut state = self.state.lock();
-        // Nodes change their cluster without a call of the provider.
+        // Nodes join and leave clusters without a call of the provider, so that observations update the cluster.
         for node in nodes {
             if let Some(running) = state.running.get_mut(&node.id) {
                 running.cluster = target.cluster.id;

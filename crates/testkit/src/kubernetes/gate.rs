@@ -35,24 +35,24 @@ pub enum Side {
 
 /// A write that took effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Written {
+pub struct RecordedWrite {
     /// The HTTP method.
     pub method: String,
-    /// The path of the object, also of a new one.
+    /// The path of the object, including the name of a new one.
     pub path: String,
     /// The UID of the written object, or of the deleted one.
     pub uid: Option<String>,
 }
 
-/// A way to the API server, with the admin's rights, that closes at a chosen write: what a client is doing then is as
-/// certain as if the client had been killed at that instruction.
+/// A proxy to the API server, with the admin's permissions, that closes at a chosen write: the client then stops at a
+/// defined point, as if it had been killed at that instruction.
 pub struct Gate {
-    state: Arc<State>,
+    state: Arc<GateState>,
     folder: TempDir,
     task: JoinHandle<()>,
 }
 
-struct State {
+struct GateState {
     client: Client,
     count: Mutex<Count>,
     stand: watch::Sender<Stand>,
@@ -62,11 +62,11 @@ struct State {
 #[derive(Default)]
 struct Stand {
     closed: bool,
-    /// Writes are delayed, also if their client has disconnected.
+    /// True if writes are delayed, even if their client has disconnected.
     holds_writes: bool,
-    /// Watches stay open without events.
+    /// True if watches stay open without events.
     holds_watches: bool,
-    /// Writes that passed, and whose responses are pending.
+    /// The number of forwarded writes whose responses are pending.
     under_way: usize,
 }
 
@@ -75,12 +75,12 @@ struct Count {
     /// The number of writes since the gate was last opened or set to close.
     come: usize,
     closes: Option<(usize, Side)>,
-    written: Vec<Written>,
+    written: Vec<RecordedWrite>,
 }
 
 /// The decision about a write.
 #[derive(Clone, Copy)]
-enum Turn {
+enum WriteVerdict {
     Passes,
     StopsBefore,
     StopsAfter,
@@ -101,7 +101,7 @@ impl Gate {
         });
         std::fs::write(folder.path().join("kubeconfig"), config.to_string()).expect("a kubeconfig");
         let client = kubernetes.client();
-        let state = State { client, count: Mutex::default(), stand: watch::Sender::default() };
+        let state = GateState { client, count: Mutex::default(), stand: watch::Sender::default() };
         let state = Arc::new(state);
         let task = tokio::spawn(listen(listener, Arc::clone(&state)));
         Self { state, folder, task }
@@ -124,11 +124,11 @@ impl Gate {
         self.state.stand.send_modify(|stand| stand.closed = false);
     }
 
-    /// Returns when the chosen write has arrived, and all before it have taken effect; with [`Side::After`] also the
-    /// chosen one.
+    /// Waits until the chosen write has arrived and all writes before it have taken effect; with [`Side::After`] also
+    /// the chosen one.
     pub async fn closed(&self) {
         let mut stand = self.state.stand.subscribe();
-        // The sender is owned by this value.
+        // Never closed: this value owns the sender.
         drop(stand.wait_for(|stand| stand.closed && stand.under_way == 0).await);
     }
 
@@ -147,15 +147,15 @@ impl Gate {
         self.state.stand.send_modify(|stand| stand.holds_writes = false);
     }
 
-    /// Returns when a write has arrived since the gate was opened.
+    /// Waits until a write has arrived since the gate was opened.
     pub async fn write_came(&self) {
         let mut stand = self.state.stand.subscribe();
-        // The sender is owned by this value.
+        // Never closed: this value owns the sender.
         drop(stand.wait_for(|_| self.state.count.lock().come > 0).await);
     }
 
     /// The recorded writes.
-    pub fn written(&self) -> Vec<Written> {
+    pub fn written(&self) -> Vec<RecordedWrite> {
         self.state.count.lock().written.clone()
     }
 }
@@ -166,7 +166,7 @@ impl Drop for Gate {
     }
 }
 
-async fn listen(listener: TcpListener, state: Arc<State>) {
+async fn listen(listener: TcpListener, state: Arc<GateState>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         connections.spawn(serve(stream, Arc::clone(&state)));
@@ -174,13 +174,13 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>) {
+async fn serve(stream: TcpStream, state: Arc<GateState>) {
     let service =
         service_fn(move |request| {
             let state = Arc::clone(&state);
             async move {
                 let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                // The API server does not notice disconnected clients either.
+                // In a separate task, because an API server does not notice disconnected clients either.
                 let passed = Arc::clone(&state);
                 let answer = tokio::spawn(async move { passed.pass(request).await }).await.expect("no panic");
                 Ok::<_, Infallible>(answer.map(|body| {
@@ -203,7 +203,7 @@ fn held(body: Body, stand: watch::Receiver<Stand>) -> UnsyncBoxBody<Bytes, kube:
     StreamBody::new(parts).boxed_unsync()
 }
 
-impl State {
+impl GateState {
     async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
         let passed = if is_write(request.method()) {
             self.write(request).await
@@ -232,9 +232,9 @@ impl State {
         self.stand.send_modify(|_| {});
         drop(self.stand.subscribe().wait_for(|stand| !stand.holds_writes).await);
         match turn {
-            Turn::StopsBefore => self.stop().await,
-            Turn::ComesTooLate => std::future::pending().await,
-            Turn::Passes | Turn::StopsAfter => {}
+            WriteVerdict::StopsBefore => self.stop().await,
+            WriteVerdict::ComesTooLate => std::future::pending().await,
+            WriteVerdict::Passes | WriteVerdict::StopsAfter => {}
         }
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         let under_way = UnderWay::begin(self);
@@ -245,21 +245,22 @@ impl State {
             self.count.lock().written.push(written(&method, path, &body, &answered));
         }
         drop(under_way);
-        if matches!(turn, Turn::StopsAfter) {
+        if matches!(turn, WriteVerdict::StopsAfter) {
             self.stop().await;
         }
         Ok(Response::from_parts(parts, Body::from(answered)))
     }
 
-    /// Writes after the chosen one do not arrive either, as if their client had been killed.
-    fn turn(&self) -> Turn {
+    /// Counts a write and decides about it. Writes after the chosen one do not arrive, as if their client had been
+    /// killed.
+    fn turn(&self) -> WriteVerdict {
         let mut count = self.count.lock();
         count.come += 1;
         match count.closes {
-            Some((number, Side::Before)) if count.come == number => Turn::StopsBefore,
-            Some((number, Side::After)) if count.come == number => Turn::StopsAfter,
-            Some((number, _)) if count.come > number => Turn::ComesTooLate,
-            _ => Turn::Passes,
+            Some((number, Side::Before)) if count.come == number => WriteVerdict::StopsBefore,
+            Some((number, Side::After)) if count.come == number => WriteVerdict::StopsAfter,
+            Some((number, _)) if count.come > number => WriteVerdict::ComesTooLate,
+            _ => WriteVerdict::Passes,
         }
     }
 
@@ -270,11 +271,11 @@ impl State {
     }
 }
 
-/// A write that passed, until it is recorded or its client has given up.
-struct UnderWay<'a>(&'a State);
+/// The registration of a forwarded write, which ends when the write is recorded or has failed.
+struct UnderWay<'a>(&'a GateState);
 
 impl<'a> UnderWay<'a> {
-    fn begin(state: &'a State) -> Self {
+    fn begin(state: &'a GateState) -> Self {
         state.stand.send_modify(|stand| stand.under_way += 1);
         Self(state)
     }
@@ -290,7 +291,7 @@ fn is_write(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }
 
-fn written(method: &Method, path: String, asked: &[u8], answered: &[u8]) -> Written {
+fn written(method: &Method, path: String, asked: &[u8], answered: &[u8]) -> RecordedWrite {
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let (path, uid) = if *method == Method::POST {
@@ -299,5 +300,5 @@ fn written(method: &Method, path: String, asked: &[u8], answered: &[u8]) -> Writ
     } else {
         (path, text(&json(asked)["preconditions"]["uid"]))
     };
-    Written { method: method.to_string(), path, uid }
+    RecordedWrite { method: method.to_string(), path, uid }
 }

@@ -22,11 +22,11 @@ const END: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
-    /// The API server. Down for more than 30 seconds, it finds kwok's pods not ready for good.
+    /// The API server. If it is down for more than 30 seconds, kwok's pods stay not ready.
     ApiServer,
     /// The controllers of Kubernetes.
     ControllerManager,
-    /// kwok, which simulates the kubelets. Frozen for more than 30 seconds, its nodes are not ready.
+    /// kwok, which simulates the kubelets. If it is frozen for more than 30 seconds, its nodes become not ready.
     Kwok,
     /// A requested operator.
     Operator(Operator),
@@ -46,19 +46,19 @@ impl Component {
 /// The options of a Kubernetes of one test.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// etcd syncs every write to the disk.
+    /// True if etcd syncs every write to the disk.
     pub fsync: bool,
-    /// An empty folder for its data, such as one on a real disk; by default one in the temporary folder.
+    /// An empty folder for the data, such as one on a real disk; by default a new one in the temporary folder.
     pub dir: Option<PathBuf>,
 }
 
-/// A Kubernetes of this test alone, or `None` if the test is skipped. It needs the time of a start, about 6 seconds:
-/// it is for tests that the others would suffer from. Call it on the test's own thread, as [`Process`] wants it.
+/// Starts a Kubernetes for this test alone; `None` if the test is skipped. The start takes about 6 seconds, so that it
+/// is only for tests that would disturb others. Call it on the test's own thread, as [`Process`] requires.
 pub async fn own_kubernetes() -> Option<OwnKubernetes> {
     own_kubernetes_with(Options::default()).await
 }
 
-/// A Kubernetes of this test alone with options, or `None` if the test is skipped.
+/// Starts a Kubernetes with options for this test alone; `None` if the test is skipped.
 pub async fn own_kubernetes_with(options: Options) -> Option<OwnKubernetes> {
     let Options { fsync, dir } = options;
     let shared = PathBuf::from(env::var_os("MUSTER_TESTBED").expect(NO_TESTBED));
@@ -72,15 +72,16 @@ pub async fn own_kubernetes_with(options: Options) -> Option<OwnKubernetes> {
     let process = Process::spawn("testbed", &command);
     let announced = process.wait_for_line("export MUSTER_TESTBED=", START).await;
     let folder = announced.split_once('=').expect("a variable and its value").1;
-    let testbed = Testbed { process };
+    let testbed = TestbedProcess { process };
     let kubernetes = Kubernetes::of(Path::new(folder)).await?;
     Some(OwnKubernetes { kubernetes, _testbed: testbed })
 }
 
-/// A Kubernetes of one test, which ends with it. It has no custom resources until they are asked for.
+/// A Kubernetes of one test, which is stopped when this value is dropped. It has no custom resource definitions until
+/// they are requested.
 pub struct OwnKubernetes {
     kubernetes: Kubernetes,
-    _testbed: Testbed,
+    _testbed: TestbedProcess,
 }
 
 impl Deref for OwnKubernetes {
@@ -117,7 +118,7 @@ impl OwnKubernetes {
         self.order(component, Order::Start).await;
     }
 
-    /// The pid of a component; none while it is killed.
+    /// The pid of a component; `None` while it is killed.
     pub async fn pid(&self, component: Component) -> Option<u32> {
         self.order(component, Order::Identify).await.pid
     }
@@ -127,14 +128,14 @@ impl OwnKubernetes {
     }
 }
 
-/// The process that owns it.
-struct Testbed {
+/// The testbed process that owns a Kubernetes.
+struct TestbedProcess {
     process: Process,
 }
 
-impl Drop for Testbed {
+impl Drop for TestbedProcess {
     fn drop(&mut self) {
-        // In order, so that its folder is not removed while its children write there.
+        // Waits for the children, so that the folder is not removed while they write to it.
         self.process.end_by_stdin(END);
     }
 }

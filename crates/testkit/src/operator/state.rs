@@ -36,28 +36,28 @@ pub struct Deed {
     pub verb: Verb,
     /// The fence of the call.
     pub fence: Fence,
-    /// Whether the call changed anything.
+    /// True if the call changed anything.
     pub lasting: bool,
 }
 
 /// The whole state.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) objects: HashMap<ClusterId, Thing>,
+pub(super) struct OperatorState {
+    pub(super) objects: HashMap<ClusterId, OperatorObject>,
     pub(super) deeds: Vec<Deed>,
-    /// The operator is stopped, so that nothing converges.
+    /// True if the operator is stopped, so that nothing converges.
     pub(super) stopped: bool,
-    /// The most workers that are created, whatever the object says.
+    /// The largest number of workers that are created, whatever the object requests.
     pub(super) silent_limit: Option<u32>,
-    /// An admission rule reduces larger numbers to this one.
+    /// The limit of an admission rule, which reduces larger numbers to it.
     pub(super) clamp: Option<u32>,
-    /// Deleted objects stay until their finalizers are released.
+    /// True if deleted objects stay until their finalizers are released.
     pub(super) finalizer: bool,
     made: u64,
 }
 
 /// An object with its members.
-pub(super) struct Thing {
+pub(super) struct OperatorObject {
     pub(super) spec: ObjectSpec,
     pub(super) members: Vec<ObservedMember>,
     pub(super) victims: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) struct Thing {
     recipe: u64,
 }
 
-impl State {
+impl OperatorState {
     pub(super) fn create(&mut self, cluster: &Cluster, fence: Fence) -> bool {
         if self.objects.contains_key(&cluster.id) {
             return false;
@@ -85,8 +85,13 @@ impl State {
             fence,
             ..ObjectSpec::default()
         };
-        let thing =
-            Thing { spec, members: Vec::new(), victims: Vec::new(), has_head: cluster.has_head, recipe: 1 };
+        let thing = OperatorObject {
+            spec,
+            members: Vec::new(),
+            victims: Vec::new(),
+            has_head: cluster.has_head,
+            recipe: 1,
+        };
         self.objects.insert(cluster.id, thing);
         true
     }
@@ -158,13 +163,13 @@ impl State {
         self.objects.get_mut(&id).is_some_and(|thing| !std::mem::replace(&mut thing.spec.leaving, true))
     }
 
-    fn thing(&mut self, id: ClusterId) -> Result<&mut Thing, ProviderError> {
+    fn thing(&mut self, id: ClusterId) -> Result<&mut OperatorObject, ProviderError> {
         self.objects
             .get_mut(&id)
             .ok_or_else(|| ProviderError::permanent("NotFound", "there is no such object"))
     }
 
-    /// One pass of the operator.
+    /// Runs one pass of the operator.
     pub(super) fn converge(&mut self) {
         if self.stopped {
             return;
@@ -190,7 +195,7 @@ impl State {
     }
 }
 
-impl Thing {
+impl OperatorObject {
     fn converge(&mut self, limit: u32, made: &mut u64) {
         self.members.retain(|member| !member.leaving);
         if self.spec.leaving {

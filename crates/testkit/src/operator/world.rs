@@ -16,26 +16,26 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use super::apps::FakeApps;
-use super::state::{Deed, State, Verb};
+use super::state::{Deed, OperatorState, Verb};
 use crate::eventually::PATIENCE;
 
-/// A false observation.
+/// A fault of observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lie {
-    /// An observation fails.
+pub enum ObservationFault {
+    /// Observations fail.
     Blind,
-    /// An observation is unknown.
+    /// Observations are unknown.
     Unknown,
 }
 
 /// Objects and members that exist only in memory.
 pub struct OperatorWorld {
-    /// The apps that use its clusters.
+    /// The apps that use the clusters.
     pub apps: Arc<FakeApps>,
-    state: Mutex<State>,
+    state: Mutex<OperatorState>,
     faults: Mutex<Faults>,
     changes: broadcast::Sender<WorldChange>,
-    gate: watch::Sender<Gate>,
+    gate: watch::Sender<CallGate>,
 }
 
 #[derive(Default)]
@@ -44,12 +44,12 @@ struct Faults {
     lost: HashMap<Verb, u32>,
     begun: HashMap<Verb, usize>,
     fences: HashMap<ClusterId, Fence>,
-    lie: Option<Lie>,
+    lie: Option<ObservationFault>,
 }
 
 /// The points at which calls are held: before their effect, or before their response.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Gate {
+struct CallGate {
     before: Option<Verb>,
     after: Option<Verb>,
 }
@@ -68,32 +68,33 @@ impl Default for OperatorWorld {
 
 /// Injected faults.
 impl OperatorWorld {
-    /// The next call of this verb fails with this error; repeated, several calls do.
+    /// Makes the next call of this verb fail; may be called several times for several failures.
     pub fn fail_next(&self, verb: Verb, error: ProviderError) {
         self.faults.lock().failures.entry(verb).or_default().push(error);
     }
 
-    /// The next call of this verb is acknowledged without an effect.
+    /// Makes the next call of this verb succeed without an effect.
     pub fn lose_next(&self, verb: Verb) {
         *self.faults.lock().lost.entry(verb).or_default() += 1;
     }
 
-    /// Calls of this verb wait before their effect, until [`OperatorWorld::release`].
+    /// Makes calls of this verb wait before their effect until [`OperatorWorld::release`].
     pub fn hold(&self, verb: Verb) {
         self.gate.send_modify(|gate| gate.before = Some(verb));
     }
 
-    /// Calls of this verb take effect, and return only after [`OperatorWorld::release`].
+    /// Makes calls of this verb wait after their effect until [`OperatorWorld::release`].
     pub fn hold_answers(&self, verb: Verb) {
         self.gate.send_modify(|gate| gate.after = Some(verb));
     }
 
     /// Releases all held calls.
     pub fn release(&self) {
-        self.gate.send_replace(Gate::default());
+        self.gate.send_replace(CallGate::default());
     }
 
-    /// Returns when this many calls of a verb have begun, and those held after their effect have had it.
+    /// Waits until this many calls of a verb have begun; calls that are held after their effect count once they have
+    /// had it.
     pub async fn begun(&self, verb: Verb, count: usize) {
         let mut gate = self.gate.subscribe();
         let begun = async {
@@ -111,7 +112,7 @@ impl OperatorWorld {
     }
 
     /// Sets or ends false observations.
-    pub fn lie(&self, lie: Option<Lie>) {
+    pub fn lie(&self, lie: Option<ObservationFault>) {
         self.faults.lock().lie = lie;
         drop(self.changes.send(WorldChange::Everything));
     }
@@ -126,7 +127,7 @@ impl OperatorWorld {
         self.change(None, |state| state.stopped = false);
     }
 
-    /// The most workers that are created, whatever the object says.
+    /// Limits the number of created workers, without a message in the object.
     pub fn limit_silently(&self, limit: u32) {
         self.state.lock().silent_limit = Some(limit);
     }
@@ -144,7 +145,7 @@ impl OperatorWorld {
 
 /// Changes by other programs.
 impl OperatorWorld {
-    /// A foreign writer changes a group.
+    /// Changes a group, as another program would.
     pub fn edit(&self, id: ClusterId, change: impl FnOnce(&mut ObservedGroup)) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -153,18 +154,18 @@ impl OperatorWorld {
         });
     }
 
-    /// An object is written although a fence should have stopped that: by an engine that was paused past the cluster's end, or
-    /// by others from a backup.
+    /// Writes an object that a fence should have prevented: by an engine that was paused past the cluster's end, or
+    /// from a backup.
     pub fn write_late(&self, cluster: &Cluster) {
         self.change(Some(cluster.id), |state| state.create(cluster, Fence(0)));
     }
 
-    /// A foreign writer deletes the object.
+    /// Deletes the object, as another program would.
     pub fn remove(&self, id: ClusterId) {
         self.change(Some(id), |state| drop(state.objects.remove(&id)));
     }
 
-    /// The operator rejects an object with a reason.
+    /// Makes the operator reject an object with a reason.
     pub fn refuse(&self, id: ClusterId, why: &str) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -173,7 +174,7 @@ impl OperatorWorld {
         });
     }
 
-    /// The object declares that workers can rejoin the next head.
+    /// Makes the object declare that workers can rejoin the next head.
     pub fn remember(&self, id: ClusterId) {
         self.change(Some(id), |state| {
             if let Some(thing) = state.objects.get_mut(&id) {
@@ -221,7 +222,7 @@ impl OperatorWorld {
         names
     }
 
-    /// The desired size of an object's first group.
+    /// The first group of an object.
     pub fn group(&self, id: ClusterId) -> Option<ObservedGroup> {
         self.state.lock().objects.get(&id)?.spec.groups.first().cloned()
     }
@@ -259,7 +260,7 @@ impl OperatorWorld {
 
 impl OperatorWorld {
     /// Changes the state, runs a pass of the operator, and notifies subscribers.
-    fn change<T>(&self, id: Option<ClusterId>, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, id: Option<ClusterId>, change: impl FnOnce(&mut OperatorState) -> T) -> T {
         let result = {
             let mut state = self.state.lock();
             let result = change(&mut state);
@@ -271,7 +272,7 @@ impl OperatorWorld {
         result
     }
 
-    async fn pass(&self, waits: impl Fn(&Gate) -> bool) {
+    async fn pass(&self, waits: impl Fn(&CallGate) -> bool) {
         let mut gate = self.gate.subscribe();
         drop(gate.wait_for(|gate| !waits(gate)).await);
     }
@@ -281,12 +282,12 @@ impl OperatorWorld {
         self.gate.send_modify(|_| {});
     }
 
-    /// Executes a call, unless its fence is stale, or a fault was injected.
+    /// Executes a call, unless its fence is outdated, or a fault was injected.
     pub(super) async fn call(
         &self,
         verb: Verb,
         call: FencedCall<'_>,
-        deed: impl FnOnce(&mut State) -> Result<bool, ProviderError> + Send,
+        deed: impl FnOnce(&mut OperatorState) -> Result<bool, ProviderError> + Send,
     ) -> Result<(), ProviderError> {
         let id = call.cluster.id;
         let held_after = self.gate.borrow().after == Some(verb);
@@ -307,7 +308,7 @@ impl OperatorWorld {
         Ok(())
     }
 
-    /// Checks the fence and injected faults of a call.
+    /// Checks the fence and injected faults of a call; false if the call must have no effect.
     fn admit(&self, verb: Verb, call: FencedCall<'_>) -> Result<bool, ProviderError> {
         let mut faults = self.faults.lock();
         let highest = faults.fences.entry(call.cluster.id).or_default();
@@ -334,8 +335,10 @@ impl OperatorWorld {
         let mut seen = self.state.lock().observe(target.cluster.id);
         match lie {
             None => {}
-            Some(Lie::Blind) => return Err(ProviderError::transient("Blind", "the server does not answer")),
-            Some(Lie::Unknown) => {
+            Some(ObservationFault::Blind) => {
+                return Err(ProviderError::transient("Blind", "the server does not answer"));
+            }
+            Some(ObservationFault::Unknown) => {
                 let unknown = Observation::Unknown { reason: "the server does not answer".to_owned() };
                 seen.members.iter_mut().for_each(|member| member.observation = unknown.clone());
                 seen.object = ObjectState::Unknown;

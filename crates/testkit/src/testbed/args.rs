@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of the testbed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 
 use super::folder;
-use super::inventory::Inventory;
+use super::inventory::TestbedInventory;
 use super::output::say;
-use super::server::{self, Plan};
+use super::server::{self, TestbedPlan};
 use crate::Operator;
 
 /// Runs what tests need (Kubernetes with kwok nodes, PostgreSQL) until it is stopped.
@@ -65,10 +65,19 @@ impl Args {
             "without an inventory it is not known what this machine has: give --inventory FILE, or use \
              `cargo xtask testbed start`, which does",
         )?;
-        let inventory = Inventory::read(&inventory)?;
-        // A child dies with the thread that started it: there must be one thread, which lives as long as the process.
+        let inventory = TestbedInventory::read(&inventory)?;
+        // A child dies with the thread that started it, so that there must be one thread that lives as long as the
+        // process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(server::run(Plan { dir, inventory, nodes, operators, fsync, lazy, until_eof }))
+        runtime.block_on(server::run(TestbedPlan {
+            dir,
+            inventory,
+            nodes,
+            operators,
+            fsync,
+            lazy,
+            until_eof,
+        }))
     }
 }
 

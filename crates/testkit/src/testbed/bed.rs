@@ -9,50 +9,50 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{OnceCell, mpsc};
 
-use super::folder::Folder;
-use super::group::{Death, Group, Nursery, first_death};
-use super::inventory::{Inventory, Trouble};
-use super::kubernetes::Site;
+use super::folder::TestbedFolder;
+use super::group::{ComponentGroup, Death, Nursery, first_death};
+use super::inventory::{TestbedInventory, Trouble};
+use super::kubernetes::KubernetesSite;
 use super::operators::Instance;
 use super::output::say;
 use super::{kubernetes, operators, postgres};
 use crate::Operator;
-use crate::wire::{Answer, OperatorParts, ProgramParts, PythonParts};
+use crate::wire::{OperatorParts, ProgramParts, PythonParts, TestbedAnswer};
 
-/// The number of starts of a part whose ports were taken by other processes between choice and use.
+/// The largest number of attempts to start a part whose ports other processes take between choice and use.
 const ATTEMPTS: usize = 3;
 
 /// The options of Kubernetes in a testbed.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct TestKubernetesOptions {
     pub(super) nodes: u16,
-    /// The operators that must be ready before it is.
+    /// The operators that must be ready before Kubernetes counts as ready.
     pub(super) operators: Vec<Operator>,
-    /// Whether etcd syncs every write.
+    /// True if etcd syncs every write.
     pub(super) fsync: bool,
 }
 
 /// The parts of a testbed, and their sources.
-pub(super) struct Bed {
-    pub(super) folder: Folder,
-    pub(super) inventory: Inventory,
-    pub(super) shape: Shape,
+pub(super) struct TestbedParts {
+    pub(super) folder: TestbedFolder,
+    pub(super) inventory: TestbedInventory,
+    pub(super) shape: TestKubernetesOptions,
     nursery: Nursery,
     all_gone: mpsc::Receiver<Infallible>,
     deaths: mpsc::Sender<Death>,
-    running: Mutex<Vec<Group>>,
-    site: OnceCell<Result<Site, Answer>>,
-    kubernetes: OnceCell<Answer>,
-    instances: [OnceCell<Result<Instance, Answer>>; Operator::ALL.len()],
-    postgres: OnceCell<Answer>,
+    running: Mutex<Vec<ComponentGroup>>,
+    site: OnceCell<Result<KubernetesSite, TestbedAnswer>>,
+    kubernetes: OnceCell<TestbedAnswer>,
+    instances: [OnceCell<Result<Instance, TestbedAnswer>>; Operator::ALL.len()],
+    postgres: OnceCell<TestbedAnswer>,
 }
 
-impl Bed {
+impl TestbedParts {
     /// A testbed in which nothing runs yet; `deaths` receives components that end by themselves.
     pub(super) fn new(
-        folder: Folder,
-        inventory: Inventory,
-        shape: Shape,
+        folder: TestbedFolder,
+        inventory: TestbedInventory,
+        shape: TestKubernetesOptions,
         deaths: mpsc::Sender<Death>,
     ) -> Self {
         let (nursery, all_gone) = Nursery::new(folder.logs());
@@ -72,7 +72,7 @@ impl Bed {
     }
 
     /// Returns a part, started at its first request; concurrent requests wait for the same start.
-    pub(super) async fn answer(&self, want: &str) -> Answer {
+    pub(super) async fn answer(&self, want: &str) -> TestbedAnswer {
         match want.split_once('/').unwrap_or((want, "")) {
             ("kubernetes", "") => self.kubernetes.get_or_init(|| self.kubernetes()).await.clone(),
             ("postgres", "") => {
@@ -85,13 +85,14 @@ impl Bed {
             ("program", name) => {
                 answer_with(want, self.inventory.binary(name).map(|program| ProgramParts { program }))
             }
-            // For a test that wants one of its own: by our process, since a build may have replaced the file.
-            ("testbed", "") => {
-                Answer::have(&ProgramParts { program: format!("/proc/{}/exe", std::process::id()).into() })
-            }
+            // For tests that start their own testbed: the file of the running process, since a build may have replaced
+            // the program.
+            ("testbed", "") => TestbedAnswer::have(&ProgramParts {
+                program: format!("/proc/{}/exe", std::process::id()).into(),
+            }),
             ("operator", name) => match Operator::named(name) {
                 Some(operator) => {
-                    self.instance(operator).await.map_or_else(Answer::clone, |_| self.log(operator))
+                    self.instance(operator).await.map_or_else(TestbedAnswer::clone, |_| self.log(operator))
                 }
                 None => no_operator(name),
             },
@@ -102,7 +103,7 @@ impl Bed {
                 },
                 None => no_operator(name),
             },
-            _ => Answer::Failed(format!(
+            _ => TestbedAnswer::Failed(format!(
                 "the testbed has no `{want}`: it has kubernetes, operator/<name>, crds/<name>, postgres, \
                  python/<environment> and program/<name>"
             )),
@@ -110,7 +111,7 @@ impl Bed {
     }
 
     /// The shared Kubernetes with its operators.
-    async fn kubernetes(&self) -> Answer {
+    async fn kubernetes(&self) -> TestbedAnswer {
         let site = match self.site().await {
             Ok(site) => site,
             Err(answer) => return answer.clone(),
@@ -123,14 +124,14 @@ impl Bed {
         answer_with("Kubernetes", kubernetes::publish(self, site).map_err(Trouble::from))
     }
 
-    async fn site(&self) -> Result<&Site, &Answer> {
+    async fn site(&self) -> Result<&KubernetesSite, &TestbedAnswer> {
         let start = async || kubernetes::start(self).await.map_err(|trouble| trouble.answer("Kubernetes"));
         self.site.get_or_init(start).await.as_ref()
     }
 
-    async fn instance(&self, operator: Operator) -> Result<&Instance, &Answer> {
+    async fn instance(&self, operator: Operator) -> Result<&Instance, &TestbedAnswer> {
         let start = async || {
-            let site = self.site().await.map_err(Answer::clone)?;
+            let site = self.site().await.map_err(TestbedAnswer::clone)?;
             operators::start(self, site, operator)
                 .await
                 .map_err(|trouble| trouble.answer(operator.component()))
@@ -138,12 +139,14 @@ impl Bed {
         self.instances[operator as usize].get_or_init(start).await.as_ref()
     }
 
-    fn log(&self, operator: Operator) -> Answer {
-        Answer::have(&OperatorParts { log: self.folder.logs().join(format!("{}.log", operator.component())) })
+    fn log(&self, operator: Operator) -> TestbedAnswer {
+        TestbedAnswer::have(&OperatorParts {
+            log: self.folder.logs().join(format!("{}.log", operator.component())),
+        })
     }
 
-    /// Starts components with `start`, once more if a port was taken; they then run as long as the testbed.
-    pub(super) async fn run<T>(&self, start: impl AsyncFn(&mut Group) -> Result<T>) -> Result<T> {
+    /// Starts components with `start`, and retries if a port was taken; they then run as long as the testbed.
+    pub(super) async fn run<T>(&self, start: impl AsyncFn(&mut ComponentGroup) -> Result<T>) -> Result<T> {
         let mut attempt = 1;
         loop {
             let mut group = self.nursery.group();
@@ -165,10 +168,10 @@ impl Bed {
         }
     }
 
-    fn keep(&self, group: Group) {
+    fn keep(&self, group: ComponentGroup) {
         let (vitals, deaths) = (group.vitals(), self.deaths.clone());
         tokio::spawn(async move {
-            // There is no receiver while the testbed stops, when ends are expected.
+            // There is no receiver while the testbed stops, when the ends of components are expected.
             let _ = deaths.send(first_death(vitals).await).await;
         });
         self.running.lock().push(group);
@@ -182,26 +185,26 @@ impl Bed {
             group.stop().await;
         }
         drop(nursery);
-        // A start that was interrupted has dropped its group: its children are still ending.
+        // An interrupted start has dropped its group, whose children are still ending.
         while all_gone.recv().await.is_some() {}
         drop(folder);
     }
 }
 
-fn no_operator(name: &str) -> Answer {
+fn no_operator(name: &str) -> TestbedAnswer {
     let known = Operator::ALL.map(Operator::name).join(", ");
-    Answer::Failed(format!("there is no operator `{name}` in the testbed: it has {known}"))
+    TestbedAnswer::Failed(format!("there is no operator `{name}` in the testbed: it has {known}"))
 }
 
-fn answer_with(what: &str, parts: Result<impl Serialize, Trouble>) -> Answer {
-    parts.map_or_else(|trouble| trouble.answer(what), |parts| Answer::have(&parts))
+fn answer_with(what: &str, parts: Result<impl Serialize, Trouble>) -> TestbedAnswer {
+    parts.map_or_else(|trouble| trouble.answer(what), |parts| TestbedAnswer::have(&parts))
 }
 
 impl Trouble {
-    fn answer(self, what: &str) -> Answer {
+    fn answer(self, what: &str) -> TestbedAnswer {
         match self {
-            Self::Missing(why) => Answer::Missing(why),
-            Self::Failed(error) => Answer::Failed(format!("{what} cannot be had: {error:#}")),
+            Self::Missing(why) => TestbedAnswer::Missing(why),
+            Self::Failed(error) => TestbedAnswer::Failed(format!("{what} cannot be had: {error:#}")),
         }
     }
 }

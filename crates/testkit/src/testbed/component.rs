@@ -1,4 +1,4 @@
-//! One child process, with its orders.
+//! One child process, and the orders that control it.
 
 use std::convert::Infallible;
 use std::fs::OpenOptions;
@@ -17,43 +17,43 @@ use tokio::time::timeout;
 use super::program::Program;
 use crate::wire::Order;
 
-/// The time that a component has to end before it is killed; its data is not needed.
+/// The grace period of a component before it is killed; its data is not needed.
 const GRACE: Duration = Duration::from_secs(3);
-/// Orders are executed one at a time, and their senders wait.
+/// The capacity of the queue of orders, which are executed one at a time while their senders wait.
 const ORDERS: usize = 1;
 
-/// Gives orders to a component. It is stopped when the last of these is dropped.
+/// Sends orders to a component, which is stopped when the last clone of this value is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Orders {
-    to: mpsc::Sender<Given>,
+    to: mpsc::Sender<GivenOrder>,
 }
 
 #[derive(Debug)]
-struct Given {
+struct GivenOrder {
     order: Order,
     done: oneshot::Sender<Result<Option<u32>>>,
 }
 
 impl Orders {
-    /// Executes an order, and returns the pid if the process is left.
+    /// Executes an order, and returns the pid if the process still runs.
     pub(super) async fn give(&self, order: Order) -> Result<Option<u32>> {
         let (done, outcome) = oneshot::channel();
         let gone = || anyhow!("it has ended by itself");
-        self.to.send(Given { order, done }).await.map_err(|_| gone())?;
+        self.to.send(GivenOrder { order, done }).await.map_err(|_| gone())?;
         outcome.await.map_err(|_| gone())?
     }
 }
 
 /// A child with its program, so that it can be started again.
 #[derive(Debug)]
-pub(super) struct Component {
+pub(super) struct RunningComponent {
     program: Program,
     logs: PathBuf,
-    /// None while it is stopped by an order.
+    /// `None` while the component is killed by an order.
     child: Option<Child>,
 }
 
-impl Component {
+impl RunningComponent {
     /// Starts a program whose output goes to a new log in that folder.
     pub(super) fn start(program: &Program, logs: &Path) -> Result<Self> {
         let mut component = Self { program: program.clone(), logs: logs.to_owned(), child: None };
@@ -80,8 +80,8 @@ impl Component {
         Ok(())
     }
 
-    /// Runs it to its end, which is sent to `exit`; it ends by itself, or when no orders can come any more. `alive`
-    /// is dropped when no process is left.
+    /// Supervises the process until it ends by itself, or until all senders of orders are dropped, which stops it. The
+    /// status is sent to `exit`, and `alive` is dropped when no process is left.
     pub(super) fn supervise(
         mut self,
         exit: watch::Sender<Option<ExitStatus>>,
@@ -96,7 +96,7 @@ impl Component {
         Orders { to }
     }
 
-    async fn run(&mut self, orders: &mut mpsc::Receiver<Given>) -> Option<ExitStatus> {
+    async fn run(&mut self, orders: &mut mpsc::Receiver<GivenOrder>) -> Option<ExitStatus> {
         loop {
             let ended = async {
                 match &mut self.child {
@@ -107,7 +107,7 @@ impl Component {
             tokio::select! {
                 status = ended => return status.ok(),
                 given = orders.recv() => match given {
-                    Some(Given { order, done }) => {
+                    Some(GivenOrder { order, done }) => {
                         // The sender may have disconnected; the order is executed anyway.
                         let _ = done.send(self.obey(order).await);
                     }

@@ -16,16 +16,16 @@ use super::sweep;
 pub(crate) const SOCKET: &str = "testbed.sock";
 /// The file whose lock shows that the folder is in use.
 pub(super) const LOCK: &str = "testbed.lock";
-/// The prefix of folders that the testbed names itself.
+/// The prefix of the names of folders that the testbed chooses.
 pub(super) const PREFIX: &str = "muster-testbed-";
-/// The folder in it with PostgreSQL's data.
+/// The folder with PostgreSQL's data.
 pub(super) const POSTGRES: &str = "postgres";
 
-/// The lock before it has its name.
+/// The name of the lock file before it is locked.
 const LOCK_IN_MAKING: &str = "testbed.lock.new";
 /// The content of the lock file in a folder that is removed with the testbed.
 const MADE: &str = "made by a testbed\n";
-/// The inventory of this machine, for tests that start a testbed of their own.
+/// The inventory of this machine, for tests that start their own testbed.
 const INVENTORY: &str = "inventory.json";
 const KUBECONFIG: &str = "kubeconfig";
 const KUBERNETES: &str = "kubernetes";
@@ -34,16 +34,17 @@ const LOGS: &str = "logs";
 /// All files of the testbed; the lock is removed last, because it guards the others.
 const OURS: [&str; 8] = [SOCKET, INVENTORY, KUBECONFIG, KUBERNETES, POSTGRES, LOGS, LOCK_IN_MAKING, LOCK];
 
-/// A folder in use, emptied of the testbed's things on drop, and removed if the testbed made it.
+/// A folder in use. On drop the testbed's files are removed, and the folder, too, if a testbed created it.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct TestbedFolder {
     path: PathBuf,
     made: bool,
     _lock: File,
 }
 
-impl Folder {
-    /// Makes or takes the folder, after sweeping what killed testbeds left in the temporary folder.
+impl TestbedFolder {
+    /// Creates the folder or uses an existing one, after removing the folders that killed testbeds left in the
+    /// temporary folder.
     pub(super) fn make(dir: Option<&Path>) -> Result<Self> {
         let temp = std::env::temp_dir();
         sweep::sweep(&temp);
@@ -67,7 +68,7 @@ impl Folder {
         self.path.join(SOCKET)
     }
 
-    /// Writes the inventory, for its owner only: it may hold a password.
+    /// Writes the inventory, readable by its owner only, because it may contain a password.
     pub(super) fn write_inventory(&self, text: &str) -> io::Result<()> {
         let path = self.path.join(INVENTORY);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -91,13 +92,13 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestbedFolder {
     fn drop(&mut self) {
         clear(&self.path, self.made);
     }
 }
 
-/// Checks whether a testbed could use the folder, without a change.
+/// Checks if a testbed could use the folder, without a change.
 pub(super) fn check(dir: &Path) -> Result<()> {
     let dir = std::path::absolute(dir)?;
     if !dir.exists() {
@@ -110,7 +111,7 @@ fn cannot_use(dir: &Path) -> String {
     format!("cannot use the folder {}", dir.display())
 }
 
-/// Refuses a folder that another testbed runs in, or that has something in it which no testbed made.
+/// Refuses a folder in which another testbed runs, or that contains files that no testbed created.
 fn is_free(dir: &Path) -> Result<()> {
     let left_by_a_testbed = dir.join(LOCK).exists();
     if left_by_a_testbed && !sweep::is_abandoned(dir)? {
@@ -125,7 +126,7 @@ fn is_free(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the folder, or checks that it is free to use; true if a testbed made it, this one or a killed one.
+/// Creates the folder, or checks that it can be used and empties it; true if this testbed or a killed one created it.
 fn take(dir: &Path) -> Result<bool> {
     if !dir.exists() {
         fs::create_dir_all(dir)?;
@@ -139,9 +140,9 @@ fn take(dir: &Path) -> Result<bool> {
 }
 
 fn prepare(path: &Path, made: bool) -> Result<File> {
-    // PostgreSQL may run as another user, who must get through to its own folder but need not look around.
+    // PostgreSQL may run as another user, who must be able to pass to its data folder but not to list this one.
     fs::set_permissions(path, fs::Permissions::from_mode(0o711))?;
-    // Locked before it has its name: a reader that sees the file by name can trust its lock.
+    // Locked before it is renamed, so that a reader that finds the file by its name can trust the lock.
     let unnamed = path.join(LOCK_IN_MAKING);
     let mut lock = File::create(&unnamed)?;
     lock.lock()?;
@@ -149,7 +150,7 @@ fn prepare(path: &Path, made: bool) -> Result<File> {
         lock.write_all(MADE.as_bytes())?;
     }
     fs::rename(&unnamed, path.join(LOCK))?;
-    // Children inherit the lock, so that a folder is not swept while a dying child still writes to it.
+    // Children inherit the lock, so that a folder is not removed while a dying child still writes to it.
     fcntl_setfd(&lock, FdFlags::empty()).map_err(io::Error::from)?;
     fs::create_dir(path.join(LOGS))?;
     Ok(lock)

@@ -1,4 +1,4 @@
-//! Children that are started, watched and stopped together.
+//! Child processes that are started, supervised and stopped together.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::component::{Component, Orders};
+use super::component::{Orders, RunningComponent};
 use super::output::say;
 use super::ports;
 use super::program::Program;
@@ -21,10 +21,10 @@ use crate::logs;
 
 /// The longest time for a component to become ready: it takes seconds, but longer on a machine that compiles.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
-/// How many lines of a component's log are shown when it fails.
+/// The number of lines of a component's log that are shown when it fails.
 const TAIL: usize = 20;
 
-/// Makes groups, and knows when all their children are gone.
+/// Creates groups, and tracks when all their children are gone.
 #[derive(Debug, Clone)]
 pub(super) struct Nursery {
     logs: PathBuf,
@@ -32,26 +32,26 @@ pub(super) struct Nursery {
 }
 
 impl Nursery {
-    /// A nursery that logs into this folder, and a receiver that closes with its last child.
+    /// A nursery with logs in this folder, and a receiver that is closed when the last child is gone.
     pub(super) fn new(logs: PathBuf) -> (Self, mpsc::Receiver<Infallible>) {
         let (alive, all_gone) = mpsc::channel(1);
         (Self { logs, alive }, all_gone)
     }
 
-    pub(super) fn group(&self) -> Group {
-        Group { nursery: self.clone(), children: Vec::new() }
+    pub(super) fn group(&self) -> ComponentGroup {
+        ComponentGroup { nursery: self.clone(), children: Vec::new() }
     }
 }
 
-/// Children in the order of their start. Dropping the group ends them too, without waiting for it.
+/// The children in the order of their start. Dropping the group stops them, too, without waiting for their ends.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ComponentGroup {
     nursery: Nursery,
-    children: Vec<Running>,
+    children: Vec<RunningChild>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningChild {
     vitals: Vitals,
     orders: Orders,
 }
@@ -64,19 +64,19 @@ pub(super) struct Vitals {
     exited: watch::Receiver<Option<ExitStatus>>,
 }
 
-impl Group {
+impl ComponentGroup {
     /// Starts a program without waiting for it.
     pub(super) fn start(&mut self, program: &Program) -> Result<()> {
         let name = program.name;
         let log = program.log(&self.nursery.logs);
         let (exit, exited) = watch::channel(None);
-        let component = Component::start(program, &self.nursery.logs)?;
+        let component = RunningComponent::start(program, &self.nursery.logs)?;
         let orders = component.supervise(exit, self.nursery.alive.clone());
-        self.children.push(Running { vitals: Vitals { name, log, exited }, orders });
+        self.children.push(RunningChild { vitals: Vitals { name, log, exited }, orders });
         Ok(())
     }
 
-    /// Runs a program to its end, which must be a success.
+    /// Runs a program to its end; an error if it fails.
     pub(super) async fn run(&self, program: &Program) -> Result<()> {
         let mut alone = self.nursery.group();
         alone.start(program)?;
@@ -84,7 +84,7 @@ impl Group {
         if end.status.is_some_and(|status| status.success()) { Ok(()) } else { Err(end.into()) }
     }
 
-    /// Waits until a component is ready, unless it or another of the group dies, or it takes too long.
+    /// Waits until a component is ready; an error if it or another component of the group dies, or after [`PATIENCE`].
     pub(super) async fn until(&self, name: &str, ready: impl Future<Output = Result<()>>) -> Result<()> {
         let began = Instant::now();
         say!("waiting for {name}");
@@ -101,7 +101,7 @@ impl Group {
         Ok(())
     }
 
-    /// Gives orders to the child of this name.
+    /// The sender of orders to the child of this name.
     pub(super) fn orders(&self, name: &str) -> Option<Orders> {
         self.children.iter().find(|child| child.vitals.name == name).map(|child| child.orders.clone())
     }
@@ -112,7 +112,7 @@ impl Group {
 
     /// Stops the children, the last one first, and waits for their ends.
     pub(super) async fn stop(self) {
-        for Running { vitals, orders } in self.children.into_iter().rev() {
+        for RunningChild { vitals, orders } in self.children.into_iter().rev() {
             drop(orders);
             vitals.exit().await;
         }
@@ -144,7 +144,7 @@ pub(super) struct Death {
 }
 
 impl Death {
-    /// Whether it died because another process had taken its port.
+    /// Returns true if the child died because another process had taken its port.
     pub(super) fn port_was_taken(&self) -> bool {
         ports::was_taken(&self.tail)
     }

@@ -22,11 +22,11 @@ pub(super) struct KubernetesBinaries {
 /// The program and files of an operator.
 #[derive(Debug, Clone)]
 pub(super) struct OperatorFiles {
-    /// Its program, or the interpreter that runs it.
+    /// The program, or the interpreter that runs it.
     pub(super) program: PathBuf,
-    /// The folder with its custom resources.
+    /// The folder with the custom resource definitions.
     pub(super) crds: PathBuf,
-    /// The file with its webhooks, if it has any.
+    /// The file with the webhook configurations, if there are any.
     pub(super) webhooks: Option<PathBuf>,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum PostgresSource {
 /// The reason why a part is not available.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It is not available on this machine.
+    /// The part is not available on this machine.
     Missing(String),
-    /// It should work, and failed.
+    /// The part should be available, and failed.
     Failed(anyhow::Error),
 }
 
@@ -57,7 +57,7 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
 
 /// The programs that `cargo xtask testbed` found, built or installed, and the reasons for missing ones.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Inventory {
+pub(super) struct TestbedInventory {
     #[serde(default)]
     binaries: BTreeMap<String, PathBuf>,
     #[serde(default)]
@@ -69,12 +69,12 @@ pub(super) struct Inventory {
     postgres: Option<PostgresSource>,
     #[serde(default)]
     missing: BTreeMap<String, String>,
-    /// The file that it was read from.
+    /// The text that it was read from.
     #[serde(skip)]
     pub(super) text: String,
 }
 
-impl Inventory {
+impl TestbedInventory {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| {
             format!(
@@ -112,7 +112,7 @@ impl Inventory {
         Ok(OperatorFiles { program, crds: self.crds(operator)?, webhooks })
     }
 
-    /// The folder with an operator's custom resources.
+    /// The folder with an operator's custom resource definitions.
     pub(super) fn crds(&self, operator: Operator) -> Result<PathBuf, Trouble> {
         let name = operator.name();
         let part = if operator == Operator::Dask { "python/dask-operator" } else { name };
@@ -136,7 +136,8 @@ impl Inventory {
         self.postgres.clone().ok_or_else(|| self.missing("PostgreSQL", &["postgres"]))
     }
 
-    /// Why `whole` cannot be had: each reason once, with the names of all parts that lack for it.
+    /// The reasons why `whole` is not available: each reason once, with the names of the parts that are missing because
+    /// of it.
     fn missing(&self, whole: &str, parts: &[&str]) -> Trouble {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for part in parts {

@@ -1,4 +1,4 @@
-//! Kubernetes: real etcd, API server, controller manager and scheduler, with kwok's nodes.
+//! The start of Kubernetes: real etcd, API server, controller manager and scheduler, with nodes that kwok simulates.
 
 mod nodes;
 mod programs;
@@ -9,23 +9,23 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use self::programs::Ports;
-pub(super) use self::site::Site;
-use super::bed::Bed;
-use super::group::Group;
+use self::programs::KubernetesPorts;
+pub(super) use self::site::KubernetesSite;
+use super::bed::TestbedParts;
+use super::group::ComponentGroup;
 use super::inventory::{KubernetesBinaries, Trouble};
 use super::ports;
 use crate::kubernetes::connect;
 use crate::wire::KubernetesParts;
 
-pub(super) async fn start(bed: &Bed) -> Result<Site, Trouble> {
+pub(super) async fn start(bed: &TestbedParts) -> Result<KubernetesSite, Trouble> {
     let binaries = bed.inventory.kubernetes()?;
     Ok(bed.run(async |group| Box::pin(bring_up(bed, &binaries, group)).await).await?)
 }
 
-/// Puts the kubeconfig where people and tests look for it: who waits for the file finds it complete, and everything
-/// behind it ready.
-pub(super) fn publish(bed: &Bed, site: &Site) -> Result<KubernetesParts> {
+/// Publishes the kubeconfig by a rename once all components are ready: a program that waits for the file finds it
+/// complete, and Kubernetes ready.
+pub(super) fn publish(bed: &TestbedParts, site: &KubernetesSite) -> Result<KubernetesParts> {
     let kubeconfig = bed.folder.kubeconfig();
     let unpublished = site.path("kubeconfig.published");
     fs::copy(site.kubeconfig(), &unpublished)
@@ -34,9 +34,14 @@ pub(super) fn publish(bed: &Bed, site: &Site) -> Result<KubernetesParts> {
     Ok(KubernetesParts { kubeconfig, log_dir: bed.folder.logs() })
 }
 
-async fn bring_up(bed: &Bed, binaries: &KubernetesBinaries, group: &mut Group) -> Result<Site> {
-    let ports = Ports::from(ports::free()?);
-    let site = Site::prepare(bed.folder.kubernetes(), ports).context("cannot prepare Kubernetes")?;
+async fn bring_up(
+    bed: &TestbedParts,
+    binaries: &KubernetesBinaries,
+    group: &mut ComponentGroup,
+) -> Result<KubernetesSite> {
+    let ports = KubernetesPorts::from(ports::free()?);
+    let site =
+        KubernetesSite::prepare(bed.folder.kubernetes(), ports).context("cannot prepare Kubernetes")?;
     group.start(&programs::etcd(binaries, &site, bed.shape.fsync))?;
     group.until("etcd", ready::answers(ready::plain(ports.etcd)?, "/readyz")).await?;
     group.start(&programs::apiserver(binaries, &site))?;

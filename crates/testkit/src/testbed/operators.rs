@@ -9,11 +9,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use kube::Client;
 
-use self::programs::Ports;
-use super::bed::Bed;
-use super::group::Group;
+use self::programs::OperatorPorts;
+use super::bed::TestbedParts;
+use super::group::ComponentGroup;
 use super::inventory::{OperatorFiles, Trouble};
-use super::kubernetes::{Site, ready};
+use super::kubernetes::{KubernetesSite, ready};
 use super::ports;
 use crate::Operator;
 use crate::kubernetes::connect;
@@ -22,11 +22,15 @@ use crate::kubernetes::connect;
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) operator: Operator,
-    ports: Ports,
+    ports: OperatorPorts,
 }
 
-/// Starts an operator in the Kubernetes of that site, with its custom resources.
-pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<Instance, Trouble> {
+/// Starts an operator in the Kubernetes of that site, with its custom resource definitions.
+pub(super) async fn start(
+    bed: &TestbedParts,
+    site: &KubernetesSite,
+    operator: Operator,
+) -> Result<Instance, Trouble> {
     let files = bed.inventory.operator(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
     definitions::make(&admin, &files.crds).await?;
@@ -36,20 +40,24 @@ pub(super) async fn start(bed: &Bed, site: &Site, operator: Operator) -> Result<
 }
 
 /// Creates the custom resource definitions of an operator, without starting it.
-pub(super) async fn make_known(bed: &Bed, site: &Site, operator: Operator) -> Result<(), Trouble> {
+pub(super) async fn make_known(
+    bed: &TestbedParts,
+    site: &KubernetesSite,
+    operator: Operator,
+) -> Result<(), Trouble> {
     let crds = bed.inventory.crds(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
     Ok(definitions::make(&admin, &crds).await?)
 }
 
 async fn bring_up(
-    site: &Site,
+    site: &KubernetesSite,
     admin: &Client,
     operator: Operator,
     files: &OperatorFiles,
-    group: &mut Group,
+    group: &mut ComponentGroup,
 ) -> Result<Instance> {
-    let instance = Instance { operator, ports: Ports::from(ports::free()?) };
+    let instance = Instance { operator, ports: OperatorPorts::from(ports::free()?) };
     let ports = instance.ports;
     let program = match operator {
         Operator::KubeRay => programs::kuberay(&files.program, site, ports),
@@ -67,7 +75,8 @@ async fn bring_up(
 }
 
 impl Instance {
-    /// Waits until it answers. What is made before it watches is the first that it sees then.
+    /// Waits until the operator responds. It need not watch yet: its first list contains objects that were created
+    /// before.
     pub(super) async fn ready(&self, admin: &Client) -> Result<()> {
         ready::answers(ready::plain(self.ports.health)?, "/healthz").await?;
         match self.operator {

@@ -1,4 +1,4 @@
-//! PostgreSQL: created in the testbed's folder, or an existing server.
+//! The start of PostgreSQL in the testbed's folder, or the use of an existing server.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,13 @@ use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 use tokio::process::Command;
 
-use super::bed::Bed;
+use super::bed::TestbedParts;
 use super::inventory::{PostgresSource, Trouble};
 use super::ports;
 use super::program::Program;
 use crate::wire::PostgresParts;
 
-/// The user that PostgreSQL's package makes.
+/// The user that the package of PostgreSQL creates.
 const USER: &str = "postgres";
 /// The interval between checks of readiness.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -29,7 +29,7 @@ pub(super) struct User {
     pub(super) gid: u32,
 }
 
-pub(super) async fn start(bed: &Bed) -> Result<PostgresParts, Trouble> {
+pub(super) async fn start(bed: &TestbedParts) -> Result<PostgresParts, Trouble> {
     let bin_dir = match bed.inventory.postgres()? {
         PostgresSource::Url(url) => return Ok(PostgresParts { url, bin_dir: None }),
         PostgresSource::BinDir(bin_dir) => bin_dir,
@@ -63,12 +63,13 @@ fn server(bin_dir: &Path, data: &Path, port: u16) -> Program {
     Program::new("postgres", bin_dir.join("postgres"))
         .args(["-D".into(), data.to_owned()])
         .args(["-h", "127.0.0.1", "-p", &port.to_string()])
-        // Its data is thrown away: nothing is worth a sync.
+        // The data is discarded, so that no sync is needed.
         .args(["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"])
         .args(["-c", "max_connections=200"])
-        // No Unix socket, whose path could be too long, and no shared memory outside of its folder to be left behind.
+        // No Unix socket, whose path could be too long, and no shared memory outside of the folder, which could be left
+        // behind.
         .args(["-c", "unix_socket_directories=", "-c", "dynamic_shared_memory_type=mmap"])
-        // SIGTERM would wait for the clients to go.
+        // SIGTERM would wait until the clients disconnect.
         .stopped_by(Signal::INT)
 }
 
@@ -103,7 +104,7 @@ fn make_data_folder(data: &PathBuf, user: Option<&User>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether others than their owner can pass through the folders above.
+/// Checks that other users can pass through the parent folders.
 fn check_way_to(data: &Path) -> io::Result<()> {
     for folder in data.ancestors().skip(1) {
         if fs::metadata(folder)?.permissions().mode() & 0o001 == 0 {
@@ -115,7 +116,7 @@ fn check_way_to(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The user for PostgreSQL if this process is root's, because PostgreSQL refuses to run as root.
+/// The user for PostgreSQL if this process runs as root, because PostgreSQL refuses to run as root.
 fn unprivileged_user() -> Result<User, Trouble> {
     let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
     user_named(USER, &passwd).ok_or_else(|| {

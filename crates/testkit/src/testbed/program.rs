@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::Signal;
 
 use super::postgres::User;
+use crate::death_signal::under_death_signal;
 
-/// A program with its arguments, and how it is to be run and stopped.
+/// A program with its arguments, its environment, its user, and the signal that stops it.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) name: &'static str,
@@ -37,38 +39,37 @@ impl Program {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub(super) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((name, value.into()));
         self
     }
 
-    /// Runs it as that user, if one is given.
+    /// Sets the user that the program runs as, if one is given.
     pub(super) fn user(mut self, user: Option<&User>) -> Self {
         self.user = user.cloned();
         self
     }
 
-    /// Has it stopped by another signal than SIGTERM.
+    /// Sets another signal than SIGTERM to stop the program.
     pub(super) fn stopped_by(mut self, signal: Signal) -> Self {
         self.stop = signal;
         self
     }
 
-    /// The file where its output goes.
+    /// The file of the program's output.
     pub(super) fn log(&self, logs: &Path) -> PathBuf {
         logs.join(format!("{}.log", self.name))
     }
 
-    /// The command that starts it so that it dies with the thread that does so, even when that is killed.
-    pub(super) fn command(&self) -> std::process::Command {
-        let mut command = std::process::Command::new("setpriv");
-        if let Some(User { uid, gid }) = &self.user {
-            command.args(["--reuid", &uid.to_string(), "--regid", &gid.to_string(), "--init-groups"]);
-        }
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.path).args(&self.args);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command
+    /// The command that starts the program so that it dies with the starting thread.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        let user = self.user.iter().flat_map(|User { uid, gid }| {
+            [format!("--reuid={uid}"), format!("--regid={gid}"), "--init-groups".to_owned()]
+        });
+        under_death_signal(&command, &user.collect::<Vec<_>>())
     }
 }
 
@@ -92,7 +93,7 @@ mod tests {
     fn a_program_may_run_as_another_user() {
         let user = User { uid: 101, gid: 104 };
         let program = Program::new("postgres", "/bin/postgres").user(Some(&user));
-        let expected = "--reuid 101 --regid 104 --init-groups --pdeathsig KILL -- /bin/postgres";
+        let expected = "--reuid=101 --regid=104 --init-groups --pdeathsig KILL -- /bin/postgres";
         assert_eq!(words(&program), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The testbed from its start to its end.
+//! The main loop of the testbed: starts the parts, serves requests, and stops.
 
 use std::future::pending;
 use std::io;
@@ -12,22 +12,22 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use super::bed::{Bed, Shape};
-use super::folder::Folder;
-use super::inventory::Inventory;
+use super::bed::{TestKubernetesOptions, TestbedParts};
+use super::folder::TestbedFolder;
+use super::inventory::TestbedInventory;
 use super::output::{print, say};
 use crate::Operator;
 use crate::stdin::end_of_stdin;
-use crate::wire::{Answer, Request};
+use crate::wire::{TestbedAnswer, TestbedRequest};
 
 /// The longest request; only a foreign client would send more.
 const LONGEST_REQUEST: u64 = 4096;
 
 /// The parameters of a testbed.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct TestbedPlan {
     pub(super) dir: Option<PathBuf>,
-    pub(super) inventory: Inventory,
+    pub(super) inventory: TestbedInventory,
     pub(super) nodes: u16,
     pub(super) operators: Vec<Operator>,
     pub(super) fsync: bool,
@@ -36,22 +36,22 @@ pub(super) struct Plan {
 }
 
 /// Runs a testbed until it is stopped or something in it dies.
-pub(super) async fn run(plan: Plan) -> Result<()> {
-    let Plan { dir, inventory, nodes, operators, fsync, lazy, until_eof } = plan;
-    // Before anything is made: from here on every end but a kill is an orderly one.
-    let mut stop = Stop::listen(until_eof)?;
-    let folder = Folder::make(dir.as_deref())?;
+pub(super) async fn run(plan: TestbedPlan) -> Result<()> {
+    let TestbedPlan { dir, inventory, nodes, operators, fsync, lazy, until_eof } = plan;
+    // Before anything is created: from here on every end except a kill cleans up.
+    let mut stop = StopSignals::listen(until_eof)?;
+    let folder = TestbedFolder::make(dir.as_deref())?;
     folder.write_inventory(&inventory.text).context("cannot write the inventory")?;
     let socket = folder.socket();
     let listener = UnixListener::bind(&socket).with_context(|| {
         format!("cannot listen on {} (a socket's path has at most 107 bytes)", socket.display())
     })?;
-    // One is enough: with the first death the testbed stops.
+    // The capacity is one, because the testbed stops at the first death.
     let (report, mut deaths) = mpsc::channel(1);
-    let bed = Bed::new(folder, inventory, Shape { nodes, operators, fsync }, report);
+    let bed = TestbedParts::new(folder, inventory, TestKubernetesOptions { nodes, operators, fsync }, report);
     let outcome = tokio::select! {
         why = stop.wait() => {
-            // The process that closed its input knows.
+            // The process that closed the input needs no message.
             if !until_eof {
                 say!("{why}: stopping");
             }
@@ -64,12 +64,14 @@ pub(super) async fn run(plan: Plan) -> Result<()> {
     outcome
 }
 
-/// Starts Kubernetes unless it is to wait for its first want, and says how to use the testbed.
-async fn begin(bed: &Bed, lazy: bool, until_eof: bool) -> Result<()> {
+/// Starts Kubernetes, unless it is started by its first request, and prints how to use the testbed.
+async fn begin(bed: &TestbedParts, lazy: bool, until_eof: bool) -> Result<()> {
     if !lazy {
         match bed.answer("kubernetes").await {
-            Answer::Have(_) => print(&format!("export KUBECONFIG={}", quoted(&bed.folder.kubeconfig()))),
-            Answer::Missing(why) | Answer::Failed(why) => bail!(why),
+            TestbedAnswer::Have(_) => {
+                print(&format!("export KUBECONFIG={}", quoted(&bed.folder.kubeconfig())));
+            }
+            TestbedAnswer::Missing(why) | TestbedAnswer::Failed(why) => bail!(why),
         }
     }
     print(&format!("export MUSTER_TESTBED={}", quoted(bed.folder.path())));
@@ -79,7 +81,7 @@ async fn begin(bed: &Bed, lazy: bool, until_eof: bool) -> Result<()> {
     Ok(())
 }
 
-/// A path as a word for a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
@@ -87,7 +89,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Serves requests, all on this thread, with a task for each connection.
-async fn serve(bed: &Bed, listener: UnixListener) -> Result<()> {
+async fn serve(bed: &TestbedParts, listener: UnixListener) -> Result<()> {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -101,14 +103,14 @@ async fn serve(bed: &Bed, listener: UnixListener) -> Result<()> {
     }
 }
 
-async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
+async fn converse(bed: &TestbedParts, mut stream: UnixStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new((&mut stream).take(LONGEST_REQUEST)).read_line(&mut line).await?;
     let answer = match serde_json::from_str(&line) {
-        Ok(Request::Want(want)) => bed.answer(&want).await,
-        Ok(Request::Do(order, component)) => bed.order(component, order).await,
+        Ok(TestbedRequest::Want(want)) => bed.answer(&want).await,
+        Ok(TestbedRequest::Do(order, component)) => bed.order(component, order).await,
         Err(error) => {
-            Answer::Failed(format!("a request is a line like {{\"want\":\"kubernetes\"}}: {error}"))
+            TestbedAnswer::Failed(format!("a request is a line like {{\"want\":\"kubernetes\"}}: {error}"))
         }
     };
     let mut line = serde_json::to_string(&answer)?;
@@ -117,14 +119,14 @@ async fn converse(bed: &Bed, mut stream: UnixStream) -> io::Result<()> {
 }
 
 /// The signals and events that end the testbed.
-struct Stop {
+struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
     eof: Option<oneshot::Receiver<()>>,
 }
 
-impl Stop {
+impl StopSignals {
     fn listen(until_eof: bool) -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

@@ -1,4 +1,4 @@
-//! Removing the folders that killed testbeds left behind.
+//! The removal of folders that killed testbeds left behind.
 
 use std::fs::{self, DirEntry, File, TryLockError};
 use std::io;
@@ -10,25 +10,26 @@ use std::time::Duration;
 use super::folder::{LOCK, POSTGRES, PREFIX, remove_ours};
 use super::output::say;
 
-/// A folder without a lock file is being made, which takes no time at all; one this old never will be.
+/// The age after which a folder without a lock file is abandoned; a folder that is being created gets its lock file at
+/// once.
 const MAKING: Duration = Duration::from_hours(1);
 
-/// What is known about a folder that is named like a testbed's.
+/// The state of a folder that is named like that of a testbed.
 #[derive(Debug, Clone, Copy)]
 struct Sighting {
     ours: bool,
-    lock: Lock,
+    lock: LockState,
     age: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lock {
+enum LockState {
     Held,
     Free,
     Absent,
 }
 
-/// Removes every abandoned testbed folder in `temp`; what cannot be removed is left for the next time.
+/// Removes every abandoned testbed folder in `temp`; folders that cannot be removed are left to the next sweep.
 pub(super) fn sweep(temp: &Path) {
     let Ok(entries) = fs::read_dir(temp) else { return };
     for entry in entries.flatten() {
@@ -36,7 +37,7 @@ pub(super) fn sweep(temp: &Path) {
             continue;
         }
         let path = entry.path();
-        // The lock is kept while the folder is removed: of two sweepers one does it.
+        // The lock is held during the removal, so that only one of two concurrent sweeps removes the folder.
         let Ok((sighting, _lock)) = look(&entry) else { continue };
         if is_to_be_swept(sighting) {
             remove_shared_memory(&path);
@@ -48,37 +49,37 @@ pub(super) fn sweep(temp: &Path) {
     }
 }
 
-/// Whether the lock of a folder that has one is free.
+/// Returns true if a folder has a lock file that no process has locked.
 pub(super) fn is_abandoned(dir: &Path) -> io::Result<bool> {
-    Ok(lock_of(dir)?.0 == Lock::Free)
+    Ok(lock_of(dir)?.0 == LockState::Free)
 }
 
 fn is_to_be_swept(Sighting { ours, lock, age }: Sighting) -> bool {
     ours && match lock {
-        Lock::Held => false,
-        Lock::Free => true,
-        Lock::Absent => age > MAKING,
+        LockState::Held => false,
+        LockState::Free => true,
+        LockState::Absent => age > MAKING,
     }
 }
 
 fn look(entry: &DirEntry) -> io::Result<(Sighting, Option<File>)> {
-    // Of the entry itself: a link is not followed.
+    // The metadata of the entry itself: links are not followed.
     let found = entry.metadata()?;
     let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
-    let (lock, file) = if ours { lock_of(&entry.path())? } else { (Lock::Absent, None) };
+    let (lock, file) = if ours { lock_of(&entry.path())? } else { (LockState::Absent, None) };
     let age = found.modified()?.elapsed().unwrap_or_default();
     Ok((Sighting { ours, lock, age }, file))
 }
 
-fn lock_of(dir: &Path) -> io::Result<(Lock, Option<File>)> {
+fn lock_of(dir: &Path) -> io::Result<(LockState, Option<File>)> {
     let file = match File::open(dir.join(LOCK)) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Lock::Absent, None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((LockState::Absent, None)),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
-        Ok(()) => Ok((Lock::Free, Some(file))),
-        Err(TryLockError::WouldBlock) => Ok((Lock::Held, None)),
+        Ok(()) => Ok((LockState::Free, Some(file))),
+        Err(TryLockError::WouldBlock) => Ok((LockState::Held, None)),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
@@ -87,7 +88,7 @@ fn lock_of(dir: &Path) -> io::Result<(Lock, Option<File>)> {
 pub(super) fn remove_shared_memory(dir: &Path) {
     let Ok(pid_file) = fs::read_to_string(dir.join(POSTGRES).join("postmaster.pid")) else { return };
     if let Some(id) = segment(&pid_file) {
-        // It may have been removed already, and a segment more or less is no reason to stop.
+        // Ignored: the segment may have been removed already, and a leftover segment is no reason to stop.
         let _ = Command::new("ipcrm").args(["--shmem-id", id]).stderr(Stdio::null()).status();
     }
 }
@@ -105,14 +106,14 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case::in_use(true, Lock::Held, 9999, false)]
-    #[case::left_by_a_kill(true, Lock::Free, 0, true)]
-    #[case::of_another_user(false, Lock::Free, 9999, false)]
-    #[case::being_made(true, Lock::Absent, 1, false)]
-    #[case::killed_while_being_made(true, Lock::Absent, 9999, true)]
+    #[case::in_use(true, LockState::Held, 9999, false)]
+    #[case::left_by_a_kill(true, LockState::Free, 0, true)]
+    #[case::of_another_user(false, LockState::Free, 9999, false)]
+    #[case::being_made(true, LockState::Absent, 1, false)]
+    #[case::killed_while_being_made(true, LockState::Absent, 9999, true)]
     fn only_our_own_abandoned_folders_are_swept(
         #[case] ours: bool,
-        #[case] lock: Lock,
+        #[case] lock: LockState,
         #[case] age: u64,
         #[case] swept: bool,
     ) {

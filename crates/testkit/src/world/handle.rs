@@ -11,20 +11,20 @@ use tempfile::TempDir;
 use super::lines;
 use super::program::program;
 use super::server::{log_in, socket_in};
-use super::wire::{Answer, Control, Entry, Outcome, Request, Verb};
+use super::wire::{Control, Entry, Outcome, Verb, WorldAnswer, WorldRequest};
 use crate::Process;
 
 /// A time limit that only a hang reaches.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running world; it ends with this value, and its folder goes.
+/// A running world, which is stopped, and its folder removed, when this value is dropped.
 pub struct World {
     process: Process,
     folder: TempDir,
 }
 
 impl World {
-    /// Starts one. Call it from the test's own thread.
+    /// Starts a world. Call it from the test's own thread.
     pub async fn start() -> Self {
         let folder =
             tempfile::Builder::new().prefix("muster-world-").tempdir().expect("a folder can be made");
@@ -35,20 +35,20 @@ impl World {
         Self { process, folder }
     }
 
-    /// The path of its socket.
+    /// The path of the world's socket.
     pub fn socket(&self) -> PathBuf {
         socket_in(self.folder.path())
     }
 
     /// Injects a fault, or releases held calls.
     pub async fn control(&self, control: Control) {
-        self.ask(&Request::Control(control)).await;
+        self.ask(&WorldRequest::Control(control)).await;
     }
 
     /// The running nodes of a cluster, with their physical ids.
     pub async fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
-        match self.ask(&Request::Running(cluster)).await {
-            Answer::Running(running) => running,
+        match self.ask(&WorldRequest::Running(cluster)).await {
+            WorldAnswer::Running(running) => running,
             other => panic!("the world was asked what runs and answered {other:?}"),
         }
     }
@@ -66,14 +66,14 @@ impl World {
         self.log().iter().filter(|entry| entry.verb == verb && entry.outcome == outcome).count()
     }
 
-    /// Returns when this many calls of a verb had this outcome.
+    /// Waits until this many calls of a verb had this outcome.
     pub async fn until(&self, verb: Verb, outcome: Outcome, count: usize) {
         let what = format!("{count} times {verb:?} {outcome:?}");
         let matches = |entry: &&Entry| entry.verb == verb && entry.outcome == outcome;
         self.until_log(&what, |log| log.iter().filter(matches).count() >= count).await;
     }
 
-    /// Returns when the log satisfies a condition; notified by the world, not by time.
+    /// Waits until the log satisfies a condition, which is checked after each new entry.
     pub async fn until_log(&self, what: &str, is_so: impl Fn(&[Entry]) -> bool) {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -81,20 +81,20 @@ impl World {
                 if is_so(&log) {
                     return;
                 }
-                self.ask(&Request::Longer(log.len())).await;
+                self.ask(&WorldRequest::Longer(log.len())).await;
             }
         });
         assert!(waited.await.is_ok(), "waited for {what}; the world's log:\n{}", self.tail());
     }
 
-    /// The last calls, for people.
+    /// The last calls as text, for reports.
     pub fn tail(&self) -> String {
         let log = self.log();
         let last = &log[log.len().saturating_sub(40)..];
         last.iter().map(|entry| format!("  {}", line(entry))).collect::<Vec<_>>().join("\n")
     }
 
-    async fn ask(&self, request: &Request) -> Answer {
+    async fn ask(&self, request: &WorldRequest) -> WorldAnswer {
         let answer = lines::ask(&self.socket(), request).await;
         answer.unwrap_or_else(|error| panic!("the world does not answer: {error}\n{}", self.process.tail()))
     }

@@ -1,4 +1,4 @@
-//! The provider side: an engine's port to the world's process.
+//! The provider of an engine over the world's process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use muster_core::cluster::Cluster;
 use muster_core::ids::InstanceId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -16,7 +15,7 @@ use muster_engine::ports::provider::{
 };
 
 use super::lines;
-use super::wire::{Answer, Call, Request, Verb};
+use super::wire::{Verb, WorldAnswer, WorldCall, WorldRequest};
 use crate::fake;
 
 /// Nodes without a head, started one by one.
@@ -25,7 +24,7 @@ pub const WORLD_NODE: &str = "world.node-1.0";
 /// Workers with a head that they cannot outlive, healed by default.
 pub const WORLD_CLUSTER: &str = "world.cluster-1.0";
 
-/// The number of concurrent calls: few, so that an engine that is stopped within a batch has calls left.
+/// The number of concurrent calls: few, so that an engine that is stopped within a batch still has calls to make.
 const AT_ONCE: usize = 4;
 
 /// A provider whose nodes are in the world's process.
@@ -35,7 +34,8 @@ pub struct WorldProvider {
 }
 
 impl WorldProvider {
-    /// A provider of the instance `world:test`. Several share a world, as engines share a machine.
+    /// Creates a provider of the instance `world:test`. Several providers can share a world, as engines share a
+    /// machine.
     pub fn new(socket: &Path) -> Self {
         Self { instance: Self::instance_id(), socket: socket.to_owned() }
     }
@@ -45,14 +45,14 @@ impl WorldProvider {
         InstanceId::new("world", "test")
     }
 
-    async fn ask(&self, request: &Request) -> Result<Answer, ProviderError> {
+    async fn ask(&self, request: &WorldRequest) -> Result<WorldAnswer, ProviderError> {
         let answer = lines::ask(&self.socket, request).await;
         match answer.map_err(|error| ProviderError::transient("WorldLost", error.to_string()))? {
-            Answer::Refused { transient, reason, message } => {
+            WorldAnswer::Refused { transient, reason, message } => {
                 let refused = if transient { ProviderError::transient } else { ProviderError::permanent };
                 Err(refused(&reason, message))
             }
-            Answer::Overtaken { given, by } => Err(ProviderError::overtaken(given, by)),
+            WorldAnswer::Overtaken { given, by } => Err(ProviderError::overtaken(given, by)),
             answer => Ok(answer),
         }
     }
@@ -64,9 +64,9 @@ impl WorldProvider {
         node: Option<&Node>,
     ) -> Result<Option<String>, ProviderError> {
         let node = node.map(|node| (node.id, node.name.clone()));
-        let call = Call { verb, cluster: call.cluster.id, node, fence: call.fence };
-        match self.ask(&Request::Call(call)).await? {
-            Answer::Done(physical_id) => Ok(physical_id),
+        let call = WorldCall { verb, cluster: call.cluster.id, node, fence: call.fence };
+        match self.ask(&WorldRequest::Call(call)).await? {
+            WorldAnswer::Done(physical_id) => Ok(physical_id),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }
     }
@@ -109,21 +109,21 @@ impl Provider for WorldProvider {
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let ids = nodes.iter().map(|node| node.id).collect();
-        match self.ask(&Request::Observe(target.cluster.id, ids)).await? {
-            Answer::Observation(nodes) => Ok(Observed { nodes, ..Observed::default() }),
+        match self.ask(&WorldRequest::Observe(target.cluster.id, ids)).await? {
+            WorldAnswer::Observation(nodes) => Ok(Observed { nodes, ..Observed::default() }),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }
     }
 
     fn changes(&self) -> BoxStream<'static, WorldChange> {
         let socket = self.socket.clone();
-        let open = async move { lines::open(&socket, &Request::Changes).await.ok() };
-        // Changes before the connection are not notified: everything may have changed.
+        let open = async move { lines::open(&socket, &WorldRequest::Changes).await.ok() };
+        // There were no notifications before the connection, so that everything may have changed.
         let follow = |opened: Option<_>| match opened {
             None => stream::empty().boxed(),
             Some(answers) => stream::once(async { WorldChange::Everything })
                 .chain(stream::unfold(answers, async |mut answers| match lines::next(&mut answers).await {
-                    Ok(Some(Answer::Changed(cluster))) => Some((WorldChange::Cluster(cluster), answers)),
+                    Ok(Some(WorldAnswer::Changed(cluster))) => Some((WorldChange::Cluster(cluster), answers)),
                     _ => None,
                 }))
                 .boxed(),
@@ -164,10 +164,6 @@ impl NodeProvider for WorldProvider {
 
     async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         self.call(Verb::Create, call, None).await.map(drop)
-    }
-
-    async fn update_cluster(&self, call: FencedCall<'_>, _: &Cluster) -> Result<(), ProviderError> {
-        self.call(Verb::Update, call, None).await.map(drop)
     }
 
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

@@ -1,4 +1,4 @@
-//! The program `world`: it serves calls, and logs them.
+//! The program `world`, which serves calls and logs them.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -15,8 +15,8 @@ use tokio::sync::{broadcast, watch};
 
 use super::ending::Ending;
 use super::lines;
-use super::state::State;
-use super::wire::{Answer, Call, Control, Entry, Outcome, Request, Verb};
+use super::state::WorldState;
+use super::wire::{Control, Entry, Outcome, Verb, WorldAnswer, WorldCall, WorldRequest};
 
 /// The capacity of the change feed; a slower engine observes everything instead.
 const BACKLOG: usize = 256;
@@ -62,7 +62,7 @@ fn serve(dir: &Path) -> io::Result<()> {
     runtime.block_on(async {
         let ending = Ending::listen()?;
         fs::create_dir_all(dir)?;
-        let server = Arc::new(Server {
+        let server = Arc::new(WorldServer {
             state: Mutex::default(),
             log: Mutex::new(File::create(log_in(dir))?),
             length: watch::Sender::new(0),
@@ -78,7 +78,7 @@ fn serve(dir: &Path) -> io::Result<()> {
     })
 }
 
-async fn accept(server: &Arc<Server>, listener: UnixListener) -> io::Result<()> {
+async fn accept(server: &Arc<WorldServer>, listener: UnixListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         // A call continues after the death of its engine, as real calls in flight do.
@@ -86,14 +86,14 @@ async fn accept(server: &Arc<Server>, listener: UnixListener) -> io::Result<()> 
     }
 }
 
-async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()> {
+async fn converse(server: Arc<WorldServer>, mut stream: UnixStream) -> io::Result<()> {
     match lines::request(&mut stream).await? {
-        Request::Call(call) => {
+        WorldRequest::Call(call) => {
             if let Some(answer) = server.call(call).await {
                 lines::send(&mut stream, &answer).await?;
             }
         }
-        Request::Observe(cluster, nodes) => {
+        WorldRequest::Observe(cluster, nodes) => {
             if server.gate(Entry::looking_at(cluster)).await {
                 let answer = {
                     let mut state = server.state.lock();
@@ -103,40 +103,40 @@ async fn converse(server: Arc<Server>, mut stream: UnixStream) -> io::Result<()>
                 lines::send(&mut stream, &answer).await?;
             }
         }
-        Request::Changes => {
+        WorldRequest::Changes => {
             let mut changes = server.changes.subscribe();
             while let Ok(cluster) = changes.recv().await {
-                lines::send(&mut stream, &Answer::Changed(cluster)).await?;
+                lines::send(&mut stream, &WorldAnswer::Changed(cluster)).await?;
             }
         }
-        Request::Control(control) => {
+        WorldRequest::Control(control) => {
             server.control(&control);
-            lines::send(&mut stream, &Answer::Done(None)).await?;
+            lines::send(&mut stream, &WorldAnswer::Done(None)).await?;
         }
-        Request::Running(cluster) => {
+        WorldRequest::Running(cluster) => {
             let running = server.state.lock().running(cluster);
-            lines::send(&mut stream, &Answer::Running(running)).await?;
+            lines::send(&mut stream, &WorldAnswer::Running(running)).await?;
         }
-        Request::Longer(than) => {
+        WorldRequest::Longer(than) => {
             let mut length = server.length.subscribe();
             drop(length.wait_for(|length| *length > than).await);
-            lines::send(&mut stream, &Answer::Done(None)).await?;
+            lines::send(&mut stream, &WorldAnswer::Done(None)).await?;
         }
     }
     Ok(())
 }
 
-struct Server {
-    state: Mutex<State>,
+struct WorldServer {
+    state: Mutex<WorldState>,
     log: Mutex<File>,
-    /// Lines in the log.
+    /// The number of lines in the log.
     length: watch::Sender<usize>,
-    /// The number of releases, and whether the last one dropped the held calls.
+    /// The number of releases, and true if the last one dropped the held calls.
     releases: watch::Sender<(u64, bool)>,
     changes: broadcast::Sender<ClusterId>,
 }
 
-impl Server {
+impl WorldServer {
     fn log(&self, entry: &Entry) {
         let mut log = self.log.lock();
         let line = serde_json::to_string(entry).unwrap_or_default();
@@ -168,7 +168,7 @@ impl Server {
         !lost
     }
 
-    async fn call(&self, call: Call) -> Option<Answer> {
+    async fn call(&self, call: WorldCall) -> Option<WorldAnswer> {
         // The fence is recorded on arrival, so that later calls with a lower one are refused even while this one waits.
         self.state.lock().overtaken_by(&call);
         let entry = Entry::of(&call);
@@ -205,7 +205,7 @@ impl Server {
 }
 
 impl Entry {
-    fn of(call: &Call) -> Self {
+    fn of(call: &WorldCall) -> Self {
         let (node, name) = call.node.clone().unzip();
         Self { verb: call.verb, cluster: call.cluster, node, name, fence: call.fence, outcome: Outcome::Held }
     }

@@ -6,36 +6,36 @@ use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Observation;
 
-use super::wire::{Answer, Call, Control, Lie, Outcome, Verb};
+use super::wire::{Control, FalseObservation, Outcome, Verb, WorldAnswer, WorldCall};
 
 /// The whole state.
 #[derive(Default)]
-pub(super) struct State {
-    running: HashMap<NodeId, Running>,
+pub(super) struct WorldState {
+    running: HashMap<NodeId, WorldNode>,
     exited: HashMap<NodeId, String>,
     highest: HashMap<ClusterId, Fence>,
     hold: Option<(Verb, u32)>,
     slow: HashMap<Verb, u64>,
     failures: Vec<(Verb, u32, bool)>,
     dying: u32,
-    lie: Option<Lie>,
+    lie: Option<FalseObservation>,
     made: u64,
 }
 
-struct Running {
+struct WorldNode {
     cluster: ClusterId,
     physical_id: String,
 }
 
-impl State {
-    /// The fence that has overtaken a call; without one, it overtakes all before it.
-    pub(super) fn overtaken_by(&mut self, call: &Call) -> Option<Fence> {
+impl WorldState {
+    /// Records the fence of a call, and returns the higher fence that has overtaken the call, if any.
+    pub(super) fn overtaken_by(&mut self, call: &WorldCall) -> Option<Fence> {
         let highest = self.highest.entry(call.cluster).or_default();
         let before = std::mem::replace(highest, call.fence.max(*highest));
         (call.fence < before).then_some(before)
     }
 
-    /// Whether a call of this verb has to wait.
+    /// Returns true if a call of this verb has to wait.
     pub(super) fn holds(&mut self, verb: Verb) -> bool {
         match &mut self.hold {
             Some((held, 0)) => *held == verb,
@@ -52,19 +52,19 @@ impl State {
         self.slow.get(&verb).copied().unwrap_or(0)
     }
 
-    /// Whether the node of a call has ended by itself.
-    pub(super) fn has_died(&self, call: &Call) -> bool {
+    /// Returns true if the node of a call has ended by itself.
+    pub(super) fn has_died(&self, call: &WorldCall) -> bool {
         call.node.as_ref().is_some_and(|(node, _)| self.exited.contains_key(node))
     }
 
     /// Executes a call, unless its engine was overtaken or a fault was injected.
-    pub(super) fn execute(&mut self, call: &Call) -> (Outcome, Answer) {
+    pub(super) fn execute(&mut self, call: &WorldCall) -> (Outcome, WorldAnswer) {
         if let Some(by) = self.overtaken_by(call) {
-            return (Outcome::Refused, Answer::Overtaken { given: call.fence, by });
+            return (Outcome::Refused, WorldAnswer::Overtaken { given: call.fence, by });
         }
         if let Some(transient) = self.fails(call.verb) {
             let message = "a fault was injected".to_owned();
-            let answer = Answer::Refused { transient, reason: "OrderedToFail".to_owned(), message };
+            let answer = WorldAnswer::Refused { transient, reason: "OrderedToFail".to_owned(), message };
             return (Outcome::Failed, answer);
         }
         match (call.verb, &call.node) {
@@ -72,19 +72,19 @@ impl State {
             (Verb::Stop, Some((node, _))) => {
                 self.exited.remove(node);
                 let removed = self.running.remove(node).is_some();
-                (if removed { Outcome::Removed } else { Outcome::Absent }, Answer::Done(None))
+                (if removed { Outcome::Removed } else { Outcome::Absent }, WorldAnswer::Done(None))
             }
             (Verb::Delete, _) => {
                 self.running.retain(|_, running| running.cluster != call.cluster);
-                (Outcome::Done, Answer::Done(None))
+                (Outcome::Done, WorldAnswer::Done(None))
             }
-            _ => (Outcome::Done, Answer::Done(None)),
+            _ => (Outcome::Done, WorldAnswer::Done(None)),
         }
     }
 
-    fn start(&mut self, node: NodeId, cluster: ClusterId) -> (Outcome, Answer) {
+    fn start(&mut self, node: NodeId, cluster: ClusterId) -> (Outcome, WorldAnswer) {
         if let Some(running) = self.running.get(&node) {
-            return (Outcome::There, Answer::Done(Some(running.physical_id.clone())));
+            return (Outcome::There, WorldAnswer::Done(Some(running.physical_id.clone())));
         }
         self.made += 1;
         let physical_id = format!("world-{}", self.made);
@@ -93,12 +93,12 @@ impl State {
             self.dying -= 1;
             self.exited.insert(node, "it ended right after its start".to_owned());
         } else {
-            self.running.insert(node, Running { cluster, physical_id: physical_id.clone() });
+            self.running.insert(node, WorldNode { cluster, physical_id: physical_id.clone() });
         }
-        (Outcome::Made, Answer::Done(Some(physical_id)))
+        (Outcome::Made, WorldAnswer::Done(Some(physical_id)))
     }
 
-    /// The injected failure of this call, and whether it is transient.
+    /// Counts a call, and returns its injected failure, if any: true if the failure is transient.
     fn fails(&mut self, verb: Verb) -> Option<bool> {
         for (_, calls, _) in self.failures.iter_mut().filter(|(failing, ..)| *failing == verb) {
             *calls -= 1;
@@ -127,7 +127,8 @@ impl State {
         None
     }
 
-    /// Nodes change their cluster without a call: an observation contains the new one.
+    /// Updates the cluster of nodes, which join and leave clusters without a call: an observation names the new
+    /// cluster.
     pub(super) fn belong(&mut self, cluster: ClusterId, nodes: &[NodeId]) {
         for node in nodes {
             if let Some(running) = self.running.get_mut(node) {
@@ -137,18 +138,18 @@ impl State {
     }
 
     /// The observations of nodes, true or false.
-    pub(super) fn look(&self, nodes: &[NodeId]) -> Answer {
+    pub(super) fn look(&self, nodes: &[NodeId]) -> WorldAnswer {
         let reason = "a false state was injected".to_owned();
-        if self.lie == Some(Lie::Blind) {
-            return Answer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };
+        if self.lie == Some(FalseObservation::Blind) {
+            return WorldAnswer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };
         }
         let seen = |node: &NodeId| match (self.lie, self.running.get(node), self.exited.get(node)) {
-            (Some(Lie::Unknown), ..) => Observation::Unknown { reason: reason.clone() },
-            (Some(Lie::Absent), ..) | (_, None, None) => Observation::Absent,
+            (Some(FalseObservation::Unknown), ..) => Observation::Unknown { reason: reason.clone() },
+            (Some(FalseObservation::Absent), ..) | (_, None, None) => Observation::Absent,
             (_, Some(running), _) => Observation::Running { physical_id: running.physical_id.clone() },
             (_, None, Some(reason)) => Observation::Exited { reason: reason.clone() },
         };
-        Answer::Observation(nodes.iter().map(|node| (*node, seen(node))).collect())
+        WorldAnswer::Observation(nodes.iter().map(|node| (*node, seen(node))).collect())
     }
 
     /// The running nodes of a cluster.

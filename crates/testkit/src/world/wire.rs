@@ -7,15 +7,13 @@ use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Observation;
 use serde::{Deserialize, Serialize};
 
-/// Faults that the world can inject, and their release.
+/// The calls of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verb {
     /// Prepare a cluster.
     Create,
     /// Clear the leftovers of a cluster.
     Delete,
-    /// Change a cluster.
-    Update,
     /// Start a node.
     Start,
     /// Stop a node.
@@ -28,7 +26,7 @@ pub enum Verb {
 
 /// One call of an engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Call {
+pub(super) struct WorldCall {
     pub(super) verb: Verb,
     pub(super) cluster: ClusterId,
     pub(super) node: Option<(NodeId, String)>,
@@ -76,7 +74,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the call was executed.
+    /// Returns true if the call was executed.
     pub fn is_accepted(&self) -> bool {
         use Outcome::{Absent, Done, Made, Removed, There};
         matches!(self.outcome, Made | There | Removed | Absent | Done)
@@ -85,8 +83,8 @@ impl Entry {
 
 /// A false observation of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lie {
-    /// Their state is unknown.
+pub enum FalseObservation {
+    /// The state of the nodes is unknown.
     Unknown,
     /// The observation fails.
     Blind,
@@ -97,7 +95,7 @@ pub enum Lie {
 /// A fault to inject, or a release.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Control {
-    /// Calls of a verb wait, after this many more have passed.
+    /// Calls of a verb wait after this many more calls.
     Hold(Verb, u32),
     /// Held calls continue, and no call is held any more.
     Release,
@@ -105,13 +103,13 @@ pub enum Control {
     Drop,
     /// Calls of a verb take this many milliseconds.
     Slow(Verb, u64),
-    /// The n-th call of a verb from now on fails, permanently or transiently.
+    /// The n-th later call of a verb fails, permanently or transiently.
     FailAt {
         /// The verb.
         verb: Verb,
-        /// Counted from one.
+        /// The number of the call, counted from one.
         call: u32,
-        /// Whether the failure is transient.
+        /// True if the failure is transient.
         transient: bool,
     },
     /// This many of the next started nodes end at once.
@@ -119,24 +117,24 @@ pub enum Control {
     /// A node ends by itself.
     Lose(NodeId),
     /// Observations become false, or true again.
-    Lie(Option<Lie>),
+    Lie(Option<FalseObservation>),
 }
 
-/// A line to the world.
+/// A request to the world.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
-    Call(Call),
+pub(super) enum WorldRequest {
+    Call(WorldCall),
     Observe(ClusterId, Vec<NodeId>),
     Changes,
     Control(Control),
     Running(ClusterId),
-    /// The response is sent when the log has more lines than this.
+    /// Wait until the log has more lines than this.
     Longer(usize),
 }
 
-/// A line from the world.
+/// A response of the world.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum WorldAnswer {
     Done(Option<String>),
     Refused { transient: bool, reason: String, message: String },
     Overtaken { given: Fence, by: Fence },

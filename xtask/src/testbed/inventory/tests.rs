@@ -29,7 +29,7 @@ fn a_missing_part_says_which_tests_do_not_run(#[case] part: &str, #[case] tests:
     assert_eq!(needed_by(part), tests);
 }
 
-/// The testkit reads this very file in a test of its own.
+/// A test of the testkit reads the same file.
 const SAMPLE: &str = "crates/testkit/src/testbed/inventory/sample.json";
 
 #[test]
@@ -41,7 +41,7 @@ fn it_is_written_as_the_runner_reads_it() {
     inventory.python.insert("dask".into(), "/bin/sh".into());
     inventory.crds.insert("domino".into(), "/bin".into());
     inventory.webhooks.insert("domino".into(), "/bin/sh".into());
-    inventory.postgres = Some(Postgres::Url("postgres://user:secret@127.0.0.1/postgres".into()));
+    inventory.postgres = Some(FoundPostgres::Url("postgres://user:secret@127.0.0.1/postgres".into()));
     inventory.lack(vec!["kwok".into()], &anyhow!("needs Go 1.26, and `go` was not found\nits log"));
     let sample = std::fs::read(crate::layout::root().join(SAMPLE)).unwrap();
     let sample: serde_json::Value = serde_json::from_slice(&sample).unwrap();
@@ -53,6 +53,6 @@ fn it_is_written_as_the_runner_reads_it() {
 
 #[test]
 fn one_part_of_its_own_postgres_is_written_by_its_folder() {
-    let json = serde_json::to_value(Postgres::BinDir("/usr/lib/postgresql/15/bin".into())).unwrap();
+    let json = serde_json::to_value(FoundPostgres::BinDir("/usr/lib/postgresql/15/bin".into())).unwrap();
     assert_eq!(json, serde_json::json!({"bin_dir": "/usr/lib/postgresql/15/bin"}));
 }

@@ -1,4 +1,6 @@
-//! Updates of worker groups: sizes, bounds and what their nodes are made from.
+//! Updates of worker groups: sizes, bounds and recipes.
+
+use std::collections::HashSet;
 
 use muster_core::change::{Change, ClusterUpdate, GroupChange};
 use muster_core::cluster::Cluster;
@@ -6,6 +8,7 @@ use muster_proto::v1alpha2 as wire;
 use muster_proto::wkt::FieldMask;
 use muster_service::sizes;
 
+use super::super::create::check_group_count;
 use super::super::machines::check_same_machine;
 use super::super::recipe::{check_same_image_template, check_same_template};
 use super::super::{convert, pods, sizes as group_sizes};
@@ -16,11 +19,11 @@ use crate::error::ApiError;
 /// The path of the groups in an update mask.
 pub(super) const GROUPS: &str = "cluster_spec.worker_group_spec";
 
-/// What of a group can be changed.
+/// The fields of a group that can be changed.
 const UPDATABLE: &[&str] =
     &["replicas", "min_replicas", "max_replicas", "shape", "image", "environment", "args"];
 
-/// The groups that a request gives, each changed in the fields that the mask names.
+/// Builds the changes of the groups that a request gives, each limited to the fields that the mask names.
 pub(super) fn changed(
     cluster: &Cluster,
     given: &wire::Cluster,
@@ -34,22 +37,25 @@ pub(super) fn changed(
             "update_mask has '{GROUPS}', and the request has no worker group: give each that changes, with its group_name"
         )));
     }
+    check_group_count(given)?;
+    let mut names = HashSet::new();
+    if let Some(double) = given.iter().find(|group| !names.insert(&group.group_name)) {
+        let name = &double.group_name;
+        return Err(ApiError::invalid(format!("worker group '{name}' is given twice: give it once")));
+    }
+    let mut changes = Vec::with_capacity(given.len());
     for (place, group) in given.iter().enumerate() {
         let name = &group.group_name;
-        if given.iter().skip(place + 1).any(|other| other.group_name == *name) {
-            return Err(ApiError::invalid(format!("worker group '{name}' is given twice: give it once")));
-        }
         let nothing = wire::WorkerGroupSpec { group_name: name.clone(), ..wire::WorkerGroupSpec::default() };
-        let gives_any = fields.of_element(mask, GROUPS, place).gives_any(UPDATABLE);
-        if fields.is_whole() && !gives_any.unwrap_or(*group != nothing) {
+        let own = fields.of_element(mask, GROUPS, place);
+        if fields.is_whole() && !own.gives_any(UPDATABLE).unwrap_or(*group != nothing) {
             return Err(ApiError::invalid(format!(
                 "worker group '{name}' is given with nothing that changes: give what changes of {}",
                 UPDATABLE.join(", ")
             )));
         }
+        changes.push(group_change(cluster, group, &own)?);
     }
-    let change = |(place, group)| group_change(cluster, group, &fields.of_element(mask, GROUPS, place));
-    let changes: Vec<GroupChange> = given.iter().enumerate().map(change).collect::<Result<_, _>>()?;
     let update = ClusterUpdate { groups: Some(changes.clone()), ..ClusterUpdate::default() };
     sizes::after(cluster, &Change::UpdateCluster(Box::new(update)), limit)?;
     Ok(changes)
@@ -96,7 +102,7 @@ fn group_change(
     Ok(change)
 }
 
-/// Refuses values of the whole group that differ and cannot be changed.
+/// Refuses changes of pod settings that cannot be changed, where the mask names the whole group.
 fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) -> Result<(), ApiError> {
     let whose = format!("group '{}'", given.group_name);
     check_same_template(&whose, &given.compute_template, &present.compute_template)?;
@@ -206,6 +212,28 @@ mod tests {
         let only_name = FieldMask { paths: vec![GROUPS.to_owned(), format!("{GROUPS}.0.group_name")] };
         let refused = changed(&ray(), &given, &only_name, 10).unwrap_err();
         assert!(refused.message.contains("given with nothing that changes"), "{refused}");
+    }
+
+    /// Guards against quadratic work: each group scans the mask, to which a JSON body adds the fields of each group.
+    #[test]
+    fn the_groups_of_an_update_are_counted_before_they_are_read() {
+        let count = 101;
+        let elements = (0..count).map(|place| format!("{GROUPS}.{place}.replicas"));
+        let mask = FieldMask { paths: std::iter::once(GROUPS.to_owned()).chain(elements).collect() };
+        let spec =
+            wire::ClusterSpec { worker_group_spec: vec![named(); count], ..wire::ClusterSpec::default() };
+        let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
+        let refused = changed(&ray(), &given, &mask, 10).unwrap_err().message;
+        assert_eq!(refused, "101 worker groups are given: 100 are possible", "as of a create");
+    }
+
+    #[test]
+    fn a_group_that_is_given_twice_is_refused() {
+        let spec =
+            wire::ClusterSpec { worker_group_spec: vec![named(), named()], ..wire::ClusterSpec::default() };
+        let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
+        let refused = changed(&ray(), &given, &FieldMask { paths: vec![GROUPS.to_owned()] }, 10).unwrap_err();
+        assert_eq!(refused.message, "worker group 'g' is given twice: give it once");
     }
 
     #[rstest]

@@ -1,4 +1,4 @@
-//! Requests of existing KubeRay clients as requests of `muster.v1alpha2`.
+//! Converts requests of KubeRay clients to requests of `muster.v1alpha2`.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use muster_proto::wkt;
 use serde_json::{Map, json};
 use wire::env_value_from::Source;
 
-/// A cluster that is to be created.
+/// Converts a cluster to create.
 pub(super) fn cluster(given: Cluster) -> wire::Cluster {
     let (envs, envs_from) = variables(given.envs);
-    // No method of this API returns a token.
+    // Disable the token of the cluster, since no method of this API returns it.
     let mut properties = Map::from_iter([("token".to_owned(), json!(false))]);
     if given.version.is_empty() {
-        // Otherwise a default would be chosen.
+        // An absent version would be replaced by a default.
         properties.insert("version".to_owned(), json!(""));
     }
     wire::Cluster {
@@ -37,7 +37,7 @@ pub(super) fn cluster(given: Cluster) -> wire::Cluster {
 }
 
 fn spec(given: ClusterSpec) -> wire::ClusterSpec {
-    // Options alone do not enable it.
+    // Options alone do not enable the autoscaler.
     let options = given.autoscaler_options.filter(|_| given.enable_in_tree_autoscaling);
     wire::ClusterSpec {
         head_group_spec: given.head_group_spec.map(head),
@@ -71,13 +71,18 @@ fn head(given: HeadGroupSpec) -> wire::HeadGroupSpec {
 
 fn workers(given: WorkerGroupSpec) -> wire::WorkerGroupSpec {
     let (environment, environment_from) = variables(given.environment);
-    // The least of a group that gives none is its size.
-    let min = if given.min_replicas == 0 { given.replicas } else { given.min_replicas };
+    // KubeRay accepts a size outside the bounds and runs the nearest one inside. A negative size is refused later.
+    let replicas = match given.replicas {
+        negative @ ..0 => negative,
+        size => size.max(given.min_replicas).min(given.max_replicas),
+    };
+    // A group without a minimum gets its size as the minimum.
+    let min = if given.min_replicas == 0 { replicas } else { given.min_replicas };
     wire::WorkerGroupSpec {
         group_name: given.group_name,
         compute_template: given.compute_template,
         image: given.image,
-        replicas: given.replicas,
+        replicas,
         min_replicas: Some(min),
         max_replicas: Some(given.max_replicas),
         ray_start_params: given.ray_start_params,
@@ -116,13 +121,13 @@ fn autoscaler(given: AutoscalerOptions) -> wire::AutoscalerOptions {
         idle_timeout_seconds: given.idle_timeout_seconds,
         upscaling_mode: given.upscaling_mode,
         image: given.image,
-        // Existing servers take it in any case of letters, and pass over all else.
+        // The KubeRay API server accepts `Always` in any case, and ignores all other values.
         image_pull_policy: if given.image_pull_policy.eq_ignore_ascii_case("always") { "Always" } else { "" }
             .to_owned(),
         cpu: given.cpu,
         memory: given.memory,
         environment,
-        // Only whole objects can be given, and existing servers pass over all else.
+        // Only whole objects are supported; the KubeRay API server ignores all other sources.
         environment_from: from.into_values().filter(is_whole_object).collect(),
         volumes: given.volumes.into_iter().map(volume).collect(),
     }
@@ -150,14 +155,35 @@ fn volume(given: Volume) -> wire::Volume {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     #[test]
     fn the_least_of_a_group_that_gives_none_is_its_size() {
         let min = |min_replicas| {
-            workers(WorkerGroupSpec { replicas: 3, min_replicas, ..WorkerGroupSpec::default() }).min_replicas
+            let group = WorkerGroupSpec { replicas: 3, max_replicas: 5, ..WorkerGroupSpec::default() };
+            workers(WorkerGroupSpec { min_replicas, ..group }).min_replicas
         };
         assert_eq!((min(0), min(1)), (Some(3), Some(1)));
+    }
+
+    #[rstest]
+    #[case::inside(2, 1, 3, 2)]
+    #[case::too_many(5, 1, 3, 3)]
+    #[case::too_few(1, 2, 3, 2)]
+    #[case::too_many_without_a_least(5, 0, 3, 3)]
+    #[case::negative(-1, 1, 3, -1)]
+    fn a_size_outside_the_bounds_becomes_the_nearest_one(
+        #[case] replicas: i32,
+        #[case] min_replicas: i32,
+        #[case] max_replicas: i32,
+        #[case] expected: i32,
+    ) {
+        let given = WorkerGroupSpec { replicas, min_replicas, max_replicas, ..WorkerGroupSpec::default() };
+        let group = workers(given);
+        assert_eq!(group.replicas, expected);
+        assert!(replicas < 0 || group.min_replicas.is_some_and(|min| min <= expected), "{group:?}");
     }
 
     #[test]

@@ -37,6 +37,15 @@ fn the_resources_of_a_head_are_those_of_its_objects_pod() {
 }
 
 #[test]
+fn secrets_that_only_the_applied_configuration_has_are_not_in_lists() {
+    let applied = json!({"spec": {"envVars": [{"name": "A", "value": "secret"}]}}).to_string();
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": applied, "team": "x"});
+    let object = json!({"metadata": {"annotations": annotations}, "spec": {}});
+    let expected = json!({"metadata": {"annotations": {"team": "x"}}, "spec": {}});
+    assert_eq!(without_secrets(object.to_string()), expected.to_string());
+}
+
+#[test]
 fn lists_have_no_secrets() {
     let applied = r#"{"spec":{"envVars":[{"name":"A","value":"secret"}]}}"#;
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": applied, "team": "x"});

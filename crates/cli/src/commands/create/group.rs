@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use muster_proto::v1alpha2::{Shape, WorkerGroupSpec};
 
 use super::shape;
+use crate::commands::parse_count;
 
 /// Parses `name=small,workers=2,min=1,max=4,cpu=2,memory=4Gi`; `shape=` may precede an amount or a shape's name.
 pub(super) fn parse(text: &str) -> Result<WorkerGroupSpec, String> {
@@ -47,8 +48,7 @@ pub(super) fn parse_machine_type(text: &str) -> Result<(String, String), String>
 }
 
 fn parse_group_count(key: &str, value: &str) -> Result<i32, String> {
-    let number = value.parse::<i32>().ok().filter(|number| *number >= 0);
-    number.ok_or_else(|| format!("{key} is '{value}': must be a number, 0 or greater"))
+    parse_count(value).map_err(|why| format!("{key} is '{value}': {why}"))
 }
 
 fn unknown_part(given: &str) -> String {

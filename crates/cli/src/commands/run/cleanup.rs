@@ -17,7 +17,7 @@ use crate::wait::{Subject, WaitFlags};
 /// Time limit of the clean-up. A pod has 30 s grace, of which the command may have used ten.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(15);
 
-/// How the command ended.
+/// The end of the command, as it is reported to the server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     pub(super) status: AppStatus,
@@ -66,7 +66,7 @@ impl Launcher {
         let deadline = WaitFlags::without_limit().deadline();
         match deadline.submit(&mut self.client, submit).await {
             Ok((_, action)) => self.wait_for_deletion(cluster, action).await,
-            // Kubernetes' garbage collector deleted it together with its app.
+            // Kubernetes' garbage collector deleted the cluster together with its app.
             Err(failure) if failure.exit == Exit::NotFound => {
                 message!("cluster \"{name}\" deleted: it was gone already");
             }
@@ -98,7 +98,10 @@ impl Launcher {
             ..DetachAppRequest::default()
         };
         let detached = self.client.ask(async |client| client.apps().detach_app(request.clone()).await).await;
-        if let Err(failure) = detached {
+        // An app that the server does not know is not attached.
+        if let Err(failure) = detached
+            && failure.exit != Exit::NotFound
+        {
             message!("warning: the app is still attached to cluster '{}': {failure}", cluster.name);
         }
     }
@@ -120,6 +123,17 @@ impl Launcher {
 
     /// Cleans up after a signal that arrived while the cluster was being found or created.
     pub(super) async fn clean_up_by_name(&mut self, shared: bool) {
+        if timeout(CLEANUP_LIMIT, self.delete_by_name(shared)).await.is_err() {
+            let name = &self.driver.cluster;
+            let seconds = CLEANUP_LIMIT.as_secs();
+            message!(
+                "warning: the server has not answered within {seconds} s: check with `muster get {name}` if the cluster \
+                 exists"
+            );
+        }
+    }
+
+    async fn delete_by_name(&mut self, shared: bool) {
         self.end_app().await;
         if shared {
             return;
@@ -133,9 +147,10 @@ impl Launcher {
             app_status: AppStatus::Terminated.as_str().to_owned(),
             ..DeleteClusterRequest::default()
         };
-        let delete = self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await);
-        match timeout(CLEANUP_LIMIT, delete).await {
-            Ok(Err(failure)) if failure.exit != Exit::NotFound => {
+        let deleted =
+            self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await).await;
+        match deleted {
+            Err(failure) if failure.exit != Exit::NotFound => {
                 message!("{}", failure.what);
                 message!("cluster not deleted '{}'", self.driver.cluster);
             }

@@ -2,20 +2,23 @@
 
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::pin::pin;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use futures::future::{Either, select};
 use muster_core::ephemeral::AppStatus;
 use muster_local::attached::GroupGuard;
 use rustix::process::{Pid, Signal as Number, kill_process, kill_process_group};
+use tokio::process::Child;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use super::Launcher;
 use crate::output::message;
 
-/// How long a command has to end after a signal before it is killed.
+/// Time within which a command has to end after a signal before it is killed.
 const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// A signal that asks a launcher to end.
@@ -60,13 +63,13 @@ impl Signals {
     }
 }
 
-/// Returns true if the command gets a process group of its own. On a terminal it shares the launcher's group: otherwise it
-/// could not read from the terminal. Ctrl-C then reaches both.
+/// Returns true if the command gets a process group of its own. On a terminal it shares the launcher's group: otherwise
+/// it could not read from the terminal. Ctrl-C then reaches both.
 pub(super) fn has_own_group() -> bool {
     !std::io::stdin().is_terminal()
 }
 
-/// How a command ended.
+/// The end of a command.
 pub(super) struct Ended {
     pub(super) status: AppStatus,
     pub(super) code: i32,
@@ -77,7 +80,7 @@ impl Ended {
         matches!(self.status, AppStatus::Terminated)
     }
 
-    /// The exit status that the launcher passes on.
+    /// Returns the exit status that the launcher passes on.
     pub(super) fn exit_status(&self) -> u8 {
         u8::try_from(self.code).unwrap_or(1)
     }
@@ -91,22 +94,56 @@ fn code(status: ExitStatus) -> i32 {
 impl Launcher {
     /// Runs the command until it has ended, and forwards signals to it.
     pub(super) async fn follow(&mut self, command: Command, signals: &mut Signals) -> Result<Ended> {
-        let mut child = tokio::process::Command::from(command).spawn()?;
-        let pid = child.id();
-        if let Some(pid) = pid {
-            self.hand_over(pid).await;
+        let running = Running::start(command)?;
+        let pid = running.child.id();
+        let handed_over = pin!(async {
+            if let Some(pid) = pid {
+                self.hand_over(pid).await;
+            }
+        });
+        // The server may not answer for a minute: signals are forwarded meanwhile.
+        match select(pin!(running.supervise(signals)), handed_over).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right(((), supervised)) => supervised.await,
         }
-        let own_group = has_own_group();
-        let guard = pid.filter(|_| own_group).map(GroupGuard::start).transpose()?;
+    }
+}
+
+/// A command that was started.
+struct Running {
+    child: Child,
+    leader: Option<Pid>,
+    own_group: bool,
+    guard: Option<GroupGuard>,
+}
+
+impl Running {
+    fn start(command: Command) -> Result<Self> {
+        let child = tokio::process::Command::from(command).spawn().context("cannot start the command")?;
+        let pid = child.id();
         let leader = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let send = |signal: Number| {
-            // Fails if the process has ended, which is fine.
-            let _ = match leader {
-                Some(leader) if own_group => kill_process_group(leader, signal),
-                Some(leader) => kill_process(leader, signal),
-                None => Ok(()),
-            };
+        let mut running = Self { child, leader, own_group: has_own_group(), guard: None };
+        match pid.filter(|_| running.own_group).map(GroupGuard::start).transpose() {
+            Ok(guard) => running.guard = guard,
+            Err(error) => {
+                running.send(Number::KILL);
+                return Err(error).context("the command was killed: its guard cannot be started");
+            }
+        }
+        Ok(running)
+    }
+
+    fn send(&self, signal: Number) {
+        // Fails if the process has ended, which is fine.
+        let _ = match self.leader {
+            Some(leader) if self.own_group => kill_process_group(leader, signal),
+            Some(leader) => kill_process(leader, signal),
+            None => Ok(()),
         };
+    }
+
+    /// Waits for the end of the command, and forwards signals to it.
+    async fn supervise(mut self, signals: &mut Signals) -> Result<Ended> {
         let mut killed_at = None;
         let mut status = AppStatus::Completed;
         let ended = loop {
@@ -117,34 +154,34 @@ impl Launcher {
                 }
             };
             tokio::select! {
-                ended = child.wait() => break ended?,
+                ended = self.child.wait() => break ended?,
                 ending = signals.next() => {
                     if status == AppStatus::Terminated && ending == EndSignal::Interrupt {
-                        send(Number::KILL);
+                        self.send(Number::KILL);
                         continue;
                     }
                     message!("Received a termination signal");
                     status = AppStatus::Terminated;
-                    if own_group || ending == EndSignal::Terminate {
-                        send(ending.signal());
+                    if self.own_group || ending == EndSignal::Terminate {
+                        self.send(ending.signal());
                     }
                     killed_at.get_or_insert_with(|| Instant::now() + KILL_AFTER);
                 }
                 () = patience => {
                     message!("Process is still running {} seconds after TERM, sending KILL", KILL_AFTER.as_secs());
-                    send(Number::KILL);
+                    self.send(Number::KILL);
                     killed_at = Some(Instant::now() + KILL_AFTER);
                 }
             }
         };
         if status == AppStatus::Terminated {
-            if own_group {
+            if self.own_group {
                 // Kill what the command left behind in its group.
-                send(Number::KILL);
+                self.send(Number::KILL);
             }
             message!("Subprocess stopped");
         }
-        if let Some(guard) = guard {
+        if let Some(guard) = self.guard {
             guard.dismiss();
         }
         Ok(Ended { status, code: code(ended) })

@@ -2,21 +2,39 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+
 use super::Settings;
 
+/// The settings that flags, variables of Muster or the file gave, even with the value of the default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Given {
+    pub(super) compute_namespace: bool,
+    pub(super) log: bool,
+}
+
 impl Settings {
-    /// Applies the variables to settings that were not given. A server that is configured only by them serves what the scaler
-    /// does: one namespace of the Kubernetes that it runs in, else of the kubeconfig.
-    pub(super) fn with_scaler_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let default = Self::default();
-        if self.compute_namespace == default.compute_namespace {
-            self.compute_namespace = variable("COMPUTE_NAMESPACE").unwrap_or(default.compute_namespace);
+    /// Applies the variables to settings that were not given. A server that is configured only by them serves what the
+    /// scaler does: one namespace of the Kubernetes that it runs in, else of the kubeconfig.
+    pub(super) fn with_scaler_variables(
+        mut self,
+        given: Given,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        if let Some(namespace) = variable("COMPUTE_NAMESPACE").filter(|_| !given.compute_namespace) {
+            self.compute_namespace = namespace;
         }
-        if self.log == default.log {
-            self.log = variable("LOG_LEVEL").map_or(default.log, |level| log_level(&level));
+        let domino = variable("DOMINO_NUCLEUS_URI");
+        if let Some(level) = variable("LOG_LEVEL").filter(|_| !given.log) {
+            match log_level(&level) {
+                Some(level) => level.clone_into(&mut self.log),
+                None if domino.is_some() => bail!("{}", not_a_level(&level)),
+                // Many programs read this variable: without Domino's scaler it may be meant for another one.
+                None => self.ignored_variables.push(format!("{}; it is ignored", not_a_level(&level))),
+            }
         }
-        let Some(url) = variable("DOMINO_NUCLEUS_URI").filter(|_| self.domino_url.is_none()) else {
-            return self;
+        let Some(url) = domino.filter(|_| self.domino_url.is_none()) else {
+            return Ok(self);
         };
         self.domino_url = Some(url);
         if !self.has_kubernetes() && !self.dev {
@@ -28,7 +46,7 @@ impl Settings {
                 self.namespace = vec![self.compute_namespace.clone()];
             }
         }
-        self
+        Ok(self)
     }
 }
 
@@ -39,24 +57,37 @@ fn kubeconfig(variable: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     named.or_else(default).filter(|path| path.is_file())
 }
 
-/// Converts a log level of Python to a filter.
-fn log_level(level: &str) -> String {
-    match level.to_lowercase().as_str() {
-        "warning" => "warn".to_owned(),
-        "critical" | "fatal" => "error".to_owned(),
-        "notset" => "trace".to_owned(),
-        level => level.to_owned(),
-    }
+/// Converts a log level, which may be one of Python, to a filter.
+fn log_level(level: &str) -> Option<&'static str> {
+    Some(match level.to_lowercase().as_str() {
+        "off" => "off",
+        "error" | "critical" | "fatal" => "error",
+        "warn" | "warning" => "warn",
+        "info" => "info",
+        "debug" => "debug",
+        "trace" | "notset" => "trace",
+        _ => return None,
+    })
+}
+
+fn not_a_level(level: &str) -> String {
+    format!(
+        "LOG_LEVEL is '{level}': must be a level such as info; set MUSTER_LOG, which takes precedence, or unset it"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn with(settings: Settings, variables: &[(&str, &str)]) -> Settings {
-        settings.with_scaler_variables(|name| {
+    fn resolve(settings: Settings, given: Given, variables: &[(&str, &str)]) -> Result<Settings> {
+        settings.with_scaler_variables(given, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    fn with(settings: Settings, variables: &[(&str, &str)]) -> Settings {
+        resolve(settings, Given::default(), variables).expect("valid variables")
     }
 
     const SCALER: [(&str, &str); 4] = [
@@ -83,12 +114,34 @@ mod tests {
             log: "debug".to_owned(),
             ..Settings::default()
         };
-        assert_eq!(with(own.clone(), &SCALER), own);
+        let given = Given { compute_namespace: true, log: true };
+        assert_eq!(resolve(own.clone(), given, &SCALER).expect("valid variables"), own);
         assert_eq!(with(Settings::default(), &[]), Settings::default());
         assert_eq!(
             with(Settings::default(), &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
             Settings::default()
         );
+    }
+
+    #[test]
+    fn a_setting_that_was_given_as_its_default_takes_precedence_too() {
+        let given = Given { compute_namespace: true, log: true };
+        let settings = resolve(Settings::default(), given, &SCALER[1..]).expect("valid variables");
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn a_log_level_that_is_none_is_refused_only_of_the_scaler() {
+        let foreign = [("LOG_LEVEL", "20")];
+        let settings = with(Settings::default(), &foreign);
+        assert_eq!((settings.log.as_str(), settings.ignored_variables.len()), ("info", 1));
+        let warning = &settings.ignored_variables[0];
+        assert!(warning.contains("LOG_LEVEL is '20'") && warning.contains("ignored"), "{warning}");
+        let of_scaler = [SCALER[0], foreign[0]];
+        let error = resolve(Settings::default(), Given::default(), &of_scaler).expect_err("no level");
+        assert!(error.to_string().starts_with("LOG_LEVEL is '20': must be a level"), "{error}");
+        let given = Given { log: true, ..Given::default() };
+        resolve(Settings::default(), given, &of_scaler).expect("MUSTER_LOG takes precedence");
     }
 
     #[test]

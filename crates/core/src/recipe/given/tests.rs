@@ -14,9 +14,11 @@ fn created() -> (Cluster, Profile) {
         "envs": {"ALL": "1", "BOTH": "1"},
         "clusterSpec": {"headGroupSpec": {
             "image": "ray:1", "environment": {"HEAD": "1"}, "args": ["--a"], "serviceType": "NodePort",
-            "shape": {"cpu": "1", "memory": "2Gi"}, "newer": 1,
+            "labels": {"team": "a", "stage": "test"}, "shape": {"cpu": "1", "memory": "2Gi"}, "newer": 1,
         }},
-        "profileProperties": {"head": {"env": {"OWN": "1", "BOTH": "0"}, "args": ["--own"]}},
+        "profileProperties": {"head": {
+            "env": {"OWN": "1", "BOTH": "0"}, "args": ["--own"], "pod": {"labels": {"own": "1", "stage": "dev"}},
+        }},
     });
     let cluster =
         Cluster { spec: Map::from_iter([(SHOWN.to_owned(), shown)]), ..sample::cluster(1, 0, None) };
@@ -58,6 +60,16 @@ fn made(cluster: &Cluster, profile: &Profile) -> Value {
     json!({"image": null, "args": ["--own", "--b"], "cpu": "4", "memory": null}),
     json!({})
 )]
+#[case::labels_of_the_head(
+    json!({"head": {"labels": {"keys": {"team": null, "stage": null, "new": "1"}}}}),
+    json!({"pod": {"labels": {"own": "1", "stage": "dev", "new": "1"}}}),
+    json!({})
+)]
+#[case::all_labels_of_the_head(
+    json!({"head": {"labels": {}}}),
+    json!({"pod": {"labels": {"own": "1", "stage": "dev"}}}),
+    json!({})
+)]
 fn an_update_changes_what_it_names_and_the_profile_applies_to_the_rest(
     #[case] inputs: Value,
     #[case] head: Value,
@@ -73,6 +85,18 @@ fn an_update_changes_what_it_names_and_the_profile_applies_to_the_rest(
         }
     }
     assert_eq!(made(&cluster, &profile), expected);
+}
+
+#[test]
+fn a_guest_stays_a_guest_of_the_machine_type_that_the_profile_names() {
+    let (mut cluster, mut profile) = created();
+    let of_guest = GUEST_LABELS.map(|key| (key.to_owned(), json!("x")));
+    let labels = profile.properties["head"]["pod"]["labels"].as_object_mut().expect("labels");
+    labels.extend(of_guest.clone());
+    GivenRecipe::update(&mut cluster.spec, &update(&json!({"head": {"labels": {}}})));
+    let own = [("own".to_owned(), json!("1")), ("stage".to_owned(), json!("dev"))];
+    let expected: Map<String, Value> = of_guest.into_iter().chain(own).collect();
+    assert_eq!(made(&cluster, &profile)["head"]["pod"]["labels"], Value::Object(expected));
 }
 
 #[test]

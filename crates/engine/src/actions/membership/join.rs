@@ -1,4 +1,4 @@
-//! Orphans that become members: only rows change, once no other action holds them.
+//! Turns orphans into members: only their rows change, once no other action holds the nodes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use muster_store::commands::{End, Record};
 use crate::intent::naming;
 use crate::run::{ActionRun, Children, Stop, succeeded};
 
-/// How often a node that another action holds is checked again.
+/// The interval between checks of a node that another action holds.
 const POLL_INTERVAL: TimeSpan = TimeSpan::from_millis(200);
 
 /// A node that joins, perhaps in place of a member.
@@ -24,17 +24,17 @@ pub(crate) struct Join {
     pub(crate) replaces: Option<NodeId>,
 }
 
-/// Whether a node can join now.
+/// The availability of a node for joining a cluster, by its row.
 enum Availability {
-    /// It can join.
+    /// The node can join now.
     Free(Box<Node>),
-    /// Another action holds it.
+    /// Another action changes the node.
     Busy,
-    /// It cannot join any more.
+    /// The node cannot join any more, for this reason.
     Impossible(String),
 }
 
-/// Joins all of them, waiting for busy ones; returns why some could not join.
+/// Joins all nodes, waiting for busy ones; returns the reasons of the nodes that could not join.
 pub(crate) async fn join_all(
     run: &mut ActionRun,
     joins: Vec<Join>,
@@ -47,36 +47,35 @@ pub(crate) async fn join_all(
     begin(run, &ids, intent).await?;
     let mut failed: Vec<String> = run.children.given_up.values().cloned().collect();
     waiting.retain(|join| !run.children.given_up.contains_key(&join.node));
-    let mut busy: HashSet<NodeId> = HashSet::new();
+    // Nodes whose lock another action has, although their status allows them to join.
+    let mut locked: HashSet<NodeId> = HashSet::new();
     while !waiting.is_empty() {
         run.control.check()?;
         let rows = run.context.store.nodes_of(&nodes_of(&waiting)).await?;
         let mut rows: HashMap<NodeId, Node> = rows.into_iter().map(|node| (node.id, node)).collect();
         let (mut free, mut later) = (Vec::new(), Vec::new());
         for join in waiting {
-            let availability = if busy.contains(&join.node) {
-                Availability::Busy
-            } else {
-                availability(rows.remove(&join.node))
-            };
-            match availability {
-                Availability::Free(node) => free.push((join, *node)),
-                Availability::Busy => later.push(join),
+            match availability(rows.remove(&join.node)) {
+                Availability::Free(node) if !locked.contains(&join.node) => free.push((join, *node)),
+                Availability::Free(_) | Availability::Busy => later.push(join),
                 Availability::Impossible(why) => failed.push(give_up(&mut run.children, join.node, &why)),
             }
         }
-        busy.clear();
-        match commit(run, &free, group).await {
-            Ok(()) => {}
+        let retry_at_once = match commit(run, &free, group).await {
+            Ok(()) => false,
             Err(StoreError::NotFree(others)) => {
-                busy.extend(others);
+                locked.extend(others);
+                // One locked node refuses the commit of all: the others join without it.
+                let others_remain = free.iter().any(|(join, _)| !locked.contains(&join.node));
                 later.extend(free.into_iter().map(|(join, _)| join));
+                others_remain
             }
             Err(error) => return Err(error.into()),
-        }
+        };
         waiting = later;
-        if !waiting.is_empty() && waiting.iter().all(|join| busy.contains(&join.node)) {
-            busy.clear();
+        if !waiting.is_empty() && !retry_at_once {
+            locked.clear();
+            // Changes of nodes without a cluster are not notified.
             run.control.pause_until(run.now().after(POLL_INTERVAL)).await?;
         }
     }
@@ -87,7 +86,7 @@ fn nodes_of(joins: &[Join]) -> Vec<NodeId> {
     joins.iter().map(|join| join.node).collect()
 }
 
-/// The commit before the first step: the intent, and a child action for each joining node.
+/// Commits the intent and a child action for each joining node, before the first step.
 async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), Stop> {
     let children = run.children.begin_all(&Change::JoinNode, ids, run.now());
     if children.is_empty() && !intent {
@@ -116,7 +115,7 @@ fn give_up(children: &mut Children, node: NodeId, why: &str) -> String {
     reason
 }
 
-/// One commit for all free nodes: they become members, and the members that they replace become orphans.
+/// Commits all free nodes at once: they become members, and the members that they replace become orphans.
 async fn commit(run: &mut ActionRun, joins: &[(Join, Node)], group: &str) -> Result<(), StoreError> {
     if joins.is_empty() {
         return Ok(());

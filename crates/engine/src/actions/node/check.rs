@@ -33,7 +33,8 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
 /// Checks all members, each with a child action.
 pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Result<(), Stop> {
     if run.subject.stored && delete_earlier {
-        run.context.store.forget_checks(ForgetChecks { cluster: run.subject.cluster.id }).await?;
+        let (ticket, cluster) = (run.control.ticket(), run.subject.cluster.id);
+        run.context.store.forget_checks(ForgetChecks { ticket, cluster }).await?;
     }
     let ids: Vec<NodeId> = run.subject.nodes.ids();
     let children = run.children.begin_all(&Change::CheckNode(Check::default()), &ids, run.now());
@@ -102,7 +103,7 @@ fn record_observation(
         Some(_) => (NodeStatus::Error, "Check: Node is not ACTIVE."),
     };
     let absent = observation == Observation::Absent;
-    // Those are not brought back unless a user asks for it.
+    // After a reboot of the host, nodes are recovered only on a user's request.
     let ended_with_machine = observation == Observation::HostRestarted;
     let Some(node) = subject.nodes.get_mut(id) else { return };
     let worked = node.was_working();
@@ -114,9 +115,9 @@ fn record_observation(
     if absent {
         node.physical_id = None;
     }
-    // The status reason is always the same; an event says why, once.
+    // The status reason is a fixed text that clients expect; an event gives the cause, once per loss.
     if let Some(why) = why.filter(|_| worked) {
-        // The observer heals what it finds lost; what is recorded here, it would not find.
+        // The observer heals only losses that it records itself: mark this one, so that it is healed too.
         node.set_healing_due(heals && !ended_with_machine);
         journal.report_node(node, Level::Warn, reason::NODE_LOST, &why, now);
     }

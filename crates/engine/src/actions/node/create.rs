@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Timestamp;
 
@@ -11,7 +12,7 @@ use crate::intent::placements;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop, Subject};
 
-/// Creates the node; a future member is given its place in the cluster first.
+/// Creates the node; a candidate gets its group and index in the cluster first.
 pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     let node = target(&run.subject)?;
     let begun = run.action.applied_at.is_some();
@@ -24,7 +25,7 @@ pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
     individual::reconcile(run, &Goal { start: true, only: Some(node.id), ..Goal::default() }).await
 }
 
-/// Gives a node its place if the cluster's bounds allow it; otherwise the node is rejected.
+/// Gives a candidate its group and index if the cluster's bounds allow it; otherwise rejects the candidate.
 async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     let group = run.subject.changed_group(&run.change)?;
     let larger = match run.subject.intent().after(&run.change, &run.data) {
@@ -35,10 +36,8 @@ async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
             return Err(refused.into());
         }
     };
-    run.subject.cluster = larger;
-    let index = run.subject.cluster.next_index;
-    run.subject.cluster.next_index = index.saturating_add(1);
-    run.subject.cluster.generation += 1;
+    let index = larger.next_index;
+    run.subject.change_intent(Cluster { next_index: index.saturating_add(1), ..larger });
     let id = node.id;
     let place = placements::unused(&run.data).next();
     let node = placements::assign(node, place);
@@ -47,7 +46,7 @@ async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
     run.commit(true).await
 }
 
-/// A node that gets no place in its cluster becomes an orphan in ERROR.
+/// Turns a candidate that its cluster cannot take into an orphan in ERROR.
 pub(crate) fn reject_candidate(subject: &mut Subject, why: &str, now: Timestamp) {
     if let Ok(node) = target(subject)
         && node.is_candidate()

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use muster_core::change::NodeUpdate;
 use muster_core::ids::{NodeId, ProfileId};
+use muster_core::membership::cannot_have_own_profile;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::profile::Profile;
 
@@ -21,10 +22,14 @@ pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<()
             "Node update failed. It was never made, or is not there any more.".to_owned(),
         ));
     }
-    let profile = update.profile_id;
-    change(&mut run.subject.nodes, before.id, update);
     let new = |profile: &ProfileId| *profile != before.profile_id || run.data.update.is_some();
-    if let Some(profile) = profile.filter(new) {
+    let profile = update.profile_id.filter(new);
+    // Admission refuses this too, unless another engine serves the instance.
+    if profile.is_some() && !run.subject.capabilities.orphans {
+        return Err(Stop::Failed(cannot_have_own_profile(&run.subject.profile.kind)));
+    }
+    change(&mut run.subject.nodes, before.id, update);
+    if let Some(profile) = profile {
         apply_profile(run, &before, profile).await?;
     }
     run.subject.nodes.set_status(before.id, NodeStatus::Active, "Update succeeded", run.now());
@@ -50,8 +55,8 @@ async fn apply_profile(run: &mut ActionRun, node: &Node, id: ProfileId) -> Resul
         return Err(Stop::Failed(why.to_owned()));
     }
     if run.data.update.is_some() {
-        // An earlier engine decided to recreate it: the row names the new profile already, so a comparison would find
-        // no difference.
+        // An earlier engine decided to recreate the node: its row names the new profile already, so a comparison would
+        // find no difference.
         return recreate_node(run, node, profile).await;
     }
     run.subject.nodes.set_status(node.id, NodeStatus::Updating, "Update in progress", run.now());

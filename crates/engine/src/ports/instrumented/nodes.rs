@@ -1,11 +1,10 @@
-//! Calls that write single nodes.
+//! Instruments the calls that write single nodes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use muster_core::cluster::Cluster;
 use muster_core::ids::NodeId;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -68,11 +67,6 @@ impl NodeProvider for InstrumentedNodes {
     async fn prepare_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
         let timer = self.timers.begin("create", call.cluster, 0);
         timer.end(self.nodes.prepare_cluster(call).await)
-    }
-
-    async fn update_cluster(&self, call: FencedCall<'_>, before: &Cluster) -> Result<(), ProviderError> {
-        let timer = self.timers.begin("update", call.cluster, 0);
-        timer.end(self.nodes.update_cluster(call, before).await)
     }
 
     async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

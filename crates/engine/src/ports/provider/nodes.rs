@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use muster_core::action::Fence;
-use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -18,23 +17,23 @@ use crate::ports::provider::{ClusterTarget, FencedCall, ProviderError, UpdateOut
 pub struct NodeResult {
     /// The node.
     pub node: NodeId,
-    /// Its physical id once it runs, or none once it is gone.
+    /// The physical id of a node that runs, none for a node that is gone, or the error of the node.
     pub result: Result<Option<String>, ProviderError>,
 }
 
 impl NodeResult {
-    /// The higher fence that is there already, if that is why it failed.
+    /// Returns the higher fence that the target has seen, if that is why the call failed.
     pub(crate) fn overtaken_by(&self) -> Option<Fence> {
         self.result.as_ref().err().and_then(|error| error.overtaken_by)
     }
 }
 
-/// Something that was made for a cluster or for a single node.
+/// A resource that was created for a cluster or for a single node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderResource {
-    /// What a cluster has beside its nodes, with all of them.
+    /// The resources of a cluster besides its nodes, and all of its nodes.
     Cluster(ClusterId),
-    /// A node.
+    /// A single node.
     Node(NodeId),
 }
 
@@ -54,22 +53,22 @@ impl ProviderResource {
     }
 }
 
-/// Starts and stops single nodes. It bounds its own parallelism.
+/// Starts and stops single nodes. Implementations bound their own parallelism.
 #[async_trait]
 pub trait NodeProvider: Send + Sync {
-    /// Starts nodes, or waits for those that are starting already. One result per node, as they come.
+    /// Starts nodes, or waits for those that are starting already. Yields one result per node, as soon as it is known.
     fn start_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
-    /// Stops nodes. One result per node, as they come; an absent node counts as stopped.
+    /// Stops nodes. Yields one result per node, as soon as it is known; an absent node counts as stopped.
     fn stop_nodes<'a>(&'a self, call: FencedCall<'a>, nodes: Vec<Node>) -> BoxStream<'a, NodeResult>;
 
-    /// Why nodes that are being started do not work yet, and what those that are being stopped wait for, where that is
-    /// known without a request.
+    /// Returns why nodes that are being started do not work yet, and what nodes that are being stopped wait for, as far
+    /// as that is known without a request.
     fn obstacles(&self, _: ClusterTarget<'_>, _changing: &HashSet<NodeId>) -> HashMap<NodeId, String> {
         HashMap::new()
     }
 
-    /// Changes a running node to its new recipe, the one in the call; or answers that it has to be recreated for that.
+    /// Updates a running node to its new recipe, the one in the call, or returns that the node has to be recreated.
     async fn update_node(
         &self,
         _: FencedCall<'_>,
@@ -79,7 +78,7 @@ pub trait NodeProvider: Send + Sync {
         Ok(UpdateOutcome::MustRecreate)
     }
 
-    /// Performs an operation on a node. It may be performed twice, if the result of the first time was lost.
+    /// Performs an operation on a node. An operation whose result was lost is performed again.
     async fn operate(
         &self,
         call: FencedCall<'_>,
@@ -94,27 +93,22 @@ pub trait NodeProvider: Send + Sync {
         Err(ProviderError::permanent("NotSupported", message))
     }
 
-    /// Creates what a cluster needs beside its nodes.
+    /// Creates the resources that a cluster needs besides its nodes.
     async fn prepare_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// Changes what a cluster has beside its nodes from what it was `before`.
-    async fn update_cluster(&self, _: FencedCall<'_>, _before: &Cluster) -> Result<(), ProviderError> {
-        Ok(())
-    }
-
-    /// Removes what is left of a cluster, nodes included.
+    /// Removes all remaining resources of a cluster, including nodes.
     async fn clear_cluster(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
         Ok(())
     }
 
-    /// What was made here with this database, as far as it is still there: also what has no row any more.
+    /// Lists the existing resources that were created with this database, including those that have no row any more.
     async fn list_resources(&self) -> Result<Vec<ProviderResource>, ProviderError> {
         Ok(Vec::new())
     }
 
-    /// Ends and removes what has no row, whatever its fence.
+    /// Stops and removes a resource without a row, whatever its fence.
     async fn remove_leftover(&self, _: ProviderResource) -> Result<(), ProviderError> {
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
 use crate::run::{Stop, Subject};
 
-/// The decision of an action.
+/// The write that an action on a delegated cluster makes, and the members that it concerns.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteDecision {
     pub(crate) goal: WriteGoal,
@@ -27,7 +27,7 @@ pub(crate) struct WriteDecision {
     pub(crate) victims: Vec<NodeId>,
     /// Incarnations of members that existed before their recipe changed.
     pub(crate) before: HashSet<MemberId>,
-    /// The fence of its first write.
+    /// The fence of the action's first write.
     pub(crate) called: Option<Fence>,
 }
 
@@ -37,7 +37,7 @@ impl WriteDecision {
         Some(Self::new(subject, change, data.delegated.clone()?))
     }
 
-    /// Decides by the current observation; the rows mirror it already.
+    /// Decides by the current observation, which the rows mirror already.
     pub(crate) fn decide(
         subject: &Subject,
         change: &Change,
@@ -85,11 +85,17 @@ impl WriteDecision {
             // A cluster that was never created cannot be recovered, but the cause of the failure may be gone.
             Change::RecoverNode(_) | Change::RecoverCluster(_) if unmade => (Write::Create, WaitScope::All),
             Change::DeleteCluster(_) => (Write::Delete, WaitScope::All),
+            // The change may have superseded the creation of the cluster, which waited for the head too.
+            Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) | Change::UpdateCluster(_)
+                if subject.cluster.created_at.is_none() =>
+            {
+                (Write::Update, WaitScope::All)
+            }
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) | Change::UpdateCluster(_) => {
                 (Write::Update, WaitScope::Groups(groups))
             }
             Change::RecoverNode(_) => (Write::RestartHead, WaitScope::All),
-            // Its operator replaces lost members; only a head may have to be replaced on request.
+            // The operator replaces lost members; only a head may have to be replaced on request.
             Change::RecoverCluster(_) if can(|operator| operator.replaces_head) => {
                 (Write::RestartHead, WaitScope::All)
             }
@@ -124,7 +130,7 @@ impl WriteDecision {
         });
     }
 
-    /// Whether an update was written in vain so far: the object has no fence of it yet.
+    /// Returns true if an update was recorded but has not reached the object: the object has no fence of it yet.
     pub(crate) fn has_not_landed(&self, observed: &Observed) -> bool {
         match (&observed.object, self.called) {
             (ObjectState::Present(spec), Some(called)) => {
@@ -134,7 +140,7 @@ impl WriteDecision {
         }
     }
 
-    /// Whether the loss of a node is expected, and needs no event.
+    /// Returns true if the loss of a node is expected, and needs no event.
     pub(crate) fn expects_loss_of(&self, node: &Node) -> bool {
         self.goal.write == Write::Delete
             || self.goal.rolled
@@ -143,8 +149,8 @@ impl WriteDecision {
                 .is_some_and(|member| self.goal.old.contains(&member) || self.goal.replaced.contains(&member))
     }
 
-    /// The cluster once the write is acknowledged: based on the current mirror, so that external changes are not
-    /// undone.
+    /// Returns the cluster as it is once the write is acknowledged. It is based on the current mirror, so that external
+    /// changes are not undone.
     pub(crate) fn intended_cluster(&self, mirror: &Cluster, change: &Change) -> Result<Cluster, Stop> {
         let changed = properties_after(mirror, change)?;
         let mut intent = with_sizes(changed, mirror, &self.goal.wanted);
@@ -158,7 +164,7 @@ impl WriteDecision {
     }
 }
 
-/// The cluster after the change, counted from the object's sizes: members may still be starting.
+/// Returns the cluster after the change. Sizes count from those of the object, because members may still be starting.
 fn after(subject: &Subject, change: &Change, data: &ActionData) -> Result<Cluster, Stop> {
     let intent = Intent { baseline: Baseline::Desired, ..subject.intent() };
     Ok(intent.after(change, data)?)
@@ -198,7 +204,7 @@ fn updated(
     let recipe = !after.has_same_recipe(before)
         || before.labels != after.labels
         || before.annotations != after.annotations;
-    // Members that are made from something else from now on.
+    // The members whose recipe changes.
     let profile = &subject.profile;
     let change = RecipeChange::between((before, profile), (after, profile));
     let concerned = |member: &ObservedMember| change.concerns(member.role, member.group.as_deref());
@@ -234,7 +240,7 @@ fn is_outdated(subject: &Subject, member: &ObservedMember) -> bool {
     member.outdated || subject.nodes.iter().find(is_row).is_some_and(Node::is_outdated)
 }
 
-/// The sizes that change, and those that were asked for and that an autoscaler beside the object does not keep yet.
+/// Returns the sizes that change, and requested sizes that an autoscaler beside the object may still undercut.
 fn wanted(subject: &Subject, intent: &Cluster, change: &Change, observed: &Observed) -> Vec<GroupSizes> {
     let mut wanted = size_changes(&subject.cluster, intent);
     let ObjectState::Present(spec) = &observed.object else { return wanted };
@@ -246,14 +252,17 @@ fn wanted(subject: &Subject, intent: &Cluster, change: &Change, observed: &Obser
             let desired = Some(group.desired);
             match wanted.iter_mut().find(|known| known.group == group.name) {
                 Some(known) => known.desired = desired,
-                None => wanted.push(GroupSizes { group: group.name.clone(), desired, bounds: None }),
+                None => {
+                    let group = group.name.clone();
+                    wanted.push(GroupSizes { group, desired, ..GroupSizes::default() });
+                }
             }
         }
     }
     wanted
 }
 
-/// Whether a change names the size of a group.
+/// Returns true if a change names the size of a group.
 fn names_size(change: &Change, cluster: &Cluster, group: &ObservedGroup) -> bool {
     match change {
         Change::Resize(resize) => {
@@ -267,7 +276,7 @@ fn names_size(change: &Change, cluster: &Cluster, group: &ObservedGroup) -> bool
     }
 }
 
-/// The victims where a group shrinks, if they can be chosen.
+/// Chooses victims where a group shrinks. Fails if a request names victims and the operator cannot choose them.
 fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
     if !subject.capabilities.choose_victims {
         if chosen.is_empty() {
@@ -295,7 +304,7 @@ fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Resul
     Ok(victims)
 }
 
-/// The current head, and the workers that cannot rejoin another.
+/// Decides to replace the current head, and the workers that cannot rejoin another head.
 fn restarted(subject: &Subject, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let Some(target) = &subject.target else {
         return Err(Stop::Failed("its target is no node".to_owned()));

@@ -1,4 +1,4 @@
-//! The next step for a delegated cluster. Pure: the same inputs give the same answer.
+//! Decides the next step for a delegated cluster. Pure: the same inputs give the same step.
 
 use std::collections::HashSet;
 
@@ -13,62 +13,62 @@ use crate::ports::provider::{
 use crate::reconcile::reasons::distinct;
 use crate::run::summarize;
 
-/// What an action writes.
+/// The write that an action makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// Nothing: it only observes.
+    /// No write: the action only observes.
     Nothing,
-    /// The object itself.
+    /// Creates the object.
     Create,
-    /// The content of the object.
+    /// Changes the content of the object.
     Update,
-    /// A new head.
+    /// Replaces the head.
     RestartHead,
-    /// The deletion of the object.
+    /// Deletes the object.
     Delete,
 }
 
-/// Whose members are waited for.
+/// The members that an action waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WaitScope {
     /// The head and all groups.
     All,
-    /// These groups.
+    /// The workers of these groups.
     Groups(Vec<String>),
 }
 
-/// The goal.
+/// The goal of an action on a delegated cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by name, and none implies another")]
 pub(crate) struct WriteGoal {
     pub(crate) write: Write,
-    /// The wanted sizes.
+    /// The sizes to write.
     pub(crate) wanted: Vec<GroupSizes>,
-    /// More than sizes is written: shapes, images, environments.
+    /// True if more than sizes is written: shapes, images, environments.
     pub(crate) recipe: bool,
-    /// The head's recipe is among that.
+    /// True if the head's recipe changes too.
     pub(crate) head: bool,
-    /// Whose members are waited for.
+    /// The members that the action waits for.
     pub(crate) complete: WaitScope,
     /// Incarnations of members that have to be replaced.
     pub(crate) old: HashSet<MemberId>,
     /// Workers that are replaced one after the other, each once all others work.
     pub(crate) replaced: Vec<MemberId>,
-    /// Outdated members have to be replaced.
+    /// True if the operator replaces outdated members, and the action waits for that.
     pub(crate) rolled: bool,
-    /// There is a head.
+    /// True if the cluster has a head.
     pub(crate) has_head: bool,
-    /// The object was never observed: its creation did not get that far.
+    /// True if the object was never observed, because its creation failed before.
     pub(crate) unmade: bool,
 }
 
 impl WriteGoal {
-    /// Whether a later change need not wait until this one is completed, only until it is written.
+    /// Returns true if a later change waits only until this goal is written, not until it is reached.
     pub(crate) const fn may_be_superseded(&self) -> bool {
-        matches!(self.write, Write::Nothing | Write::Update | Write::RestartHead)
+        !matches!(self.write, Write::Delete)
     }
 
-    /// A goal that writes nothing.
+    /// Creates a goal that writes nothing.
     pub(crate) fn observing(complete: WaitScope) -> Self {
         Self {
             write: Write::Nothing,
@@ -85,34 +85,34 @@ impl WriteGoal {
     }
 }
 
-/// What an action remembers between two observations.
+/// The progress of an action's write between two observations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteProgress {
     /// The fence of the action's first write, recorded before it: every write of this action has this fence or a higher
     /// one.
     pub(crate) called: Option<Fence>,
-    /// The write was acknowledged, or was not needed.
+    /// True if the write was acknowledged, or was not needed.
     pub(crate) acknowledged: bool,
-    /// An acknowledged write got lost: no retry before this moment.
+    /// The time before which an acknowledged write that got lost is not retried.
     pub(crate) not_before: Option<Timestamp>,
     /// The worker whose replacement was requested last, and the time of the next attempt.
     pub(crate) replacing: Option<(MemberId, Timestamp)>,
 }
 
-/// The decision of a plan.
+/// The next step, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Call the provider.
     Call,
     /// Let the operator replace this worker.
     Replace(MemberId),
-    /// The object has the wanted content.
+    /// Record that the object has the wanted content.
     Acknowledged,
-    /// There is nothing to do now, and why; observe again when something changes, or then.
+    /// Nothing can be done now, for these reasons: observe again when something changes, or at this time.
     Wait(Option<Timestamp>, Vec<String>),
     /// The goal is reached.
     Reached,
-    /// The goal cannot be reached.
+    /// The goal cannot be reached, for these reasons.
     Unreachable(Vec<String>),
 }
 
@@ -183,7 +183,7 @@ fn without_object(
     }
 }
 
-/// Leftovers of a deleted object.
+/// Describes the leftovers of a deleted object.
 fn left(observed: &Observed) -> Vec<String> {
     let members = &observed.members;
     let verb = if members.len() == 1 { "is" } else { "are" };
@@ -203,7 +203,7 @@ fn call(progress: &WriteProgress, now: Timestamp) -> Verdict {
     }
 }
 
-/// Whether the object has to be written, or cannot reach the wanted content.
+/// Decides on an update: a write, its acknowledgement, or the reason why the object cannot reach the wanted content.
 fn update(goal: &WriteGoal, spec: &ObjectSpec, progress: &WriteProgress, now: Timestamp) -> Option<Verdict> {
     let mut differences = Vec::new();
     for wanted in &goal.wanted {
@@ -245,7 +245,7 @@ fn difference(wanted: &GroupSizes, group: &ObservedGroup) -> Option<String> {
     })
 }
 
-/// Whether an old incarnation exists that is not being removed.
+/// Decides on a restart: a call while there is an old incarnation that is not being removed, else its acknowledgement.
 fn restart(
     goal: &WriteGoal,
     members: &[ObservedMember],
@@ -261,7 +261,7 @@ fn restart(
     }
 }
 
-/// The next worker to replace, once all members work.
+/// Returns the replacement of the next worker, once all members work.
 fn replace_next(
     goal: &WriteGoal,
     members: &[ObservedMember],
@@ -271,7 +271,7 @@ fn replace_next(
     let is_there = |id: &&MemberId| members.iter().any(|member| member.id == **id);
     let next = goal.replaced.iter().find(is_there)?;
     match &progress.replacing {
-        // Its deletion has not been observed yet.
+        // The deletion of this worker has not been observed yet.
         Some((requested, again)) if requested == next && *again > now => {
             Some(Verdict::Wait(Some(*again), vec!["a worker is being replaced".to_owned()]))
         }
@@ -279,10 +279,10 @@ fn replace_next(
     }
 }
 
-/// Messages about everything that differs from the object.
+/// Returns messages about all members that differ from the object.
 fn missing(goal: &WriteGoal, spec: &ObjectSpec, members: &[ObservedMember]) -> Vec<String> {
     let mut missing = Vec::new();
-    // Where the operator replaces the head for its new recipe, the new one has to work.
+    // If the operator replaces the head for its new recipe, the new head has to work.
     let replaces_head = goal.head && goal.rolled;
     if goal.has_head && (goal.complete == WaitScope::All || replaces_head) {
         let head = members.iter().find(|member| member.role == NodeRole::Head && !member.leaving);
@@ -310,17 +310,17 @@ fn missing(goal: &WriteGoal, spec: &ObjectSpec, members: &[ObservedMember]) -> V
     missing
 }
 
-/// Messages about everything that keeps a cluster from its goal.
+/// Returns messages about everything that keeps a cluster from its goal.
 pub(crate) fn obstacles(has_head: bool, spec: &ObjectSpec, members: &[ObservedMember]) -> Vec<String> {
     let goal = WriteGoal { has_head, ..WriteGoal::observing(WaitScope::All) };
     let missing = missing(&goal, spec, members).into_iter();
     missing.chain(taken_away(spec)).chain(spec.refused.clone()).chain(spec.pending.clone()).collect()
 }
 
-/// Parts that were deleted elsewhere, and how to restore them.
+/// Describes the parts that were deleted elsewhere, and the way to restore them.
 fn taken_away(spec: &ObjectSpec) -> Option<String> {
     let what = spec.missing.join(", ");
-    // Where nothing can be restored the refusal says what to do.
+    // If the operator refuses the object, its refusal names the remedy.
     let how = if spec.refused.is_empty() { ": recover, restart or scale it to make it again" } else { "" };
     (!what.is_empty()).then(|| format!("{what} is not there{how}"))
 }

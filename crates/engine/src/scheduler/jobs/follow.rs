@@ -1,4 +1,4 @@
-//! One job, from its claim to its end. Every step reads the rows, and can be repeated.
+//! Follows one job from its claim to its end. Every step reads the rows, and can be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::ports::jobs::{CommandProgress, JobCall, JobEnd, JobRunner, JobStart};
 use crate::ports::provider::environment::client_environment;
 use crate::ports::provider::{ClusterTarget, ProviderError};
 
-/// How often in a row a provider may fail temporarily before the job does.
+/// The number of transient failures of a provider in a row after which the job fails.
 const MOST_FAILURES: u32 = 10;
 
-/// What a step leads to.
+/// The result of a step.
 enum Step {
-    /// The job has ended, or is another engine's.
+    /// The job has ended, or another engine owns it.
     Done,
-    /// The job or its cluster has to change first.
+    /// The next step follows after a change of the job or its cluster.
     Wait,
     /// The next step can follow at once.
     Next,
 }
 
-/// Why a step was not completed.
+/// The error of a step that was not completed.
 enum StepError {
     Store(StoreError),
     Provider(ProviderError),
@@ -51,16 +51,16 @@ impl From<ProviderError> for StepError {
     }
 }
 
-/// Follows a job until it has ended or is another engine's. Errors of the database are retried for as long as it takes.
+/// Follows a job until it has ended or another engine owns it. Errors of the database are retried without a limit.
 pub(super) async fn follow(context: &Context, lease: &Lease, task: &Task) {
     let ticket = TaskTicket { task: task.id, engine: lease.id, fence: task.fence };
     let record = JobRecord { context, ticket };
     let mut following = Following { context, ticket, record, is_ours: false };
-    let tasks = context.notifier.subscribe(Topic::Tasks);
+    let topic = context.notifier.subscribe(Topic::Task(task.id));
     let mut failures = 0;
     loop {
-        let version = tasks.version();
-        let step = Box::pin(following.step(failures, tasks.changed_since(version))).await;
+        let version = topic.version();
+        let step = Box::pin(following.step(failures, topic.changed_since(version))).await;
         let error = match step {
             Ok(Step::Done) => return,
             Ok(Step::Next | Step::Wait) => {
@@ -84,7 +84,7 @@ struct Following<'c> {
     context: &'c Context,
     ticket: TaskTicket,
     record: JobRecord<'c>,
-    /// The command has this engine's fence.
+    /// True if the command has this engine's fence.
     is_ours: bool,
 }
 
@@ -114,7 +114,7 @@ impl Following<'_> {
             }
         };
         if job.is_launched() {
-            // Errors are retried for as long as it takes: the command goes on whatever becomes of this.
+            // Errors are retried without a limit: the command runs on regardless of them.
             return self.attend(&job, cluster.as_ref(), runner.as_ref(), woken).await;
         }
         match self.begin(&job, cluster.as_ref(), runner.as_ref()).await {
@@ -174,7 +174,7 @@ impl Following<'_> {
         match progress {
             CommandProgress::Waiting(reason) => self.record_waiting(job, reason).await,
             CommandProgress::Running(since) => self.record_started(job, since).await,
-            // The next step finds how it ended, and records that it ran.
+            // The next step observes the end of the command and records it.
             CommandProgress::Ended(_) => self.record_started(job, None).await,
         }
     }
@@ -208,7 +208,7 @@ impl Following<'_> {
     ) -> Result<Step, StepError> {
         let call = JobCall { job, fence: self.ticket.fence };
         if !self.is_ours {
-            // Another engine started it.
+            // Another engine started the command.
             runner.adopt(call).await?;
             self.is_ours = true;
         }
@@ -227,7 +227,7 @@ impl Following<'_> {
             None => CommandProgress::Waiting(job.task.status_reason.clone()),
         };
         let progress = tokio::select! {
-            // An end that was reached before the change is its own.
+            // A command that ended before the change is recorded with its own end.
             biased;
             progress = runner.advance(job, &known) => progress?,
             () = changed => return Ok(Step::Wait),
@@ -244,7 +244,8 @@ impl Following<'_> {
         }
     }
 
-    /// Ends a job whose command was not started, as far as is recorded: an engine that died may have started it.
+    /// Ends a job whose command is not recorded as started. Stops the command first: an engine that died may have
+    /// started it.
     async fn end_unstarted(
         &self,
         job: &Job,
@@ -270,7 +271,8 @@ impl Following<'_> {
         self.end(job, cluster, status, why, outputs).await
     }
 
-    /// Deletes the cluster of the job's own, and then records the end: what dies in between is repeated.
+    /// Deletes the cluster that was created for the job, and then records the end: an engine that takes over in between
+    /// repeats both.
     async fn end(
         &self,
         job: &Job,

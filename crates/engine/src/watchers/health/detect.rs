@@ -19,7 +19,7 @@ use crate::ports::provider::{ClusterTarget, Observed, Provider};
 use crate::watchers::health::decide::{Health, by_machine, by_provider, by_url, is_settled, needs_recovery};
 use crate::watchers::health::recover;
 
-/// Nodes that are checked concurrently.
+/// The maximum of nodes that are checked concurrently.
 const MAX_CONCURRENT: usize = 16;
 
 /// Upper bounds for the attempts of one check and the seconds between two, whatever a policy says.
@@ -32,7 +32,7 @@ pub(crate) type RequestedRecoveries = HashMap<NodeId, Timestamp>;
 /// The outcome of a check.
 pub(crate) struct HealthCheckOutcome {
     pub(crate) id: ClusterId,
-    /// Whether another action blocked a recovery.
+    /// True if another action blocked a recovery; an error if the check failed.
     pub(crate) blocked: Result<bool, StoreError>,
     pub(crate) requested: RequestedRecoveries,
 }
@@ -60,7 +60,7 @@ async fn check_cluster(
     else {
         return Ok(false);
     };
-    // The action that holds the cluster observes it itself; it is checked again afterwards.
+    // The action that holds the cluster observes the nodes itself; the cluster is checked again afterwards.
     if cluster.status.is_transitional() {
         return Ok(true);
     }
@@ -88,7 +88,7 @@ async fn check_cluster(
     Ok(blocked)
 }
 
-/// Checks members with the provider, each with its own profile; none if the provider cannot answer.
+/// Checks members with the provider, each with its own profile; returns none if the provider fails.
 async fn check_nodes(
     context: &Context,
     provider: &dyn Provider,
@@ -108,9 +108,7 @@ async fn check_nodes(
         let target = ClusterTarget { cluster, profile: &profile };
         // Unknown changes nothing: the last known state stays.
         let Ok(checked) = provider.check(target, &its_nodes).await else { return Ok(None) };
-        observed.nodes.extend(checked.nodes);
-        observed.machines.extend(checked.machines);
-        observed.members.extend(checked.members);
+        observed.merge(checked);
     }
     Ok(Some(observed))
 }
@@ -120,7 +118,7 @@ async fn check_nodes(
 struct NodeHealth {
     /// The result of each detection mode.
     found: Vec<Health>,
-    /// What its URL or its machine reported; losses that the provider observes have events of their own.
+    /// The failure that the node's URL or machine reported; losses that the provider observes have events of their own.
     why: Option<String>,
 }
 

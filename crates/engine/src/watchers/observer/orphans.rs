@@ -1,21 +1,18 @@
-//! Orphans: observed like members, and recovered only on request.
+//! Observes orphans like members. Orphans are recovered only on request.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use muster_core::event::Level;
 use muster_core::ids::{ClusterId, NodeId};
-use muster_core::node::{Node, Observation};
 use muster_store::StoreError;
 use muster_store::commands::Observe;
 
 use crate::context::Context;
-use crate::events::{self, reason};
 use crate::intent::orphan;
 use crate::ports::provider::{ClusterTarget, Provider, WorldChange};
-use crate::watchers::observer::{ObserveOutcome, duty, lost_nodes};
+use crate::watchers::observer::{ObserveOutcome, duty, loss_events, lost_nodes};
 
-/// The clusters that changes are about; an orphan counts as its own virtual cluster.
+/// Returns the clusters that changes are about; an orphan counts as its own virtual cluster.
 pub(crate) async fn clusters_of(
     context: &Context,
     changes: &[WorldChange],
@@ -56,16 +53,11 @@ pub(crate) async fn observe_orphan(
         return Ok(ObserveOutcome::InSync);
     }
     let now = context.clock.now();
-    let loss_event = |node: &Node| {
-        let restarted = observed.of(node.id) == Observation::HostRestarted;
-        let reason = if restarted { reason::HOST_RESTARTED } else { reason::NODE_LOST };
-        events::of_node(None, node, Level::Warn, reason, &node.status_reason, now)
-    };
     let command = Observe {
         duty: duty(provider),
         engine: context.lease().id,
         clusters: Vec::new(),
-        events: lost.iter().map(loss_event).collect(),
+        events: loss_events(&lost, &observed, now),
         orphans: lost,
         healing: Vec::new(),
         now,

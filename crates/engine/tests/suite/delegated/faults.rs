@@ -7,7 +7,7 @@ use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::SignalKind;
-use muster_testkit::operator::{Lie, OPERATED_CLUSTER, Verb};
+use muster_testkit::operator::{OPERATED_CLUSTER, ObservationFault, Verb};
 use muster_testkit::{ManualClock, database_test, eventually};
 use rstest::rstest;
 
@@ -93,14 +93,14 @@ async fn an_operator_that_will_not_act_ends_it_with_its_words(harness: Harness) 
 }
 
 #[rstest]
-#[case::sqlite_blind(Kind::Sqlite, Lie::Blind)]
-#[case::postgres_blind(Kind::Postgres, Lie::Blind)]
-#[case::sqlite_unknown(Kind::Sqlite, Lie::Unknown)]
-#[case::postgres_unknown(Kind::Postgres, Lie::Unknown)]
+#[case::sqlite_blind(Kind::Sqlite, ObservationFault::Blind)]
+#[case::postgres_blind(Kind::Postgres, ObservationFault::Blind)]
+#[case::sqlite_unknown(Kind::Sqlite, ObservationFault::Unknown)]
+#[case::postgres_unknown(Kind::Postgres, ObservationFault::Unknown)]
 #[tokio::test]
 async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
     #[case] kind: Kind,
-    #[case] lie: Lie,
+    #[case] lie: ObservationFault,
 ) {
     let Some(harness) = open(kind).await else { return };
     let cluster = created(&harness, 2).await;
@@ -115,7 +115,7 @@ async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
         if status == ActionStatus::Running { Ok(()) } else { Err(status) }
     })
     .await;
-    // The observations of the observer and of the action.
+    // One observation by the observer and one by the action.
     harness.operators.begun(Verb::Observe, looks + 2).await;
     assert_eq!(harness.action(resize).await.status, ActionStatus::Running);
     assert_eq!(harness.operators.count(Verb::Update), 0);

@@ -1,13 +1,14 @@
 //! A later change does not wait until an operator has completed an earlier one.
 
-use muster_core::action::{ActionKind, ActionStatus};
-use muster_core::cluster::Cluster;
+use muster_core::action::{ActionKind, ActionStatus, SUPERSEDED_OUTPUT};
+use muster_core::cluster::{Cluster, ClusterStatus};
+use muster_core::event::Level;
 use muster_core::ids::ActionId;
 use muster_core::restart::ReplacedHead;
 use muster_testkit::database_test;
 use muster_testkit::operator::{OPERATED_CLUSTER, Verb};
 
-use super::{created, open, operated, restarted};
+use super::{created, open, operated, recorded_events, restart, restarted};
 use crate::harness::{Harness, exactly};
 
 async fn resize(harness: &Harness, cluster: &Cluster, size: u32) -> ActionId {
@@ -48,15 +49,39 @@ async fn every_change_is_applied_in_its_turn(harness: Harness) {
 }
 
 #[database_test(open)]
-async fn a_creation_is_completed_first(harness: Harness) {
+async fn a_later_change_completes_a_creation(harness: Harness) {
+    harness.operators.stop();
+    let cluster = operated(OPERATED_CLUSTER, 3);
+    let create = harness.create(&cluster).await;
+    harness.applied(create).await;
+    let resize = resize(&harness, &cluster, 0).await;
+    harness.applied(resize).await;
+    let create = harness.ended(create).await;
+    assert_eq!(create.status, ActionStatus::Cancelled);
+    assert_eq!(create.outputs[SUPERSEDED_OUTPUT], true);
+    // There is no worker to wait for, but the head was not created yet.
+    let waiting = harness.cluster(cluster.id).await;
+    assert_eq!((waiting.status, waiting.created_at), (ClusterStatus::Creating, None));
+    harness.operators.go_on();
+    assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
+    let created = harness.cluster(cluster.id).await;
+    assert_eq!((created.status, created.desired()), (ClusterStatus::Active, 0));
+    assert!(created.created_at.is_some());
+    let ends = recorded_events(&harness, cluster.id, "CLUSTER_CREATE").await;
+    assert!(ends.iter().all(|event| event.level == Level::Info), "{ends:?}");
+}
+
+#[database_test(open)]
+async fn a_restart_of_the_head_waits_for_the_creation(harness: Harness) {
     harness.operators.stop();
     let cluster = operated(OPERATED_CLUSTER, 1);
     let create = harness.create(&cluster).await;
     harness.applied(create).await;
-    let resize = resize(&harness, &cluster, 2).await;
+    let head = harness.nodes(cluster.id).await.swap_remove(0);
+    let restart = restart(&harness, &cluster, head.id).await;
     harness.operators.go_on();
     assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
-    assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
+    assert_eq!(harness.ended(restart).await.status, ActionStatus::Succeeded);
 }
 
 #[database_test(open)]

@@ -6,11 +6,23 @@ use crate::ownership;
 
 const UID: &str = "0190f3a2-7b1c-4d4e-8f00-000000000001";
 
-/// A cache whose only watch is in sync.
+impl PodCache {
+    /// A cache whose only watch is in sync, and has listed nothing.
+    pub(in crate::pods) fn synced(changes: broadcast::Sender<WorldChange>) -> Self {
+        let cache = Self::new(&[None], IdentityGate::open(), changes);
+        cache.mark_synced(0, None, cache.begin_list());
+        cache
+    }
+}
+
 fn synced() -> PodCache {
-    let cache = PodCache::new(&[None], IdentityGate::open(), broadcast::channel(16).0);
-    cache.mark_synced(0, None, cache.begin_list());
-    cache
+    PodCache::synced(broadcast::channel(16).0)
+}
+
+/// The last report of a pod that is deleted.
+fn deleted(mut pod: Value) -> LeanPod {
+    pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    lean(pod)
 }
 
 /// A node whose pod runs.
@@ -42,9 +54,23 @@ fn unlisted() -> PodRef {
 fn a_pod_that_was_being_deleted_is_gone_without_a_read() {
     let cache = synced();
     cache.apply_written(lean(pod(1)), true);
-    let mut leaving = pod(2);
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    cache.delete_pod(lean(leaving));
+    cache.delete_pod(deleted(pod(2)));
+    assert!(matches!(look_up(&cache), Lookup::Known(None)));
+}
+
+#[test]
+fn a_late_answer_to_a_write_does_not_restore_a_deleted_pod() {
+    let cache = synced();
+    cache.delete_pod(deleted(pod(2)));
+    cache.apply_written(lean(pod(1)), true);
+    assert!(matches!(look_up(&cache), Lookup::Known(None)));
+}
+
+#[test]
+fn a_late_answer_to_a_read_does_not_restore_a_deleted_pod() {
+    let cache = synced();
+    cache.confirm_gone(node().id, UID);
+    cache.confirm_unlisted(node().id, lean(pod(1)));
     assert!(matches!(look_up(&cache), Lookup::Known(None)));
 }
 
@@ -100,10 +126,8 @@ fn a_pod_elsewhere_that_is_labelled_with_a_node_is_not_its_pod() {
     assert!(matches!(found, Lookup::Known(Some(pod)) if pod.node_pod.uid == UID));
     cache.delete_pod(lean(spoof.clone()));
     assert!(matches!(look_up(&cache), Lookup::Known(Some(pod)) if pod.node_pod.uid == UID));
-    let mut deleted = pod(3);
-    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    cache.apply_written(lean(deleted.clone()), true);
-    cache.delete_pod(lean(deleted));
+    cache.apply_written(deleted(pod(3)), true);
+    cache.delete_pod(deleted(pod(3)));
     cache.apply_written(lean(spoof.clone()), true);
     cache.delete_pod(lean(spoof));
     assert!(

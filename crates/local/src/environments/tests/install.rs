@@ -1,6 +1,9 @@
 //! Installations with a fake Python.
 
-use futures::StreamExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use muster_engine::ports::frameworks::{FrameworkEnvironment, Frameworks, InstallProgress, Installation};
 use rstest::rstest;
 
@@ -266,7 +269,7 @@ async fn added_packages_are_recorded_and_upgrades_keep_them() {
     // Environments of other pins stay while clusters may run in them.
     let older = folder.path().join("made/dask-0123456789ab");
     std::fs::create_dir(&older).unwrap();
-    let (lines, done) = run_to_end(environments.upgrade(dask(), true)).await;
+    let (lines, done) = run_to_end(environments.upgrade(dask(), used(true))).await;
     assert_eq!(done.unwrap().0.packages, ["numpy", "pandas>=2"]);
     assert!(ran(&lines, " --upgrade -- numpy pandas>=2") && older.exists(), "{lines:?}");
     // After a change of the pinned versions there is no matching environment.
@@ -274,7 +277,7 @@ async fn added_packages_are_recorded_and_upgrades_keep_them() {
         environments.find(dask(), None).await.unwrap().python.ancestors().nth(2).unwrap(),
     )
     .unwrap();
-    let (lines, done) = run_to_end(environments.upgrade(dask(), false)).await;
+    let (lines, done) = run_to_end(environments.upgrade(dask(), used(false))).await;
     assert_eq!(done.unwrap().0.packages, ["numpy", "pandas>=2"]);
     assert!(ran(&lines, " -- numpy pandas>=2") && !older.exists(), "{lines:?}");
 
@@ -285,13 +288,34 @@ async fn added_packages_are_recorded_and_upgrades_keep_them() {
     assert!(environments.find(dask(), None).await.is_err());
     assert_eq!(environments.remove(dask()).await, Ok(false));
     assert!(
-        run_to_end(environments.upgrade(dask(), false))
+        run_to_end(environments.upgrade(dask(), used(false)))
             .await
             .1
             .unwrap_err()
             .contains("was not installed by Muster")
     );
     assert_eq!(run_to_end(environments.install(dask(), Vec::new())).await.1.unwrap().0.packages, owned(&[]));
+}
+
+fn used(is_used: bool) -> BoxFuture<'static, bool> {
+    std::future::ready(is_used).boxed()
+}
+
+#[tokio::test]
+async fn an_environment_that_a_cluster_begins_to_use_during_an_upgrade_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, pip) = waiting_pip(folder.path());
+    let environments = environments(folder.path(), "true", &pip);
+    let older = folder.path().join("made/dask-0123456789ab");
+    std::fs::create_dir_all(&older).unwrap();
+    let is_used = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_used);
+    let mut upgrade = environments.upgrade(dask(), async move { asked.load(Ordering::SeqCst) }.boxed());
+    wait_for_line(&mut upgrade, "begun").await;
+    is_used.store(true, Ordering::SeqCst);
+    std::fs::write(pipe, "go\n").unwrap();
+    assert!(!run_to_end(upgrade).await.1.unwrap().1);
+    assert!(older.exists());
 }
 
 #[tokio::test]

@@ -31,8 +31,13 @@ impl Logs {
         log.write_all(text.as_bytes()).expect("it is written");
     }
 
-    fn rotate(&self) {
-        fs::rename(self.folder.log(), self.folder.path().join("log.1")).expect("it is moved");
+    /// Rotates the log, and keeps this number of older files.
+    fn rotate(&self, keep: u32) {
+        let older = |age: u32| self.folder.path().join(format!("log.{age}"));
+        for age in (1..keep).rev().filter(|age| older(*age).exists()) {
+            fs::rename(older(age), older(age + 1)).expect("it is moved");
+        }
+        fs::rename(self.folder.log(), older(1)).expect("it is moved");
         File::create(self.folder.log()).expect("a new one");
     }
 }
@@ -56,14 +61,15 @@ async fn the_last_lines_are_found_across_files(
 ) {
     let logs = Logs::of(files);
     let query = LogQuery { tail, ..LogQuery::default() };
-    let text: String = read_log(&logs.folder, query, LogFollow::No).unwrap().try_collect().await.unwrap();
+    let text: String =
+        read_log(&logs.folder, query, LogFollow::No).await.unwrap().try_collect().await.unwrap();
     assert_eq!(text, expected);
 }
 
 #[tokio::test]
 async fn a_followed_log_continues_after_a_rotation_until_its_folder_is_removed() {
     let logs = Logs::of(&["a\n"]);
-    let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).unwrap();
+    let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).await.unwrap();
     let mut next = async || lines.try_next().await.unwrap();
     assert_eq!(next().await.as_deref(), Some("a\n"));
     logs.append("b\nhal");
@@ -71,10 +77,44 @@ async fn a_followed_log_continues_after_a_rotation_until_its_folder_is_removed()
     logs.append("f\n");
     assert_eq!(next().await.as_deref(), Some("half\n"));
     logs.append("last of the old\n");
-    logs.rotate();
+    logs.rotate(1);
     logs.append("first of the new\n");
     assert_eq!(next().await.as_deref(), Some("last of the old\n"));
     assert_eq!(next().await.as_deref(), Some("first of the new\n"));
     fs::remove_dir_all(logs.parent.path()).unwrap();
     assert_eq!(next().await, None);
+}
+
+#[tokio::test]
+async fn no_file_is_skipped_if_the_log_is_rotated_several_times_between_two_reads() {
+    let logs = Logs::of(&["a\n"]);
+    let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).await.unwrap();
+    let mut next = async || lines.try_next().await.unwrap();
+    assert_eq!(next().await.as_deref(), Some("a\n"));
+    for line in ["b\n", "c\n", "d\n"] {
+        logs.rotate(3);
+        logs.append(line);
+    }
+    for line in ["b\n", "c\n", "d\n"] {
+        assert_eq!(next().await.as_deref(), Some(line));
+    }
+    // The file that was read last is removed, and so is the next one.
+    for line in ["e\n", "f\n", "g\n", "h\n", "i\n"] {
+        logs.rotate(3);
+        logs.append(line);
+    }
+    for line in ["f\n", "g\n", "h\n", "i\n"] {
+        assert_eq!(next().await.as_deref(), Some(line));
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_rotated_while_older_ones_are_read_are_not_skipped() {
+    let logs = Logs::of(&["c\n", "b\n", "a\n"]);
+    let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::No).await.unwrap();
+    assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("a\n"));
+    logs.rotate(3);
+    logs.append("d\n");
+    let rest: String = lines.try_collect().await.unwrap();
+    assert_eq!(rest, "b\nc\nd\n");
 }

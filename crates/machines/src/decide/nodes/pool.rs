@@ -10,8 +10,8 @@ use super::{NodeWrite, carries, clean_up, health, member_writes, wanted_node};
 use crate::decide::node_health::{HealthRules, NodeHealth};
 use crate::keys;
 use crate::types::{
-    FAILURE, Machine, MachineNodePool, MachineNodePoolSpec, MachineNodePoolStatus, PoolNodeStatus, READY,
-    SUCCESS, TypeName, WantedCondition, merge_conditions,
+    Machine, MachineNodePool, MachineNodePoolSpec, MachineNodePoolStatus, PoolNodeStatus, TypeName,
+    merge_conditions, ready,
 };
 
 /// A pool and what was observed around it.
@@ -30,11 +30,11 @@ pub struct ObservedPool<'a> {
 /// The change of the pool's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalizerStep {
-    /// Add it before anything is written to a node, and stop.
+    /// Add the finalizer before anything is written to a node, and stop.
     Add,
-    /// It stays.
+    /// Leave the finalizer as it is.
     Keep,
-    /// Remove it: no node carries anything of the group any more.
+    /// Remove the finalizer: no node has a key of the group any more.
     Remove,
 }
 
@@ -51,7 +51,7 @@ pub struct NodePlan {
     pub status: Option<MachineNodePoolStatus>,
 }
 
-/// Plans a pass. A node that is missing or that belongs to another group is reported, and the others go on.
+/// Plans a pass. A node that is missing or that belongs to another group is reported, and does not block the others.
 pub fn plan_nodes(observed: &ObservedPool, now: Timestamp) -> NodePlan {
     let pool = observed.pool;
     let guarded = pool.finalizers().iter().any(|finalizer| finalizer == keys::POOL_FINALIZER);
@@ -105,15 +105,15 @@ pub fn plan_nodes(observed: &ObservedPool, now: Timestamp) -> NodePlan {
     plan
 }
 
-/// The other group that a node belongs to: the one of its annotation, if that still lists the node.
+/// The other group that a node belongs to: that of the node's annotation, if the group still lists the node.
 fn holder<'a>(observed: &ObservedPool<'a>, node: &'a Node, group: &str) -> Option<&'a str> {
     let annotated = node.annotations().get(keys::MACHINE_GROUP)?.as_str();
     let listed = observed.other_groups.get(node.metadata.name.as_deref()?);
     (annotated != group && listed.is_some_and(|groups| groups.contains(annotated))).then_some(annotated)
 }
 
-/// The groups whose keys are taken off a member: its own, and one that the annotation names although it does not list
-/// the node any more.
+/// The groups whose stale keys are removed from a member: the member's own group, and the group that the annotation
+/// names although that group no longer lists the node.
 fn groups<'a>(node: &'a Node, group: &'a str) -> BTreeSet<&'a str> {
     let annotated = node.annotations().get(keys::MACHINE_GROUP).map(String::as_str);
     let leftover = annotated.filter(|other| carries(node, other));
@@ -127,19 +127,20 @@ fn status(
     now: Timestamp,
 ) -> Option<MachineNodePoolStatus> {
     let before = pool.status.clone().unwrap_or_default();
-    let (holds, reason, message) = match problems {
-        [] => (true, SUCCESS, "update status conditions".to_owned()),
-        _ => (false, FAILURE, problems.join("; ")),
-    };
-    let ready = WantedCondition { type_: READY, holds: Some(holds), reason: reason.to_owned(), message };
     let status = MachineNodePoolStatus {
-        conditions: merge_conditions(&before.conditions, vec![ready], pool.metadata.generation, now),
+        conditions: merge_conditions(
+            &before.conditions,
+            vec![ready(problems)],
+            pool.metadata.generation,
+            now,
+        ),
         node_pool,
     };
     (pool.status.as_ref() != Some(&status)).then_some(status)
 }
 
-/// The pool of a Machine; none if the present one is right, or the Machine goes. A pool that was edited is put right.
+/// The pool to apply for a Machine; `None` if the present pool is up to date, or the Machine is being deleted. A pool
+/// that a user edited is corrected.
 pub fn wanted_pool(
     machine: &Machine,
     group: &str,

@@ -8,12 +8,12 @@ use super::capacity::TypeCapacity;
 use super::plan::{ObservedMachine, has_unusable_node};
 use crate::decide::slot_pod::{SlotPod, SlotRole};
 use crate::types::{
-    AvailableMachine, Booking, CAPACITY_SHORT, FAILURE, MachineStatus, NODE_POOL_READY, READY, SUCCESS,
-    Usage, WantedCondition, merge_conditions,
+    AvailableMachine, Booking, CAPACITY_SHORT, MachineStatus, NODE_POOL_READY, READY, Usage, WantedCondition,
+    merge_conditions, ready,
 };
 
-/// The counts of a type. Reservations count if a guest could take their place: not while they terminate, nor on nodes
-/// that cannot be used.
+/// The counts of a type. A reservation counts if a guest could replace it: not while it terminates, nor on a node that
+/// cannot be used.
 pub fn usage(observed: &ObservedMachine, machine_type: &str) -> Usage {
     let count = |pods: &[&SlotPod], counts: &dyn Fn(&SlotPod) -> bool| {
         let counted = pods.iter().filter(|pod| pod.machine_type == machine_type && counts(pod)).count();
@@ -33,7 +33,7 @@ pub fn usage(observed: &ObservedMachine, machine_type: &str) -> Usage {
     }
 }
 
-/// The status after a pass; none if it is the present one. `problems` are the writes of this pass that failed.
+/// The status after a pass; `None` if it equals the present status. `problems` are the messages of failed writes.
 pub fn machine_status(
     observed: &ObservedMachine,
     ledger: Vec<Booking>,
@@ -57,7 +57,7 @@ pub fn machine_status(
     (observed.machine.status.as_ref() != Some(&status)).then_some(status)
 }
 
-/// The types of the spec in its order, then removed ones that still have guests.
+/// The types in the order of the spec, then removed types that still have guests.
 fn available(observed: &ObservedMachine, before: &MachineStatus) -> Vec<AvailableMachine> {
     let machine = observed.machine;
     let of_spec = machine.spec.machine_types.iter().map(|machine_type| machine_type.name.as_str());
@@ -71,14 +71,6 @@ fn available(observed: &ObservedMachine, before: &MachineStatus) -> Vec<Availabl
     };
     let removed = removed.into_iter().map(entry).filter(stays);
     of_spec.map(entry).chain(removed).collect()
-}
-
-fn ready(problems: &[String]) -> WantedCondition {
-    let (holds, reason, message) = match problems {
-        [] => (true, SUCCESS, "update status conditions".to_owned()),
-        _ => (false, FAILURE, problems.join("; ")),
-    };
-    WantedCondition { type_: READY, holds: Some(holds), reason: reason.to_owned(), message }
 }
 
 fn capacity_short(capacities: &[TypeCapacity]) -> WantedCondition {
@@ -99,7 +91,7 @@ fn capacity_short(capacities: &[TypeCapacity]) -> WantedCondition {
     }
 }
 
-/// The message of the pool's status, which names missing nodes.
+/// The condition `Ready` of the pool, whose message names missing nodes.
 fn pool_ready(observed: &ObservedMachine) -> Option<WantedCondition> {
     let ready =
         observed.pool?.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == READY)?;

@@ -26,7 +26,7 @@ impl World {
         Self { database, cluster }
     }
 
-    /// Writes the cluster, and returns how many rows that took.
+    /// Writes the cluster, and returns the number of written rows.
     fn update(&mut self) -> u64 {
         let before = self.database.total_changes();
         let mut tx = Transaction::new(Connection::Sqlite(&mut self.database));
@@ -72,7 +72,7 @@ fn what_every_change_of_a_cluster_writes_is_in_no_index() {
     let names = |text: &str| -> Vec<String> {
         text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').map(str::to_owned).collect()
     };
-    for column in columns::written(&TABLE, &[Written::Always]) {
+    for column in columns::written(&TABLE, &[ColumnWrites::Always]) {
         assert!(!keys.iter().any(|key| *key == column), "{column} is a part of an index");
         let named = conditions.iter().any(|text| names(text).iter().any(|name| *name == column));
         assert!(!named, "{column} is a condition of an index");

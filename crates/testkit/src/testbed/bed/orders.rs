@@ -3,19 +3,19 @@
 use anyhow::{Context as _, Result, bail};
 use tokio::time::timeout;
 
-use super::Bed;
+use super::TestbedParts;
 use crate::kubernetes::{Component, connect};
 use crate::testbed::group::PATIENCE;
 use crate::testbed::kubernetes::ready;
-use crate::wire::{Answer, Order, ProcessParts};
+use crate::wire::{Order, ProcessParts, TestbedAnswer};
 
-impl Bed {
-    /// Sends an order to a component that runs; a started one is waited for.
-    pub(in crate::testbed) async fn order(&self, component: Component, order: Order) -> Answer {
+impl TestbedParts {
+    /// Sends an order to a component, and waits until a started component is ready.
+    pub(in crate::testbed) async fn order(&self, component: Component, order: Order) -> TestbedAnswer {
         let done = self.try_order(component, order).await;
         done.map_or_else(
-            |error| Answer::Failed(format!("{}: {error:#}", component.name())),
-            |pid| Answer::have(&ProcessParts { pid }),
+            |error| TestbedAnswer::Failed(format!("{}: {error:#}", component.name())),
+            |pid| TestbedAnswer::have(&ProcessParts { pid }),
         )
     }
 
@@ -32,7 +32,8 @@ impl Bed {
         let admin = connect(&site.kubeconfig(), None).await?;
         match component {
             Component::ApiServer => in_time(ready::answers(admin, "/readyz")).await?,
-            // These have nothing to answer with: what they do shows in what they write.
+            // These have no readiness endpoint that a test needs: their effect is visible in the objects that they
+            // write.
             Component::ControllerManager | Component::Kwok => {}
             Component::Operator(operator) => match self.instances[operator as usize].get() {
                 Some(Ok(instance)) => in_time(instance.ready(&admin)).await?,

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn inventory(value: serde_json::Value) -> Inventory {
+fn inventory(value: serde_json::Value) -> TestbedInventory {
     serde_json::from_value(value).unwrap()
 }
 
@@ -44,8 +44,8 @@ fn a_postgres_may_belong_to_the_user() {
 
 #[test]
 fn what_xtask_writes_is_read() {
-    // A test of xtask's asserts that it writes just this.
-    let sample: Inventory = serde_json::from_str(include_str!("sample.json")).unwrap();
+    // A test in xtask asserts that it writes exactly this file.
+    let sample: TestbedInventory = serde_json::from_str(include_str!("sample.json")).unwrap();
     assert_eq!(sample.binaries.len(), 4);
     assert_eq!(sample.python("dask").unwrap(), Path::new("/bin/sh"));
     let url = "postgres://user:secret@127.0.0.1/postgres";
@@ -77,7 +77,7 @@ fn what_is_missing_is_named_with_its_reason_once() {
 
 #[test]
 fn what_is_not_mentioned_is_missing() {
-    let why = missing(Inventory::default().postgres());
+    let why = missing(TestbedInventory::default().postgres());
     assert!(why.contains("run `cargo xtask testbed`"), "{why}");
 }
 

@@ -1,12 +1,12 @@
-//! The command lines of the components.
+//! The command lines of the components of Kubernetes.
 
-use super::site::Site;
+use super::site::KubernetesSite;
 use crate::testbed::inventory::KubernetesBinaries;
 use crate::testbed::program::Program;
 
 /// The ports of the components.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::testbed) struct Ports {
+pub(in crate::testbed) struct KubernetesPorts {
     pub(super) etcd: u16,
     pub(super) etcd_peer: u16,
     pub(super) apiserver: u16,
@@ -14,13 +14,13 @@ pub(in crate::testbed) struct Ports {
     pub(super) scheduler: u16,
 }
 
-impl From<[u16; 5]> for Ports {
+impl From<[u16; 5]> for KubernetesPorts {
     fn from([etcd, etcd_peer, apiserver, controller_manager, scheduler]: [u16; 5]) -> Self {
         Self { etcd, etcd_peer, apiserver, controller_manager, scheduler }
     }
 }
 
-pub(super) fn etcd(binaries: &KubernetesBinaries, site: &Site, fsync: bool) -> Program {
+pub(super) fn etcd(binaries: &KubernetesBinaries, site: &KubernetesSite, fsync: bool) -> Program {
     let clients = format!("http://127.0.0.1:{}", site.ports.etcd);
     let peers = format!("http://127.0.0.1:{}", site.ports.etcd_peer);
     let program = Program::new("etcd", &binaries.etcd)
@@ -30,11 +30,11 @@ pub(super) fn etcd(binaries: &KubernetesBinaries, site: &Site, fsync: bool) -> P
         .flag("listen-peer-urls", &peers)
         .flag("initial-advertise-peer-urls", &peers)
         .flag("initial-cluster", format!("default={peers}"));
-    // Its data is thrown away: nothing is worth a sync, unless its cost is what one wants to know.
+    // The data is discarded, so that syncs are needed only to measure their cost.
     if fsync { program } else { program.args(["--unsafe-no-fsync"]) }
 }
 
-pub(super) fn apiserver(binaries: &KubernetesBinaries, site: &Site) -> Program {
+pub(super) fn apiserver(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
     let program = Program::new("kube-apiserver", &binaries.apiserver)
         .flag("etcd-servers", format!("http://127.0.0.1:{}", site.ports.etcd))
         .flag("service-account-issuer", "https://kubernetes.default.svc")
@@ -43,15 +43,15 @@ pub(super) fn apiserver(binaries: &KubernetesBinaries, site: &Site) -> Program {
         .flag("service-cluster-ip-range", "10.96.0.0/16")
         .flag("token-auth-file", site.path("tokens.csv"))
         .flag("authorization-mode", "RBAC")
-        // By default it requires a network address, and does not start on a machine without one.
+        // By default the API server requires a network address, and does not start on a machine without one.
         .flag("advertise-address", "127.0.0.1")
         .flag("endpoint-reconciler-type", "none")
-        // Pods need no tokens: nothing runs in them.
+        // Pods need no tokens, because no process runs in them.
         .flag("disable-admission-plugins", "ServiceAccount");
     serving(program, site, site.ports.apiserver)
 }
 
-pub(super) fn controller_manager(binaries: &KubernetesBinaries, site: &Site) -> Program {
+pub(super) fn controller_manager(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
     let program = Program::new("kube-controller-manager", &binaries.controller_manager)
         .flag("kubeconfig", site.kubeconfig())
         .flag("service-account-private-key-file", site.path("sa.key"))
@@ -59,26 +59,26 @@ pub(super) fn controller_manager(binaries: &KubernetesBinaries, site: &Site) -> 
     serving(program, site, site.ports.controller_manager)
 }
 
-pub(super) fn scheduler(binaries: &KubernetesBinaries, site: &Site) -> Program {
+pub(super) fn scheduler(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
     let program = Program::new("kube-scheduler", &binaries.scheduler)
         .flag("kubeconfig", site.kubeconfig())
         .flag("leader-elect", "false");
     serving(program, site, site.ports.scheduler)
 }
 
-pub(super) fn kwok(binaries: &KubernetesBinaries, site: &Site) -> Program {
+pub(super) fn kwok(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
     Program::new("kwok", &binaries.kwok)
         .flag("kubeconfig", site.kubeconfig())
         .flag("manage-all-nodes", "true")
-        // Without leases the nodes turn NotReady after 40 seconds and Deployments lose their pods.
+        // Without leases the nodes become NotReady after 40 seconds, and Deployments lose their pods.
         .flag("node-lease-duration-seconds", "40")
         // kwok ignores these pods, because a test simulates their kubelet.
         .flag("disregard-status-with-label-selector", "muster.test/driver=true")
-        // It would otherwise read the configuration of the user.
+        // Otherwise kwok would read the configuration of the user.
         .env("HOME", site.path("home"))
 }
 
-fn serving(program: Program, site: &Site, port: u16) -> Program {
+fn serving(program: Program, site: &KubernetesSite, port: u16) -> Program {
     program
         .flag("bind-address", "127.0.0.1")
         .flag("secure-port", port.to_string())
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    type Line = fn(&KubernetesBinaries, &Site) -> Program;
+    type Line = fn(&KubernetesBinaries, &KubernetesSite) -> Program;
 
     const SERVED: &str = "--tls-cert-file=/d/server.crt --tls-private-key-file=/d/server.key";
 
@@ -104,17 +104,17 @@ mod tests {
             scheduler: "/bin/kube-scheduler".into(),
             kwok: "/bin/kwok".into(),
         };
-        let site = Site::at("/d".into(), Ports::from([1, 2, 3, 4, 5]));
+        let site = KubernetesSite::at("/d".into(), KubernetesPorts::from([1, 2, 3, 4, 5]));
         let command = line(&binaries, &site).command();
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         words.join(" ").strip_prefix("--pdeathsig KILL -- ").expect("it dies with the testbed").to_owned()
     }
 
-    fn etcd(binaries: &KubernetesBinaries, site: &Site) -> Program {
+    fn etcd(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
         super::etcd(binaries, site, false)
     }
 
-    fn etcd_with_fsync(binaries: &KubernetesBinaries, site: &Site) -> Program {
+    fn etcd_with_fsync(binaries: &KubernetesBinaries, site: &KubernetesSite) -> Program {
         super::etcd(binaries, site, true)
     }
 

@@ -15,26 +15,26 @@ use rcgen::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::programs::Ports;
+use super::programs::KubernetesPorts;
 
 /// The folder of one Kubernetes, and the ports that its components serve on.
 #[derive(Debug)]
-pub(in crate::testbed) struct Site {
-    pub(in crate::testbed) ports: Ports,
+pub(in crate::testbed) struct KubernetesSite {
+    pub(in crate::testbed) ports: KubernetesPorts,
     dir: PathBuf,
     /// The certificate of the components' authority, in PEM and DER.
     authority: Vec<u8>,
     authority_pem: String,
 }
 
-impl Site {
-    /// A site whose files are not written.
-    pub(in crate::testbed) fn at(dir: PathBuf, ports: Ports) -> Self {
+impl KubernetesSite {
+    /// A site without written files.
+    pub(in crate::testbed) fn at(dir: PathBuf, ports: KubernetesPorts) -> Self {
         Self { ports, dir, authority: Vec::new(), authority_pem: String::new() }
     }
 
-    /// Recreates the folder, with everything that is needed before the first component starts.
-    pub(in crate::testbed) fn prepare(dir: PathBuf, ports: Ports) -> Result<Self> {
+    /// Recreates the folder, with all files that the components need when they start.
+    pub(in crate::testbed) fn prepare(dir: PathBuf, ports: KubernetesPorts) -> Result<Self> {
         let mut site = Self::at(dir, ports);
         match fs::remove_dir_all(&site.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -62,19 +62,19 @@ impl Site {
         self.path("kubeconfig")
     }
 
-    /// The certificate with which the components' own are checked.
+    /// The certificate of the authority that signed the components' certificates.
     pub(in crate::testbed) fn authority_pem(&self) -> &str {
         &self.authority_pem
     }
 
-    /// A client without rights for the component that serves on this port.
+    /// A client without permissions for the component that serves on this port.
     pub(in crate::testbed) fn client(&self, port: u16) -> Result<Client> {
         let mut config = Config::new(format!("https://127.0.0.1:{port}").parse()?);
         config.root_cert = Some(vec![self.authority.clone()]);
         Ok(Client::try_from(config)?)
     }
 
-    /// Writes the certificate that the components serve with, and returns its authority's.
+    /// Writes the certificate that the components serve with, and returns that of its authority.
     fn write_certificates(&self) -> Result<rcgen::Certificate> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.distinguished_name.push(DnType::CommonName, "muster-testbed");
@@ -94,7 +94,7 @@ impl Site {
         Ok(certificate)
     }
 
-    /// Writes a file that only its owner reads: most of them hold secrets.
+    /// Writes a file that only its owner can read, because most of these files contain secrets.
     fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(name))?;
         file.write_all(text.as_bytes())
@@ -103,7 +103,7 @@ impl Site {
 
 fn kubeconfig(port: u16, authority: &str, token: &str) -> Result<Value> {
     let name = "muster-testbed";
-    // A byte string is base64 in JSON, as a kubeconfig wants it.
+    // A byte string is base64 in JSON, as a kubeconfig requires.
     let authority = serde_json::to_value(ByteString(authority.as_bytes().to_vec()))?;
     Ok(json!({
         "apiVersion": "v1",

@@ -1,26 +1,26 @@
-//! The command lines of the components.
+//! The command lines of the operators.
 
 use std::path::Path;
 
 use crate::Operator;
-use crate::testbed::kubernetes::Site;
+use crate::testbed::kubernetes::KubernetesSite;
 use crate::testbed::program::Program;
 
 /// The ports of an operator.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ports {
+pub(super) struct OperatorPorts {
     pub(super) health: u16,
     pub(super) metrics: u16,
     pub(super) webhooks: u16,
 }
 
-impl From<[u16; 3]> for Ports {
+impl From<[u16; 3]> for OperatorPorts {
     fn from([health, metrics, webhooks]: [u16; 3]) -> Self {
         Self { health, metrics, webhooks }
     }
 }
 
-pub(super) fn kuberay(program: &Path, site: &Site, ports: Ports) -> Program {
+pub(super) fn kuberay(program: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
     of(Operator::KubeRay, program, site)
         .flag("kubeconfig", site.kubeconfig())
         .flag("enable-leader-election", "false")
@@ -28,33 +28,33 @@ pub(super) fn kuberay(program: &Path, site: &Site, ports: Ports) -> Program {
         .flag("health-probe-bind-address", loopback(ports.health))
 }
 
-pub(super) fn domino(program: &Path, site: &Site, ports: Ports) -> Program {
+pub(super) fn domino(program: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
     of(Operator::Domino, program, site)
         .args(["start"])
         .flag("webhook-server-port", ports.webhooks.to_string())
         .flag("metrics-bind-address", loopback(ports.metrics))
         .flag("health-probe-bind-address", loopback(ports.health))
-        // It looks there for the certificate of its webhooks.
+        // The operator searches the certificate of its webhooks in its temporary folder.
         .env("TMPDIR", site.path("domino"))
 }
 
-pub(super) fn dask(python: &Path, site: &Site, ports: Ports) -> Program {
+pub(super) fn dask(python: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
     of(Operator::Dask, python, site)
         .args(["-m", "kopf", "run", "-m", "dask_kubernetes.operator.controller", "--all-namespaces"])
-        // Alone: it would ask others like it who has to rest.
+        // Without peering, in which instances of kopf negotiate which of them pauses.
         .args(["--standalone"])
         .flag("liveness", format!("http://{}/healthz", loopback(ports.health)))
-        // The API server is on this machine: a proxy that the environment names must not come between.
+        // The API server is on this machine: proxies of the environment must not be used.
         .env("no_proxy", "127.0.0.1")
         .env("NO_PROXY", "127.0.0.1")
-        // Python writes its compiled modules beside them, which is another run's environment too.
+        // Python would write compiled modules into the environment, which other runs use, too.
         .env("PYTHONDONTWRITEBYTECODE", "1")
 }
 
-fn of(operator: Operator, program: &Path, site: &Site) -> Program {
+fn of(operator: Operator, program: &Path, site: &KubernetesSite) -> Program {
     Program::new(operator.component(), program)
         .env("KUBECONFIG", site.kubeconfig())
-        // They would otherwise read the configuration of the user.
+        // Otherwise operators would read the configuration of the user.
         .env("HOME", site.path("home"))
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    type Line = fn(&Path, &Site, Ports) -> Program;
+    type Line = fn(&Path, &KubernetesSite, OperatorPorts) -> Program;
 
     #[rstest]
     #[case(
@@ -87,8 +87,8 @@ mod tests {
         --liveness=http://127.0.0.1:1/healthz"
     )]
     fn an_operator_is_started_with(#[case] line: Line, #[case] expected: &str) {
-        let site = Site::at("/d".into(), [0; 5].into());
-        let command = line(Path::new("/bin/it"), &site, Ports::from([1, 2, 3])).command();
+        let site = KubernetesSite::at("/d".into(), [0; 5].into());
+        let command = line(Path::new("/bin/it"), &site, OperatorPorts::from([1, 2, 3])).command();
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         assert_eq!(words.join(" "), format!("--pdeathsig KILL -- {expected}"));
         let variables: Vec<_> =

@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::testbed::kubernetes::Site;
+use crate::testbed::kubernetes::KubernetesSite;
 
 const GROUP: &str = "distributed-compute.dominodatalab.com";
 /// The field manager of the registration.
@@ -18,8 +18,8 @@ const MANAGER: &str = "muster-testbed";
 /// The interval between checks of the webhooks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Writes the certificate where the operator looks for it: in its temporary folder.
-pub(super) fn write_certificate(site: &Site) -> Result<()> {
+/// Writes the certificate to the temporary folder of the operator, which searches it there.
+pub(super) fn write_certificate(site: &KubernetesSite) -> Result<()> {
     let folder = site.path("domino/k8s-webhook-server/serving-certs");
     fs::create_dir_all(&folder)?;
     fs::copy(site.path("server.crt"), folder.join("tls.crt"))?;
@@ -27,7 +27,7 @@ pub(super) fn write_certificate(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Has the API server call the webhooks at that port of this machine.
+/// Registers the webhooks, so that the API server calls them at this port of this machine.
 pub(super) async fn register(admin: &Client, file: &Path, port: u16, authority: &str) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     for mut configuration in serde_saphyr::from_multiple::<Value>(&text)? {
@@ -46,7 +46,7 @@ pub(super) async fn register(admin: &Client, file: &Path, port: u16, authority: 
 
 /// Replaces the service behind each webhook by an address of this machine.
 fn redirect(configuration: &mut Value, port: u16, authority: &str) -> Result<()> {
-    // A byte string is base64 in JSON, as a bundle wants it.
+    // A byte string is base64 in JSON, as a CA bundle requires.
     let bundle = serde_json::to_value(ByteString(authority.as_bytes().to_vec()))?;
     let webhooks = configuration["webhooks"].as_array_mut().context("a configuration without webhooks")?;
     for webhook in webhooks {
@@ -55,12 +55,12 @@ fn redirect(configuration: &mut Value, port: u16, authority: &str) -> Result<()>
         let url = format!("https://127.0.0.1:{port}{path}");
         webhook["clientConfig"] = json!({"url": url, "caBundle": bundle});
     }
-    // The file has it as null.
+    // Drops `creationTimestamp`, which is null in the file.
     configuration["metadata"] = json!({"name": configuration["metadata"]["name"]});
     Ok(())
 }
 
-/// Waits until the API server gets an answer from them, be it a refusal.
+/// Waits until the API server gets responses from the webhooks, even refusals.
 pub(super) async fn answer(admin: &Client) -> Result<()> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", "DaskCluster"));
     let api: Api<DynamicObject> = Api::namespaced_with(admin.clone(), "default", &kind);
@@ -71,7 +71,8 @@ pub(super) async fn answer(admin: &Client) -> Result<()> {
     Ok(())
 }
 
-/// An API server that cannot reach a webhook says 500, and one that does not serve the kind yet 404.
+/// Returns true if a webhook responded: the API server returns 500 if it cannot reach a webhook, and 404 if it does not
+/// serve the kind yet.
 fn is_an_answer<T>(outcome: &kube::Result<T>) -> bool {
     match outcome {
         Ok(_) => true,

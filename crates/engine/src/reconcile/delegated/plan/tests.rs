@@ -11,7 +11,8 @@ fn goal(write: Write) -> WriteGoal {
 
 /// A goal that sets the size of group `default`.
 fn sized(desired: u32) -> WriteGoal {
-    let wanted = vec![GroupSizes { group: "default".to_owned(), desired: Some(desired), bounds: None }];
+    let sizes = GroupSizes { group: "default".to_owned(), desired: Some(desired), ..GroupSizes::default() };
+    let wanted = vec![sizes];
     WriteGoal { wanted, complete: WaitScope::Groups(vec!["default".to_owned()]), ..goal(Write::Update) }
 }
 
@@ -60,7 +61,7 @@ fn fresh() -> WriteProgress {
     WriteProgress::default()
 }
 
-/// Recorded, and perhaps acknowledged.
+/// The progress of a write that was recorded, and perhaps acknowledged.
 fn called(acknowledged: bool) -> WriteProgress {
     WriteProgress { called: Some(CALLED), acknowledged, ..fresh() }
 }
