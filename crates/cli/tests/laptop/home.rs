@@ -2,10 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::traces::{self, Traces};
+
+/// The longest time that a stopped server takes to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The interval between checks whether it has ended.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A home folder of a user; dropping it ends everything that was started there.
 pub(crate) struct Home(TempDir);
@@ -49,7 +56,13 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let traces = Traces::find(self.path(), &self.data().join("muster/local"), None);
+        let find = || Traces::find(self.path(), &self.data().join("muster/local"), None);
+        let (mut traces, deadline) = (find(), Instant::now() + END_LIMIT);
+        // A server releases its data folder, for which `muster down` waits, a moment before its process ends.
+        while !traces.processes.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(CHECK_INTERVAL);
+            traces = find();
+        }
         traces.kill();
         if !std::thread::panicking() {
             traces.assert_none();
