@@ -172,7 +172,11 @@ fn plan_deletions<'o>(
     is_deleted: impl Fn(&str) -> bool,
 ) -> Result<Vec<&'o CachedObject>, ProviderError> {
     let present = || left.iter().copied().filter(|object| object.leaving.is_none());
-    let is_of_user = |object: &&CachedObject| !object.is_created_by_muster() && object.owners.is_empty();
+    // Operators create their own custom resources, which lack an owner if the root was deleted meanwhile.
+    let is_builtin = |object: &CachedObject| !object.kind.group.contains('.');
+    let is_of_user = |object: &&CachedObject| {
+        is_builtin(object) && !object.is_created_by_muster() && object.owners.is_empty()
+    };
     if let Some(object) = present().find(is_of_user) {
         let message = format!(
             "cannot create '{namespace}/{name}': {} '{}' would become a part of it, and was not created by Muster: delete \
