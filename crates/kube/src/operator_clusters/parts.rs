@@ -172,10 +172,10 @@ fn plan_deletions<'o>(
     is_deleted: impl Fn(&str) -> bool,
 ) -> Result<Vec<&'o CachedObject>, ProviderError> {
     let present = || left.iter().copied().filter(|object| object.leaving.is_none());
-    // Operators create their own custom resources, which lack an owner if the root was deleted meanwhile.
-    let is_builtin = |object: &CachedObject| !object.kind.group.contains('.');
+    // Operators create custom resources and Deployments, which lack an owner if the root was deleted meanwhile.
+    let is_core = |object: &CachedObject| object.kind.group.is_empty();
     let is_of_user = |object: &&CachedObject| {
-        is_builtin(object) && !object.is_created_by_muster() && object.owners.is_empty()
+        is_core(object) && !object.is_created_by_muster() && object.owners.is_empty()
     };
     if let Some(object) = present().find(is_of_user) {
         let message = format!(
