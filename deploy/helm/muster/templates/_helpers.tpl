@@ -6,7 +6,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Objects of the whole cluster: two releases of one name in two namespaces stay apart. */}}
+{{/* Name of objects without a namespace; unique, also for releases of the same name in two namespaces. */}}
 {{- define "muster.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "muster.name" .) -}}
 {{- end -}}
@@ -41,8 +41,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
-{{/* Not empty for an object of the whole cluster that is missing, or that this release has created. Helm refuses to install
-over an object of others. */}}
+{{/* Not empty if an object without a namespace is missing or belongs to this release: Helm refuses to install over an object
+that it does not own. */}}
 {{- define "muster.creates" -}}
 {{- $release := (index . 0).Release -}}
 {{- $found := lookup (index . 1) (index . 2) "" (index . 3) -}}
@@ -52,7 +52,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* What contradicts itself is refused before anything is made. */}}
+{{/* Refuses contradicting values before anything is created. */}}
 {{- define "muster.check" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.database.urlSecret.name) -}}
 {{- fail (printf "replicas is %d, and SQLite serves one server only: set database.urlSecret.name to a Secret with the URL of a PostgreSQL, or replicas to 1" (int .Values.replicas)) -}}

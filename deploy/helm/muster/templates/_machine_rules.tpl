@@ -1,6 +1,6 @@
-{{/* What machines need everywhere. */}}
+{{/* Rights in all namespaces that machines need. */}}
 {{- define "muster.machineClusterRules" -}}
-# Machines are written by their users, pools by Muster.
+# Users write Machines; Muster writes their status, and the pools.
 - apiGroups: [imperator.tenzen-y.io]
   resources: [machines]
   verbs: [get, list, watch]
@@ -10,23 +10,23 @@
 - apiGroups: [imperator.tenzen-y.io]
   resources: [machines/status, machinenodepools/status]
   verbs: [update]
-# Labels, an annotation and taints of the nodes of a pool.
+# Write labels, an annotation and taints to the nodes of a pool.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch, patch]
-# Guests of all namespaces: their gates are removed, and all pods of a node take room.
+# Remove the scheduling gates of guests, and count the capacity that all pods of a node use.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch]
-# Which namespaces have guests.
+# Read the label of namespaces whose pods may be guests.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get, list, watch]
-# Guests say why they wait.
+# Write the reason for which a guest waits.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
-# The registration of the webhook, and the policy that keeps pods from passing for reservations.
+# Register the webhook, and the policy that rejects pods that pretend to be reservations.
 - apiGroups: [admissionregistration.k8s.io]
   resources:
     - mutatingwebhookconfigurations
@@ -34,24 +34,24 @@
     - validatingadmissionpolicies
     - validatingadmissionpolicybindings
   verbs: [get, create, patch]
-# Registrations of the published operator are reported.
+# Find registrations of the published operator, to report them.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   verbs: [list]
-# The Leases of the published operator and of a Muster with another namespace.
+# Read the Leases of the published operator and of a Muster with another machines namespace.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [c402a1f6.imperator.tenzen-y.io, muster-machines]
   verbs: [get]
-# The class of guests, which the chart creates.
+# Check the PriorityClass of guests, which the chart creates.
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [get]
 {{- end -}}
 
-{{/* What machines need in their namespace. */}}
+{{/* Rights in the namespace of machines. */}}
 {{- define "muster.machineRules" -}}
-# Reservations.
+# Create and delete reservations.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [list, watch, create, patch, delete]
@@ -61,7 +61,7 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [delete]
-# The leader, and the webhook's certificate, which the replicas share.
+# Elect a leader, and share the webhook's certificate between replicas.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, update]

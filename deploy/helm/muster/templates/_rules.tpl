@@ -1,10 +1,10 @@
-{{/* What is done in the namespaces that are served. */}}
+{{/* Rights in the served namespaces. */}}
 {{- define "muster.rules" -}}
-# KubeRay: made, followed, changed and deleted.
+# KubeRay's clusters.
 - apiGroups: [ray.io]
   resources: [rayclusters]
   verbs: [get, list, watch, create, patch, delete]
-# The Dask operator: the same; what it makes of a DaskCluster is followed and resized.
+# The Dask operator's clusters, and the worker groups and autoscalers that belong to them.
 - apiGroups: [kubernetes.dask.org]
   resources: [daskclusters]
   verbs: [get, list, watch, create, patch, delete]
@@ -14,81 +14,81 @@
 - apiGroups: [kubernetes.dask.org]
   resources: [daskautoscalers]
   verbs: [get, list, watch, create, patch]
-# Domino's operator: clusters that others made.
+# Clusters of Domino's operator, which Muster discovers and does not create.
 - apiGroups: [distributed-compute.dominodatalab.com]
   resources: [rayclusters, daskclusters, sparkclusters]
   verbs: [get, list, watch, patch, delete]
-# Spark without an operator is two Deployments and two Services; Dask's workers are Deployments.
+# A native Spark cluster is two Deployments and two Services. The Dask operator creates Deployments for workers.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, delete]
-# Nodes that are pods; heads that are restarted; workers that are chosen to go.
+# Create, label and delete nodes that are single pods; delete pods of clusters that are restarted or removed.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-# What pods use, for `muster top`: of metrics-server, where that is installed.
+# Cpu and memory usage of pods from metrics-server, if installed, for `muster top`.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
   verbs: [list]
-# Whether a namespace is there, before something is to be made in it.
+# Check that a namespace exists before a cluster is created in it.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get]
-# Compute templates are ConfigMaps. So are configuration sets and Spark's configuration files, which are only read (get).
+# Compute templates are ConfigMaps. Stored configurations and Spark's configuration files are too, and need only get.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]
-# Apps that use clusters: found, followed by their label, and labelled. Deployments and pods are above.
+# Apps that use clusters are found by name, watched by their label, and labelled. See above for Deployments and pods.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, patch]
-# The same, and what a Spark master leaves behind that was deleted without it.
+# Apps; delete is for a leftover ReplicaSet of a Spark master whose Deployment was deleted without it.
 - apiGroups: [apps]
   resources: [replicasets]
   verbs: [get, list, watch, patch, delete]
-# Jobs are apps too; images are built, and the commands of jobs run, by Jobs.
+# Apps; Jobs also build images and run the commands of `muster job`.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
-# Why something does not come up.
+# Reasons of pods and clusters that do not start.
 - apiGroups: [""]
   resources: [events]
   verbs: [list, watch]
-# The token by which a Ray cluster knows its clients, for `muster env`.
+# The authentication token of a Ray cluster, for `muster env`.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
 {{- end -}}
 
-{{/* What has no namespace. */}}
+{{/* Rights to objects without a namespace. */}}
 {{- define "muster.clusterRules" -}}
 {{- if not .Values.instanceId -}}
-# Its UID tells this Kubernetes from others.
+# The UID of kube-system identifies this Kubernetes.
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
 {{ end -}}
-# Which operators are installed.
+# Discover the installed operators.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [list, watch]
-# Whether the machine below a pod is ready.
+# Check that the machine of a pod is ready.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get]
 {{- if has "kubernetes" .Values.auth }}
-# Who is calling.
+# Authenticate callers.
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]
   verbs: [create]
-# Whether callers may create pods themselves.
+# Authorize callers: members are those who may create pods in the namespace.
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
