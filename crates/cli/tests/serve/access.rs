@@ -97,7 +97,7 @@ async fn with_several_users_only_admins_run_code_as_the_server() {
     let (status, word, printed) =
         server.refusal(Method::POST, "/frameworks/flink/install", Some(json!({}))).await;
     assert_ne!(word, "LocalProcessesNeedAdmin", "an admin may: {printed}");
-    assert!(status == 400 && printed.contains("'flink' is no framework"), "{printed}");
+    assert!(status == 400 && printed.contains("'flink' is not a framework"), "{printed}");
 }
 
 #[tokio::test]

@@ -26,34 +26,37 @@ async fn invalid_creations_are_refused_with_the_reason() {
         (json!({}), "Cluster name is empty. Please specify a valid value."),
         (
             with(&[(group, json!({"group_name": "default", "shape": {"cpu": "0"}}))]),
-            "shape of group 'default': cpu is 0, and nothing runs on none",
+            "shape of group 'default': cpu is 0: must be greater than 0",
         ),
         (
             with(&[(group, json!({"group_name": "default", "shape": {"memory": "1"}}))]),
-            "shape of group 'default': memory is 1, and no program runs in less than 1Mi",
+            "shape of group 'default': memory is 1: must be at least 1Mi",
         ),
         (
             with(&[(group, json!({"group_name": "default", "compute_template": "big"}))]),
-            "there is no compute template 'big' in namespace 'demo': create it first, or give a shape",
+            "compute template 'big' not found in namespace 'demo': create it first, or give a shape",
         ),
         (
             with(&[("/cluster_spec", json!({"head_group_spec": {"image_template": "fat"}}))]),
             "image_template 'fat' of head_group_spec is for clusters of a framework: leave it out",
         ),
-        (with(&[("/name", json!("Bad_Name"))]), "cluster name 'Bad_Name' is not possible"),
+        (with(&[("/name", json!("Bad_Name"))]), "cluster name is 'Bad_Name': must have lowercase letters"),
         (with(&[("/name", json!("a".repeat(54)))]), "at most 53 characters"),
         (
             with(&[("/namespace", json!("other"))]),
             "the namespace of the request is 'demo' and that of its object 'other'",
         ),
-        (with(&[("/profile", json!("nonsense"))]), "'nonsense' is not a type and its version"),
+        (
+            with(&[("/profile", json!("nonsense"))]),
+            "'nonsense' is not a profile type: must be a name and a version",
+        ),
         (
             with(&[("/profile", json!("kubernetes.pod-1.0"))]),
-            "no provider here makes nodes of type kubernetes.pod-1.0",
+            "no provider supports type kubernetes.pod-1.0: use one of ",
         ),
         (
             with(&[("/profile", json!("")), ("/framework", json!("flink"))]),
-            "'flink' is no framework: one of ray, dask, spark is expected",
+            "'flink' is not a framework: must be ray, dask or spark",
         ),
         (with(&[("/profile_properties", json!({"bogus": 1}))]), "Unrecognizable spec item 'bogus'"),
         (
@@ -62,34 +65,31 @@ async fn invalid_creations_are_refused_with_the_reason() {
         ),
         (
             with(&[(&format!("{group}/replicas"), json!(10_001))]),
-            "10001 workers are more than the 1000 that a cluster may have",
+            "the cluster would have 10001 workers: must be at most 1000",
         ),
         (
             with(&[(&format!("{group}/group_name"), json!("Large Ones"))]),
-            "group_name 'Large Ones' is not possible",
+            "group_name is 'Large Ones': must have lowercase letters",
         ),
         (with(&[("/labels", json!({"a": "\u{0}"}))]), "label \"\\0\" has control characters"),
         (with(&[("/user", json!("a\nb"))]), "user \"a\\nb\" has control characters"),
-        (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: between 1s and 30d is possible"),
-        (with(&[("/timeout", json!("0s"))]), "timeout is 0s: between 1s and 30d is possible"),
-        (with(&[("/timeout", json!("31d"))]), "timeout is 2678400s: between 1s and 30d is possible"),
-        (with(&[("/idle_timeout", json!("-1s"))]), "idle_timeout is -1s: between 1s and 3650d is possible"),
-        (with(&[("/max_lifetime", json!("0s"))]), "max_lifetime is 0s: between 1s and 3650d is possible"),
+        (with(&[("/timeout", json!("-5s"))]), "timeout is -5s: must be from 1s to 30d"),
+        (with(&[("/timeout", json!("0s"))]), "timeout is 0s: must be from 1s to 30d"),
+        (with(&[("/timeout", json!("31d"))]), "timeout is 2678400s: must be from 1s to 30d"),
+        (with(&[("/idle_timeout", json!("-1s"))]), "idle_timeout is -1s: must be from 1s to 3650d"),
+        (with(&[("/max_lifetime", json!("0s"))]), "max_lifetime is 0s: must be from 1s to 3650d"),
         (
             with(&[("/framework", json!("flink"))]),
-            "framework: 'flink' is no framework: one of ray, dask, spark",
+            "framework: 'flink' is not a framework: must be ray, dask or spark",
         ),
         (
             with(&[("/framework", json!("dask"))]),
             "framework is 'dask', and profile 'simulated.node-1.0' is not a type of that framework: leave one of them out",
         ),
-        (
-            with(&[("/provider", json!("moon"))]),
-            "there is no provider 'moon' here: use one of local, simulated",
-        ),
+        (with(&[("/provider", json!("moon"))]), "provider 'moon' not found: use one of local, simulated"),
         (
             with(&[("/provider", json!("simulated")), ("/profile", json!("dask.cluster-1.0"))]),
-            "provider 'simulated' makes no nodes of type dask.cluster-1.0: choose another profile or provider",
+            "provider 'simulated' does not support type dask.cluster-1.0: use another provider, or one of simulated.node-1.0",
         ),
         (
             with(&[(&format!("{group}/replicas"), json!(1.5))]),
@@ -122,10 +122,13 @@ async fn values_out_of_bounds_are_refused_with_the_bound() {
     };
     let (status, word, printed) = scale(4).await;
     assert_eq!((status, word.as_str()), (400, "OutOfBounds"));
-    assert_eq!(printed, "replicas of group 'small' is 4, and max_replicas is 3: ask for less, or raise that");
+    assert_eq!(
+        printed,
+        "replicas of group 'small' is 4: must be at most max_replicas (3); lower replicas or raise max_replicas"
+    );
     assert_eq!(
         scale(0).await.2,
-        "replicas of group 'small' is 0, and min_replicas is 1: ask for more, or lower that"
+        "replicas of group 'small' is 0: must be at least min_replicas (1); raise replicas or lower min_replicas"
     );
     assert_eq!(scale(-1).await.2, "replicas is -1: must be 0 or greater");
     let nothing = server.refusal(Method::POST, "/namespaces/demo/clusters/fred/scale", Some(json!({}))).await;
@@ -145,17 +148,11 @@ async fn a_wait_has_its_limits() {
         async move { server.refusal(Method::POST, &path, Some(json!({"replicas": 2}))).await }
     };
     let bad = [
-        ("wait_timeout=-1s", "wait_timeout is -1s: between 0s and 1h is possible"),
-        ("wait_timeout=3601s", "wait_timeout is 3601s: between 0s and 1h is possible"),
-        (
-            "wait_timeout=99999999999999d",
-            "wait_timeout is 8639999999999913600s: between 0s and 1h is possible",
-        ),
+        ("wait_timeout=-1s", "wait_timeout is -1s: must be from 0s to 1h"),
+        ("wait_timeout=3601s", "wait_timeout is 3601s: must be from 0s to 1h"),
+        ("wait_timeout=99999999999999d", "wait_timeout is 8639999999999913600s: must be from 0s to 1h"),
         ("wait_timeout=999999999999999d", "wait_timeout is '999999999999999d': a duration such as 30s"),
-        (
-            "wait_for=lunch",
-            "wait_for: 'lunch' is no milestone: one of accepted, applied, reached is expected",
-        ),
+        ("wait_for=lunch", "wait_for: 'lunch' is not a milestone: must be accepted, applied or reached"),
     ];
     for (query, sentence) in bad {
         let (status, _, printed) = scale(query).await;
@@ -166,12 +163,12 @@ async fn a_wait_has_its_limits() {
     let (status, _, printed) = scale("wait_for=reached&wait_timeout=0s").await;
     assert_eq!(status, 504, "{printed}");
     assert!(
-        printed.contains("has not been reached yet, and wait_timeout is 0s; it goes on as action "),
+        printed.contains("has not been reached yet, and wait_timeout is 0s; it continues as action "),
         "{printed}"
     );
     let (status, _, printed) = scale("wait_for=reached&wait_timeout=0.05s").await;
     assert_eq!(status, 504, "{printed}");
-    assert!(printed.contains("has not been reached within 0.05s; it goes on as action "), "{printed}");
+    assert!(printed.contains("has not been reached within 0.05s; it continues as action "), "{printed}");
 }
 
 #[tokio::test]

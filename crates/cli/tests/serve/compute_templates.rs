@@ -58,7 +58,7 @@ async fn a_template_is_created_shown_listed_and_deleted() {
 
 #[rstest]
 #[case::no_name(json!({"cpu": 1, "memory": 1}), 400, "Compute template name is empty")]
-#[case::bad_name(json!({"name": "A b", "cpu": 1, "memory": 1}), 400, "'A b' cannot name a compute template")]
+#[case::bad_name(json!({"name": "A b", "cpu": 1, "memory": 1}), 400, "compute template name is 'A b'")]
 #[case::no_cpu(json!({"name": "a", "memory": 1}), 400, "Cpu amount is zero")]
 #[case::no_memory(json!({"name": "a", "cpu": 1}), 400, "Memory amount is zero")]
 #[case::bad_unit(json!({"name": "a", "cpu": 1, "memory": 4, "memoryUnit": "Foo"}), 400, "invalid memory quantity \"4Foo\"")]

@@ -126,6 +126,6 @@ async fn an_edited_token_is_refused() {
         let path = format!("/clusters?page_size=2&page_token={edited}");
         let (status, word, printed) = server.refusal(Method::GET, &path, None).await;
         assert_eq!((status, word.as_str()), (400, "InvalidArgument"), "{printed}");
-        assert!(printed.contains("begin again without one"), "{printed}");
+        assert!(printed.contains("does not belong to this list: omit it"), "{printed}");
     }
 }

@@ -143,7 +143,7 @@ psql.wait()";
     let mut locker = Process::spawn("locker", &command);
     locker.wait_for_line("locked", TIMEOUT).await;
     let server = Server::start(&["--dev", "--database-url", database.url()]).await;
-    server.is_unready("cannot keep its lease").await;
+    server.is_unready("cannot renew its lease").await;
     locker.close_stdin();
     assert!(locker.wait_for_exit(TIMEOUT).await.success());
     muster_testkit::eventually("a server that is ready", TIMEOUT, async || {

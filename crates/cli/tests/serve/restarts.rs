@@ -36,7 +36,7 @@ async fn a_waiting_caller_gets_the_id_of_the_action_when_the_server_stops() {
     let body: Value = answer.json().await.unwrap();
     assert_eq!(body["code"], 14);
     let printed = body["message"].as_str().unwrap();
-    assert!(printed.contains(&format!("it goes on as action {id}")), "{printed}");
+    assert!(printed.contains(&format!("it continues as action {id}")), "{printed}");
     let server = server.start_again().await;
     assert_eq!(server.get(&format!("/actions/{id}")).await["endedAt"], Value::Null);
 }

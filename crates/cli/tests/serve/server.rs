@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use muster_testkit::Process;
+use muster_testkit::{Process, ProcessFolder};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Server {
     process: Process,
-    folder: tempfile::TempDir,
+    folder: ProcessFolder,
     data: PathBuf,
     arguments: Vec<String>,
     pub(crate) rest: String,
@@ -33,13 +33,18 @@ impl Server {
         Self::start_in(folder, arguments).await
     }
 
-    pub(crate) async fn start_in(folder: tempfile::TempDir, arguments: &[&str]) -> Self {
+    pub(crate) async fn start_in(folder: impl Into<ProcessFolder>, arguments: &[&str]) -> Self {
+        let folder = folder.into();
         let data = folder.path().join("data");
         Self::start_on(folder, data, arguments).await
     }
 
     /// Starts a server with another data folder.
-    pub(crate) async fn start_on(folder: tempfile::TempDir, data: PathBuf, arguments: &[&str]) -> Self {
+    pub(crate) async fn start_on(
+        folder: impl Into<ProcessFolder>,
+        data: PathBuf,
+        arguments: &[&str],
+    ) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let process = spawn_on(&data, &arguments);
@@ -51,7 +56,7 @@ impl Server {
         // The server closes connections that are idle for 30 s, perhaps while a request is being sent.
         let client = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(10));
         let client = client.build().expect("a client");
-        Self { process, folder, data, arguments, rest, grpc, token: None, client }
+        Self { process, folder: folder.into(), data, arguments, rest, grpc, token: None, client }
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -376,8 +376,8 @@ fn calls() -> impl Iterator<Item = (&'static Method, &'static Case, Caller)> {
     let case = |method: &Method| {
         access::of(method.grpc_path).unwrap_or_else(|| panic!("{} has no case", method.grpc_path))
     };
-    let everybody = METHODS.iter().flat_map(|method| CALLERS.map(|caller| (method, caller)));
-    let (last, others): (Vec<_>, Vec<_>) = everybody
+    let calls = METHODS.iter().flat_map(|method| CALLERS.map(|caller| (method, caller)));
+    let (last, others): (Vec<_>, Vec<_>) = calls
         .map(|(method, caller)| (method, case(method), caller))
         .partition(|(_, case, caller)| case.verb == Verb::Administer && *caller == Caller::Admin);
     assert_eq!(last.len(), 1, "more than one method stops the server: only one can be tried");

@@ -149,7 +149,7 @@ async fn a_token_of_another_watch_is_refused() {
     for query in ["resume_token=7", "resume_token=%20", &format!("user=ann&resume_token={token}")] {
         let (status, _, printed) = refused(&server, query).await;
         assert_eq!(status, 400, "{printed}");
-        assert!(printed.contains("begin again without one"), "{printed}");
+        assert!(printed.contains("does not belong to this watch: omit it"), "{printed}");
     }
 }
 
@@ -176,7 +176,7 @@ async fn a_token_from_the_future_is_gone() {
     let mut server = server.start_again().await;
     let (status, word, printed) = refused(&server, &format!("resume_token={old}")).await;
     assert_eq!((status, word.as_str()), (410, "ResumeTokenExpired"), "{printed}");
-    assert!(printed.contains("older than the history that is kept: begin again without one"), "{printed}");
+    assert!(printed.contains("older than the stored history: begin again without one"), "{printed}");
     server.create("barney", 0).await;
     let newer = Watch::begin(&server, "").await.bookmark().await;
     server.stop().await;
