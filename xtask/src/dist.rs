@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: a release archive with the binary, licence, README, completions, manual pages and checksum.
+//! `cargo xtask dist`: a release archive with the binary, licence, documents, completions and manual pages; and its
+//! checksum.
 
 mod linking;
 mod package;

@@ -8,7 +8,11 @@ use anyhow::{Context as _, Result, bail};
 use sha2::{Digest as _, Sha256};
 
 /// The files of the tree that are copied into the archive.
-const FILES: [&str; 3] = ["LICENSE", "README.md", "CHANGELOG.md"];
+const FILES: [&str; 6] =
+    ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/RESULTS.md"];
+
+/// The folder of documents, which the README links to.
+const DOCUMENTS: &str = "docs";
 
 /// The shells with completions, and the file name that each shell expects.
 const COMPLETIONS: [(&str, &str); 3] = [("bash", "muster.bash"), ("zsh", "_muster"), ("fish", "muster.fish")];
@@ -57,13 +61,11 @@ impl ArchiveContent<'_> {
     fn fill(&self, folder: &Path) -> Result<()> {
         let completions = folder.join("completions");
         fs::create_dir_all(&completions)?;
-        let copy = |from: &Path, name: &str| {
-            fs::copy(from, folder.join(name)).with_context(|| format!("cannot copy {}", from.display()))
-        };
-        copy(self.muster, "muster")?;
+        copy(self.muster, &folder.join("muster"))?;
         for file in FILES {
-            copy(&self.root.join(file), file)?;
+            copy(&self.root.join(file), &folder.join(file))?;
         }
+        copy_folder(&self.root.join(DOCUMENTS), &folder.join(DOCUMENTS))?;
         for (shell, file) in COMPLETIONS {
             let script = run(Command::new(self.muster).args(["completion", shell]))?;
             fs::write(completions.join(file), script)?;
@@ -71,6 +73,30 @@ impl ArchiveContent<'_> {
         run(Command::new(self.muster).arg("man").arg(folder.join("man/man1")))?;
         Ok(())
     }
+}
+
+/// Copies a file into a folder that may not exist yet.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
+}
+
+/// Copies all files of a folder and of the folders in it.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            copy(&entry.path(), &to)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a program, and returns its output.
@@ -111,11 +137,19 @@ mod tests {
         let archive = pack(folder.path());
         let listed = run(Command::new("tar").arg("-tzf").arg(&archive)).unwrap();
         let listed = String::from_utf8(listed).unwrap();
-        let files: Vec<&str> = listed.lines().filter(|name| !name.ends_with('/')).collect();
+        let files = listed.lines().filter(|name| !name.ends_with('/'));
+        let (documents, files): (Vec<&str>, Vec<&str>) = files.partition(|name| name.contains("/docs/"));
+        for document in ["docs/README.md", "docs/images/overview.svg"] {
+            let path = format!("muster-1.2.3-some-linux/{document}");
+            assert!(documents.contains(&path.as_str()), "{documents:?}");
+        }
         let expected = [
             "CHANGELOG.md",
+            "CONTRIBUTING.md",
             "LICENSE",
             "README.md",
+            "SECURITY.md",
+            "bench/RESULTS.md",
             "completions/_muster",
             "completions/muster.bash",
             "completions/muster.fish",

@@ -18,7 +18,16 @@ const RETIRED: &[(&[&str], &str)] = &[
     (&["are", "away"], "are unreachable, are unavailable"),
     (&["good", "bye"], "drain, terminate"),
     (&["goodbye"], "drain, terminate"),
+    (&["everybody"], "all users, all callers"),
+    (&["vouch"], "authenticate, identify"),
+    (&["vouches"], "authenticates, identifies"),
+    (&["unasked"], "without a request"),
+    (&["at", "home"], "belongs to, is in"),
+    (&["is", "none", "that"], "is not one that"),
 ];
+
+/// The folders whose data files are fixtures or pins, and are not checked.
+const DATA_FOLDERS: [&str; 3] = ["pins", "testbed", "tests"];
 
 /// The language of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +41,15 @@ pub(super) enum Language {
 impl Language {
     /// The language of a file that is checked, by its path.
     pub(super) fn of(path: &str) -> Option<Self> {
-        match path.rsplit_once('.')?.1 {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        if name == "Dockerfile" {
+            return Some(Self::Text);
+        }
+        let is_data = || path.split('/').any(|folder| DATA_FOLDERS.contains(&folder));
+        match name.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
             "md" | "proto" | "toml" => Some(Self::Text),
+            "yaml" | "yml" | "tpl" | "txt" if !is_data() => Some(Self::Text),
             _ => None,
         }
     }
