@@ -71,7 +71,7 @@ impl Requests {
         };
         let help = "Requests that were answered, by method, route and status (of gRPC: the name of its code)";
         registry.register("muster_requests", help, requests.answered.clone());
-        let help = "How long requests took until their answer began, by method and route";
+        let help = "Duration of requests until the response begins, by method and route";
         let durations = requests.durations.clone();
         registry.register_with_unit("muster_request_duration", help, Unit::Seconds, durations);
         requests

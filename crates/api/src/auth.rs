@@ -178,7 +178,7 @@ impl Authenticators {
         if let Some(unavailable) = unavailable {
             return Err(unavailable);
         }
-        let asked = self.schemes().join(", ");
+        let schemes = self.schemes().join(", ");
         let is_of_domino = self.schemes().contains(&DOMINO_SCHEME);
         let given = caller.headers.contains_key(header::AUTHORIZATION)
             || (is_of_domino && caller.domino_credentials().is_some());
@@ -188,10 +188,14 @@ impl Authenticators {
             _ => "Authorization or X-Auth-Token",
         };
         Err(AuthError::Refused(if given {
-            format!("the credentials in the {accepted} header are not known here (asked: {asked})")
+            format!(
+                "the credentials in the {accepted} header are not valid (authentication schemes: {schemes})"
+            )
         } else {
             let what = if is_of_domino { "an API key or a token" } else { "a token" };
-            format!("credentials are needed: send {what} in the {accepted} header (asked: {asked})")
+            format!(
+                "credentials are needed: send {what} in the {accepted} header (authentication schemes: {schemes})"
+            )
         }))
     }
 }

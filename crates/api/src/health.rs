@@ -62,7 +62,7 @@ impl Health for HealthService {
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let name = request.into_inner().service;
         if !self.names.contains(&name) {
-            return Err(Status::not_found(format!("there is no service '{name}'")));
+            return Err(Status::not_found(format!("service '{name}' not found")));
         }
         Ok(Response::new(response(serving(self.readiness.observe().await.is_ok()))))
     }
@@ -75,7 +75,7 @@ impl Health for HealthService {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let permit = Arc::clone(&self.watches).try_acquire_owned().map_err(|_| {
             let message = format!(
-                "{MOST_WATCHES} watches of health are open, and there may be no more: use Check, or try again later"
+                "{MOST_WATCHES} watches of health are open, which is the limit: use Check, or try again later"
             );
             ApiError::too_many(message).code("TooManyStreams")
         })?;

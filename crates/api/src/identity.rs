@@ -67,7 +67,7 @@ pub(crate) fn mark(request: &mut Request) {
 }
 
 async fn wrong_method(request: Request) -> Response {
-    let message = format!("{} is not possible on {}", request.method(), request.uri().path());
+    let message = format!("{} is not allowed on {}", request.method(), request.uri().path());
     refuse(StatusCode::METHOD_NOT_ALLOWED, &message)
 }
 
@@ -105,7 +105,7 @@ async fn log_in(State(api): State<Identity>, request: Request) -> Response {
         }
     };
     let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
-        return refuse(StatusCode::BAD_REQUEST, "the body is no JSON: send {\"auth\": {\"identity\": …}}");
+        return refuse(StatusCode::BAD_REQUEST, "the body is not JSON: send {\"auth\": {\"identity\": …}}");
     };
     let given = match Given::read(&body) {
         Ok(given) => given,
@@ -164,7 +164,7 @@ impl Given {
             if let Some(domain) = name_or_id(domain)
                 && !domain.eq_ignore_ascii_case("default")
             {
-                return Err(format!("the domain of the {what} is '{domain}': there is only 'default' here"));
+                return Err(format!("the domain of the {what} is '{domain}': must be 'default'"));
             }
         }
         let project = name_or_id(&auth["scope"]["project"]);

@@ -33,7 +33,7 @@ impl Default for ServerMetrics {
         let mut registry = Registry::default();
         let requests = Requests::register(&mut registry);
         let lease_age = Gauge::default();
-        let help = "How long ago this engine renewed its lease";
+        let help = "Time since this engine last renewed its lease";
         registry.register_with_unit("muster_lease_age", help, Unit::Seconds, lease_age.clone());
         Self { registry, requests, lease_age }
     }

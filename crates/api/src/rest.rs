@@ -1,15 +1,16 @@
 //! The core API over HTTP, with the routes of the `.proto` files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, Request};
+use axum::extract::{MatchedPath, RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter};
 use http::request::Parts;
 use muster_core::principal::Principal;
+use muster_core::string_enum::alternatives;
 use muster_proto::bind;
 use muster_proto::rest::{Answer, Call, Endpoint, METHODS, Rule};
 use tonic::Status;
@@ -141,7 +142,7 @@ async fn call(
 ) -> Result<Answer, Status> {
     access::authorize_method(route.endpoint.method.grpc_path, &mut parts.extensions)?;
     let path = path.map_err(|_| {
-        ApiError::invalid("the path has bytes that are no UTF-8: write names in UTF-8, escaped as %C3%A4")
+        ApiError::invalid("the path has bytes that are not UTF-8: write names in UTF-8, escaped as %C3%A4")
     })?;
     // Values and names have the same order. The last value may be absent: see `paths`.
     let values = path.iter().map(|(_, value)| value.to_owned()).chain(std::iter::once(String::new()));
@@ -168,7 +169,7 @@ async fn wrong_method(request: Request) -> Response {
     if response::is_strict(path) && path.contains("//") {
         return unknown_path(request).await;
     }
-    let message = format!("{method} is not possible on {path}: the Allow header has the methods that are");
+    let message = format!("{method} is not allowed on {path}: use {}", allowed_methods(&request));
     // Clients of `/apis/v1` expect the status of the KubeRay API server.
     let error = if response::is_strict(path) {
         ApiError::unimplemented(message)
@@ -178,11 +179,20 @@ async fn wrong_method(request: Request) -> Response {
     ErrorContext::of(&request).render(&error.into())
 }
 
+/// Lists the methods of the matched path, as the `Allow` header of the response does.
+fn allowed_methods(request: &Request) -> String {
+    let matched = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let rules = METHODS.iter().flat_map(|method| method.rules);
+    let rules = rules.filter(|rule| paths(rule).any(|path| path == matched));
+    let verbs: BTreeSet<&str> = rules.map(|rule| rule.verb.as_str()).collect();
+    alternatives(&verbs.into_iter().collect::<Vec<_>>())
+}
+
 /// Responds to a path that no API has.
 pub async fn unknown_path(request: Request) -> Response {
     ErrorContext::of(&request).render(&no_such_path(request.uri().path()).into())
 }
 
 fn no_such_path(path: &str) -> ApiError {
-    ApiError::not_found(format!("there is nothing at {path}")).code("PathNotFound")
+    ApiError::not_found(format!("no resource at {path}: see /docs")).code("PathNotFound")
 }

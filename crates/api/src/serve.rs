@@ -106,7 +106,7 @@ async fn refuse_undecodable(request: Request, next: Next) -> Response {
     };
     match status.filter(is_undecodable) {
         Some(status) => {
-            let message = format!("the request is no message of this method: {}", status.message());
+            let message = format!("the request is not a valid message of this method: {}", status.message());
             Status::from(ApiError::invalid(message)).into_http()
         }
         None => response,

@@ -44,7 +44,7 @@ impl StreamLimit {
         let mut open = self.open.lock();
         let count = open.entry(key.clone()).or_default();
         if *count >= MOST {
-            let message = format!("you have {MOST} open streams, and may have no more: close some first");
+            let message = format!("you have {MOST} open streams, which is the limit: close some first");
             return Err(ApiError::too_many(message).code("TooManyStreams"));
         }
         *count += 1;

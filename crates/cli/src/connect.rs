@@ -52,19 +52,22 @@ const BACKOFF: Backoff = Backoff { first: TimeSpan::from_millis(25), longest: Ti
 /// Largest response that is accepted: a page of clusters with long texts is far below.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
+/// The heading of the flags below in `--help`. It is given to each of them: a heading of the whole group would also
+/// apply to the arguments that a command declares after it.
+const SERVER: &str = "Server";
+
 /// Flags that select a server and the caller's token.
 #[derive(Debug, Clone, Parser)]
-#[command(next_help_heading = "Server")]
 pub(crate) struct ServerFlags {
     /// Address of the server, such as `http://127.0.0.1:8888` [default: the current context (muster context), else the
     /// server of the data folder]
-    #[arg(long, env = "MUSTER_SERVER", value_name = "URL")]
+    #[arg(long, env = "MUSTER_SERVER", value_name = "URL", help_heading = SERVER)]
     server: Option<String>,
     /// Token to authenticate with [default: the token in the data folder]
-    #[arg(long, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    #[arg(long, env = "MUSTER_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = SERVER)]
     token: Option<String>,
     /// Data folder of a server on this machine
-    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR")]
+    #[arg(long, env = "MUSTER_DATA_DIR", value_name = "DIR", help_heading = SERVER)]
     data_dir: Option<PathBuf>,
 }
 
@@ -459,7 +462,22 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn only_flags_of_the_server_are_below_its_heading() {
+        fn check(command: &clap::Command) {
+            let named = |argument: &&clap::Arg| argument.get_help_heading() == Some(SERVER);
+            for argument in command.get_arguments().filter(named) {
+                let id = argument.get_id().as_str();
+                assert!(["server", "token", "data_dir"].contains(&id), "{}: {id}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&crate::Args::command());
+    }
 
     #[test]
     fn attempts_to_reconnect_are_quick_at_first_and_then_rare() {

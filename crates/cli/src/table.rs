@@ -3,7 +3,7 @@
 mod requested;
 mod rows;
 
-pub(crate) use rows::{InNamespace, JobWithNamespace, ephemeral, last_use, workers};
+pub(crate) use rows::{InNamespace, JobWithNamespace, ephemeral, event_message, last_use, workers};
 
 use std::io::IsTerminal as _;
 

@@ -57,7 +57,7 @@ impl Capacity {
             (requested_amounts.join(" and "), available_amounts.join(" and "));
         (!requested_amounts.is_empty()).then(|| {
             format!(
-                "{subject} asks for {requested_amounts}; this machine has {available_amounts}: ask for less"
+                "{subject} requests {requested_amounts}; this machine has {available_amounts}: request less"
             )
         })
     }
@@ -70,7 +70,7 @@ impl Capacity {
             let has = resource.available(self);
             let taken_words = match taken {
                 0 => String::new(),
-                _ => format!(", other clusters for {}", resource.amount(taken)),
+                _ => format!(", other clusters request {}", resource.amount(taken)),
             };
             let terms =
                 demands.iter().filter_map(|demand| resource.term(demand)).collect::<Vec<_>>().join(" + ");
@@ -83,7 +83,7 @@ impl Capacity {
             })
         };
         let excesses: Vec<String> = Resource::ALL.iter().filter_map(excess).collect();
-        (!excesses.is_empty()).then(|| format!("its nodes together ask for {}", excesses.join("; for ")))
+        (!excesses.is_empty()).then(|| format!("its nodes together request {}", excesses.join("; ")))
     }
 }
 
@@ -173,11 +173,11 @@ mod tests {
     #[rstest]
     #[case::all_of_it(shape("2", "23Gi", 0), None)]
     #[case::nothing_said(Shape::default(), None)]
-    #[case::cpu(shape("64", "", 0), Some("a worker asks for 64 cpu; this machine has 2: ask for less"))]
+    #[case::cpu(shape("64", "", 0), Some("a worker requests 64 cpu; this machine has 2: request less"))]
     #[case::everything(
         shape("2500m", "1Ti", 1),
         Some(
-            "a worker asks for 2500m cpu and 1Ti memory and 1 gpu; this machine has 2 and 23.5Gi and 0: ask for less"
+            "a worker requests 2500m cpu and 1Ti memory and 1 gpu; this machine has 2 and 23.5Gi and 0: request less"
         )
     )]
     fn one_node_has_to_fit(#[case] shape: Shape, #[case] why: Option<&str>) {
@@ -198,7 +198,7 @@ mod tests {
         let excess = laptop().exceeded(&demands(&cluster, &recipe), &[]);
         assert_eq!(
             excess.as_deref(),
-            Some("its nodes together ask for 1 + 4 × 500m = 3 cpu, and this machine has 2")
+            Some("its nodes together request 1 + 4 × 500m = 3 cpu, and this machine has 2")
         );
         cluster.groups.push(WorkerGroup {
             name: "big".to_owned(),
@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(
             laptop().exceeded(&demands, &[]).as_deref(),
             Some(
-                "its nodes together ask for 1 + 4 × 500m + 500m = 3500m cpu, and this machine has 2; for 4 × 1Gi + 64Gi = \
-                 68Gi memory, and this machine has 23.5Gi; for 2 = 2 gpu, and this machine has 0"
+                "its nodes together request 1 + 4 × 500m + 500m = 3500m cpu, and this machine has 2; 4 × 1Gi + 64Gi = \
+                 68Gi memory, and this machine has 23.5Gi; 2 = 2 gpu, and this machine has 0"
             )
         );
         cluster.groups.truncate(1);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(
             laptop().exceeded(&nodes("500m", "1Gi"), &nodes("500m", "20Gi")).as_deref(),
             Some(
-                "its nodes together ask for 2 × 1Gi = 2Gi memory, other clusters for 40Gi, and this machine has 23.5Gi"
+                "its nodes together request 2 × 1Gi = 2Gi memory, other clusters request 40Gi, and this machine has 23.5Gi"
             )
         );
         assert_eq!(laptop().exceeded(&nodes("1", ""), &[]), None);

@@ -107,7 +107,9 @@ impl Change {
             ActionKind::NodeRecover => Self::RecoverNode(read(inputs)?),
             ActionKind::NodeOperation => Self::OperateNode(read(inputs)?),
             // Never claimed by this engine; only a newer version can run it.
-            ActionKind::Unknown(_) => return Err(format!("actions of kind {kind} are not known here")),
+            ActionKind::Unknown(_) => {
+                return Err(format!("this version does not know actions of kind {kind}"));
+            }
         })
     }
 

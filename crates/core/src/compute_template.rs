@@ -70,8 +70,8 @@ pub enum InvalidTemplate {
     NoName,
     /// A name that Kubernetes would refuse.
     #[error(
-        "'{0}' cannot name a compute template: use lower-case letters, digits, '-' and '.', with a letter or digit \
-         first and last, and at most {LONGEST_NAME} characters"
+        "compute template name is '{0}': must have lowercase letters, digits, '-' and '.', begin and end with a \
+         letter or digit, and have at most {LONGEST_NAME} characters"
     )]
     Name(String),
     /// No cpu.
@@ -186,8 +186,8 @@ mod tests {
     #[case::no_memory("a", TemplateSpec { memory: 0, ..spec() }, Some("Memory amount is zero. Please specify a valid value."))]
     #[case::bad_unit("a", TemplateSpec { memory_unit: "Foo".to_owned(), ..spec() }, Some("invalid memory quantity \"4Foo\""))]
     #[case::bytes("a", TemplateSpec { memory_unit: "k".to_owned(), ..spec() }, Some("memory is"))]
-    #[case::bad_name("A_b", spec(), Some("'A_b' cannot name a compute template"))]
-    #[case::empty_part("a..b", spec(), Some("'a..b' cannot name a compute template"))]
+    #[case::bad_name("A_b", spec(), Some("compute template name is 'A_b': must have lowercase"))]
+    #[case::empty_part("a..b", spec(), Some("compute template name is 'a..b'"))]
     #[case::long_name(&"a".repeat(64), spec(), Some("'aaa"))]
     #[case::bad_resource("a", TemplateSpec { gpu_accelerator: "a b".to_owned(), ..spec() }, Some("'a b'"))]
     fn templates_are_checked(#[case] name: &str, #[case] spec: TemplateSpec, #[case] why: Option<&str>) {

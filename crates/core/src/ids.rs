@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A string that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is not an id: a UUID such as 0190f3a2-7b1c-7d4e-8f00-1234567890ab is expected")]
+#[error("'{given}' is not an id: must be a UUID such as 0190f3a2-7b1c-7d4e-8f00-1234567890ab")]
 pub struct InvalidId {
     /// The given value.
     pub given: String,

@@ -98,12 +98,12 @@ pub enum InvalidImageTemplate {
     NoName,
     /// A name that is not a DNS label.
     #[error(
-        "'{0}' cannot name an image template: use lower-case letters, digits and '-', with a letter or digit first and \
-         last, and at most {LONGEST_NAME} characters"
+        "image template name is '{0}': must have lowercase letters, digits and '-', begin and end with a letter or \
+         digit, and have at most {LONGEST_NAME} characters"
     )]
     Name(String),
     /// A text that does not name a package.
-    #[error("{field} has {given:?}, which is no package: give a name, such as six or six==1.16.0")]
+    #[error("{field} has {given:?}: must be the name of a package, such as six or six==1.16.0")]
     Package {
         /// The field.
         field: &'static str,
@@ -112,17 +112,18 @@ pub enum InvalidImageTemplate {
     },
     /// A variable that no process can have.
     #[error(
-        "environment variable {0:?} is not possible: use letters, digits and '_' in its name, and a value of one line without NUL"
+        "environment variable is {0:?}: its name must have letters, digits and '_', and its value one line without \
+         NUL"
     )]
     Variable(String),
     /// Characters that no command can have.
-    #[error("{0} has a NUL character: leave it out")]
+    #[error("{0} has a NUL character: remove it")]
     Nul(&'static str),
     /// A base that is no name of an image.
-    #[error("base_image {0:?} is no name of an image: it has no spaces and no control characters")]
+    #[error("base_image is {0:?}: must be the name of an image, without spaces and control characters")]
     BaseImage(String),
     /// A recipe of this many bytes, which is too large.
-    #[error("the template has {0} bytes: {LARGEST_SPEC} are possible")]
+    #[error("the template has {0} bytes: must have at most {LARGEST_SPEC}")]
     TooLarge(usize),
 }
 
@@ -221,7 +222,7 @@ mod tests {
     #[case::right("a-1", spec(), None)]
     #[case::nothing("a", ImageSpec::default(), None)]
     #[case::no_name("", spec(), Some("Image template name is empty"))]
-    #[case::bad_name("A_b", spec(), Some("'A_b' cannot name an image template"))]
+    #[case::bad_name("A_b", spec(), Some("image template name is 'A_b': must have lowercase"))]
     #[case::option("a", ImageSpec { pip_packages: vec!["--index-url=http://x".into()], ..spec() }, Some("pip_packages has"))]
     #[case::line("a", ImageSpec { system_packages: vec!["a\nRUN b".into()], ..spec() }, Some("system_packages has"))]
     #[case::empty("a", ImageSpec { conda_packages: vec![" ".into()], ..spec() }, Some("conda_packages has"))]

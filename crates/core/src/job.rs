@@ -75,15 +75,16 @@ impl JobSpec {
         let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
         let texts = || self.command.iter().chain(variables.clone()).chain([&self.working_dir]);
         if texts().any(|text| text.contains('\0')) {
-            return Err("command, working_dir or environment has a NUL character: leave it out".to_owned());
+            return Err("command, working_dir or environment has a NUL character: remove it".to_owned());
         }
         if let Some(name) = self.environment.keys().find(|name| name.is_empty() || name.contains('=')) {
-            return Err(format!("environment has a variable named '{name}': a name without '=' is needed"));
+            return Err(format!("environment has a variable named '{name}': must be a name without '='"));
         }
         let size: usize = texts().map(String::len).sum();
         if size > LARGEST_SPEC {
             return Err(format!(
-                "command and environment have {size} bytes, and {LARGEST_SPEC} are possible: put them into a file"
+                "command and environment have {size} bytes: must have at most {LARGEST_SPEC}; put large values into \
+                 a file"
             ));
         }
         Ok(())

@@ -7,7 +7,7 @@ use crate::profile::ProfileType;
 use crate::spec::listed;
 
 /// The message for a request that removes the head from its cluster.
-pub const HEAD_STAYS: &str = "the head goes only with its cluster: delete that instead";
+pub const HEAD_STAYS: &str = "the head cannot be removed from its cluster: delete the cluster instead";
 
 /// The reason why workers of a type cannot become orphans.
 pub fn cannot_leave(kind: &ProfileType) -> String {
@@ -16,9 +16,7 @@ pub fn cannot_leave(kind: &ProfileType) -> String {
 
 /// The reason why a single node of a type cannot be moved to another profile.
 pub fn cannot_have_own_profile(kind: &ProfileType) -> String {
-    format!(
-        "nodes of type {kind} cannot have a profile of their own: update the profile of their cluster instead"
-    )
+    format!("nodes of type {kind} cannot have their own profile: update the profile of their cluster instead")
 }
 
 /// The end of the message for nodes of another provider instance.

@@ -84,7 +84,8 @@ impl Policy {
 
     /// The properties as the settings of the policy type.
     pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
-        let properties = self.properties().ok_or_else(|| format!("its spec does not fit '{}'", self.kind))?;
+        let properties =
+            self.properties().ok_or_else(|| format!("its spec is not valid for type '{}'", self.kind))?;
         serde_json::from_value(Value::Object(properties)).map_err(|error| error.to_string())
     }
 }

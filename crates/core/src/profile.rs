@@ -21,7 +21,7 @@ pub struct ProfileType {
 
 /// A string that names no type and version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is not a type and its version, such as dask.cluster-1.0")]
+#[error("'{given}' is not a profile type: must be a name and a version, such as dask.cluster-1.0")]
 pub struct InvalidProfileType {
     /// The given value.
     pub given: String,

@@ -16,36 +16,33 @@ pub struct TypeInfo {
 
 /// The schema of the recipe of a head or of workers.
 pub(crate) const NODE: Schema = Schema(&[
-    ("shape", Property::string("The name of a shape.")),
-    ("machine_group", Property::string("The machine group of Kubernetes whose slots it takes.")),
-    ("machine_type", Property::string("The machine type of that group, in place of a shape.")),
-    ("cpu", Property::string("Processors, such as 2 or 500m.")),
-    ("memory", Property::string("Memory, such as 4Gi.")),
-    ("gpu", Property::integer("Whole accelerators.")),
-    ("limits", Property::map("What it may use at most, on Kubernetes.", UPPER_LIMITS)),
-    (
-        "gpu_resource",
-        Property::string("The resource that accelerators are requested by; otherwise nvidia.com/gpu."),
-    ),
-    ("extended_resources", Property::free_map("Amounts of other resources of Kubernetes, by their names.")),
+    ("shape", Property::string("The name of the shape (compute template).")),
+    ("machine_group", Property::string("The machine group whose slots the nodes use, on Kubernetes.")),
+    ("machine_type", Property::string("The machine type of that group, instead of a shape.")),
+    ("cpu", Property::string("CPU request, such as 2 or 500m.")),
+    ("memory", Property::string("Memory request, such as 4Gi.")),
+    ("gpu", Property::integer("The number of GPUs.")),
+    ("limits", Property::map("Resource limits, on Kubernetes.", UPPER_LIMITS)),
+    ("gpu_resource", Property::string("The resource name of the GPUs; the default is nvidia.com/gpu.")),
+    ("extended_resources", Property::free_map("Amounts of extended resources of Kubernetes, by name.")),
     (
         "tolerations",
-        Property::list("Taints that are tolerated.", &Property::map("A toleration.", TOLERATION)),
+        Property::list("Tolerations of taints, on Kubernetes.", &Property::map("A toleration.", TOLERATION)),
     ),
-    ("selectors", Property::free_map("Labels that the machine below must have.")),
-    ("image", Property::string("The image, or the Python environment, if another than the cluster's.")),
-    ("image_template", Property::string("The image template to be used instead.")),
-    ("env", Property::free_map("What is added to the environment.")),
-    ("args", Property::list("What is added to the start command.", &Property::string("An argument."))),
-    ("pod", Property::map("What its pod has on Kubernetes.", NODE_POD)),
+    ("selectors", Property::free_map("The node selector: labels that the Kubernetes node must have.")),
+    ("image", Property::string("The image or Python environment, if it differs from that of the cluster.")),
+    ("image_template", Property::string("The image template, instead of an image.")),
+    ("env", Property::free_map("Additional environment variables.")),
+    ("args", Property::list("Additional arguments of the start command.", &Property::string("An argument."))),
+    ("pod", Property::map("Settings of the pod, on Kubernetes.", NODE_POD)),
 ]);
 
 const UPPER_LIMITS: Schema =
-    Schema(&[("cpu", Property::string("Processors.")), ("memory", Property::string("Memory."))]);
+    Schema(&[("cpu", Property::string("CPU limit.")), ("memory", Property::string("Memory limit."))]);
 
 const TOLERATION: Schema = Schema(&[
     ("key", Property::string("The key of the taint.")),
-    ("operator", Property::string("How the taint is compared.").allowed(&["Equal", "Exists"])),
+    ("operator", Property::string("The operator that compares key and value.").allowed(&["Equal", "Exists"])),
     ("value", Property::string("The value of the taint.")),
     (
         "effect",
@@ -60,101 +57,114 @@ const TOLERATION: Schema = Schema(&[
 const NODE_POD: Schema = Schema(&[
     ("labels", Property::free_map("Labels of the pod.")),
     ("annotations", Property::free_map("Annotations of the pod.")),
-    ("service_account", Property::string("The account that it runs as.")),
-    ("image_pull_secret", Property::string("The secret that its image is pulled with.")),
+    ("service_account", Property::string("The service account of the pod.")),
+    ("image_pull_secret", Property::string("The Secret for pulling the image.")),
     (
         "volumes",
-        Property::list("What is mounted.", &Property::map("A volume, and where it is mounted.", MOUNT)),
+        Property::list("Volumes and their mounts.", &Property::map("A volume and its mount.", MOUNT)),
     ),
-    ("start_parameters", Property::free_map("What KubeRay starts Ray with, as names and values.")),
+    ("start_parameters", Property::free_map("Start parameters of Ray (rayStartParams of KubeRay), by name.")),
     ("service_type", Property::string("The type of the head's Service.").allowed(SERVICE_TYPES)),
-    ("image_pull_policy", Property::string("When its image is pulled.").allowed(PULL_POLICIES)),
-    ("security_context", Property::map("What its container may do.", SECURITY_CONTEXT)),
+    ("image_pull_policy", Property::string("The pull policy of the image.").allowed(PULL_POLICIES)),
+    ("security_context", Property::map("The security context of the container.", SECURITY_CONTEXT)),
     (
         "env_from",
-        Property::free_map("Environment variables with values of other objects: kind, name and key."),
+        Property::free_map(
+            "Environment variables whose values are in other objects, with kind, name and key.",
+        ),
     ),
 ]);
 
-const CAPABILITY: Property = Property::string("A capability.");
+const CAPABILITY: Property = Property::string("A Linux capability, such as SYS_PTRACE.");
 
 const SECURITY_CONTEXT: Schema = Schema(&[
-    ("privileged", Property::boolean("Whether it has the rights of the machine below.")),
-    ("add", Property::list("Capabilities of Linux that it gets.", &CAPABILITY)),
-    ("drop", Property::list("Capabilities of Linux that it loses.", &CAPABILITY)),
+    ("privileged", Property::boolean("Whether the container is privileged.")),
+    ("add", Property::list("Linux capabilities to add.", &CAPABILITY)),
+    ("drop", Property::list("Linux capabilities to drop.", &CAPABILITY)),
 ]);
 
 const AUTOSCALER: Schema = Schema(&[
-    ("idle_timeout_seconds", Property::integer("After how many seconds an idle worker is removed.")),
-    ("upscaling_mode", Property::string("How eagerly it adds workers.").allowed(UPSCALING_MODES)),
-    ("image", Property::string("The image of its container.")),
-    ("image_pull_policy", Property::string("When that image is pulled.").allowed(PULL_POLICIES)),
-    ("cpu", Property::string("Processors of its container.")),
-    ("memory", Property::string("Memory of its container.")),
-    ("env", Property::free_map("Environment variables of its container.")),
+    ("idle_timeout_seconds", Property::integer("Seconds after which an idle worker is removed.")),
+    ("upscaling_mode", Property::string("The upscaling mode of Ray's autoscaler.").allowed(UPSCALING_MODES)),
+    ("image", Property::string("The image of the autoscaler's container.")),
+    ("image_pull_policy", Property::string("The pull policy of that image.").allowed(PULL_POLICIES)),
+    ("cpu", Property::string("CPU of the autoscaler's container.")),
+    ("memory", Property::string("Memory of the autoscaler's container.")),
+    ("env", Property::free_map("Environment variables of the autoscaler's container.")),
     (
         "env_from",
         Property::list(
-            "ConfigMaps and Secrets whose keys become variables of its container.",
-            &Property::free_map("kind and name."),
+            "ConfigMaps and Secrets whose keys become environment variables of the autoscaler's container.",
+            &Property::free_map("The kind (config_map or secret) and the name."),
         ),
     ),
     (
         "volumes",
         Property::list(
-            "What is mounted into it.",
-            &Property::map("A volume, and where it is mounted.", MOUNT),
+            "Volumes of the autoscaler's container and their mounts.",
+            &Property::map("A volume and its mount.", MOUNT),
         ),
     ),
 ]);
 
 const MOUNT: Schema = Schema(&[
     ("name", Property::string("The name of the volume.").required()),
-    ("path", Property::string("Where it is mounted.").required()),
-    ("read_only", Property::boolean("Whether it cannot be written.")),
+    ("path", Property::string("The mount path.").required()),
+    ("read_only", Property::boolean("Whether the mount is read-only.")),
     (
         "propagation",
-        Property::string("Which way later mounts are seen.").allowed(&["HostToContainer", "Bidirectional"]),
+        Property::string("The mount propagation.").allowed(&["HostToContainer", "Bidirectional"]),
     ),
     (
         "of",
         Property::free_map(
-            "One of claim, host_path, ephemeral, config_map, secret and empty_dir, with what it needs.",
+            "The source: claim, host_path, ephemeral, config_map, secret or empty_dir, with its settings.",
         )
         .required(),
     ),
 ]);
 
 const SPARK: Schema = Schema(&[
-    ("config_name", Property::string("The configuration set that completed it.")),
+    ("config_name", Property::string("The configuration set that completed the create request.")),
     ("master_config", Property::string("The ConfigMap with Spark's configuration files for the master.")),
     ("worker_config", Property::string("The ConfigMap with Spark's configuration files for the workers.")),
-    ("metrics", Property::string("Which metrics it serves, on Kubernetes.").allowed(METRICS)),
-    ("expose_ui", Property::boolean("Whether its page may be reached from outside.")),
+    ("metrics", Property::string("The metrics agent, on Kubernetes.").allowed(METRICS)),
+    ("expose_ui", Property::boolean("Whether Spark's web page is exposed outside of the cluster.")),
 ]);
 
 /// The schema of the recipe of a framework's cluster.
 pub(crate) const FRAMEWORK: Schema = Schema(&[
-    ("provider", Property::string("Where nodes run: local or kubernetes.")),
-    ("environment", Property::string("What it is for.").allowed(ENVIRONMENTS)),
-    ("flavor", Property::string("Which objects stand for the cluster on Kubernetes.")),
-    ("namespace", Property::string("Where on Kubernetes.")),
+    ("provider", Property::string("The provider of the nodes: local or kubernetes.")),
+    ("environment", Property::string("The purpose, such as TESTING or PRODUCTION.").allowed(ENVIRONMENTS)),
+    ("flavor", Property::string("The flavor: the kind of objects that represent the cluster on Kubernetes.")),
+    ("namespace", Property::string("The Kubernetes namespace.")),
     ("version", Property::string("The version of the framework.")),
-    ("image", Property::string("The image, or the Python environment of local processes.").updatable()),
-    ("image_template", Property::string("The image template to be used instead.").updatable()),
-    ("working_dir", Property::string("The folder in which local processes run.")),
-    ("head", Property::map("How the head is made.", NODE).updatable()),
-    ("worker", Property::map("How workers are made.", NODE).updatable()),
+    (
+        "image",
+        Property::string("The container image, or the Python environment of local processes.").updatable(),
+    ),
+    ("image_template", Property::string("The image template, instead of an image.").updatable()),
+    ("working_dir", Property::string("The working directory of local processes.")),
+    ("head", Property::map("The recipe of the head.", NODE).updatable()),
+    ("worker", Property::map("The recipe of the workers.", NODE).updatable()),
     ("autoscaler", Property::map("The autoscaler in the cluster, on Kubernetes.", AUTOSCALER)),
-    ("ingress", Property::boolean("Whether an Ingress leads to the head, on Kubernetes.")),
+    ("ingress", Property::boolean("Whether the head gets an Ingress, on Kubernetes.")),
     (
         "token",
-        Property::boolean("Whether Ray asks for a token, on Kubernetes; otherwise wherever its version can."),
+        Property::boolean(
+            "Whether Ray requires a token, on Kubernetes; the default is true if its version can.",
+        ),
     ),
     ("service_annotations", Property::free_map("Annotations of the head's Service, on Kubernetes.")),
-    ("spark", Property::map("What only clusters of Spark have.", SPARK)),
-    ("idle_timeout", Property::integer("Seconds without use after which it is stopped.").updatable()),
-    ("max_lifetime", Property::integer("Seconds after which it is stopped whatever it does.").updatable()),
+    ("spark", Property::map("Settings of Spark clusters.", SPARK)),
+    (
+        "idle_timeout",
+        Property::integer("Seconds without use after which the cluster is deleted.").updatable(),
+    ),
+    (
+        "max_lifetime",
+        Property::integer("Seconds after which the cluster is deleted, even if it is in use.").updatable(),
+    ),
 ]);
 
 const NETWORK: Property = Property::map(
@@ -163,10 +173,10 @@ const NETWORK: Property = Property::map(
         ("network", Property::string("The name or id of a network.")),
         ("subnet", Property::string("The name or id of a subnet.")),
         ("port", Property::string("The id of a port.")),
-        ("vnic_type", Property::string("The type of the port.")),
-        ("fixed_ip", Property::string("A fixed address.")),
-        ("floating_network", Property::string("The network of a floating address.")),
-        ("floating_ip", Property::string("A floating address.")),
+        ("vnic_type", Property::string("The VNIC type of the port.")),
+        ("fixed_ip", Property::string("A fixed IP address.")),
+        ("floating_network", Property::string("The network of the floating IP address.")),
+        ("floating_ip", Property::string("A floating IP address.")),
         (
             "security_groups",
             Property::list("Security groups.", &Property::string("The name of a security group.")),
@@ -181,11 +191,11 @@ const SIMULATED: Schema = Schema(&[
     ("name", Property::string("The name of the node.").updatable()),
     ("image", Property::string("The image of the node.").updatable()),
     ("networks", Property::list("Networks of the node.", &NETWORK).updatable()),
-    ("key_name", Property::string("The name of a key.")),
+    ("key_name", Property::string("The name of an SSH key pair.")),
     (
         "metadata",
         Property::free_map(
-            "Anything; simulated_wait_time, simulated_failure and simulated_activity have an effect.",
+            "Any keys; simulated_wait_time, simulated_failure and simulated_activity have an effect.",
         )
         .updatable(),
     ),
@@ -194,17 +204,22 @@ const SIMULATED: Schema = Schema(&[
 const PROCESS: Schema = Schema(&[
     (
         "command",
-        Property::list("The program and its arguments.", &Property::string("A word.")).required().updatable(),
+        Property::list("The program and its arguments.", &Property::string("The program or an argument."))
+            .required()
+            .updatable(),
     ),
-    ("env", Property::free_map("What is added to the environment.").updatable()),
-    ("working_dir", Property::string("Where it runs.")),
-    ("stop_signal", Property::string("The signal that stops it.")),
-    ("stop_grace_seconds", Property::integer("How long it may take to end before it is killed.").updatable()),
+    ("env", Property::free_map("Additional environment variables.").updatable()),
+    ("working_dir", Property::string("The working directory.")),
+    ("stop_signal", Property::string("The signal that stops the process.")),
+    (
+        "stop_grace_seconds",
+        Property::integer("Seconds that the process may take to stop before it is killed.").updatable(),
+    ),
 ]);
 
 const POD: Schema = Schema(&[
     ("template", Property::free_map("A pod template: metadata and spec.").required().updatable()),
-    ("namespace", Property::string("Where on Kubernetes; otherwise where the cluster is.")),
+    ("namespace", Property::string("The Kubernetes namespace; the default is that of the cluster.")),
 ]);
 
 /// All types, by name.

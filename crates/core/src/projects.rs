@@ -18,11 +18,13 @@ impl TryFrom<BTreeMap<String, String>> for ProjectNamespaces {
         let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
         for (project, namespace) in &configured {
             if namespace.is_empty() {
-                return Err(format!("project '{project}' has an empty namespace: name one, or leave it out"));
+                return Err(format!(
+                    "project '{project}' has an empty namespace: set one, or remove the entry"
+                ));
             }
             if let Some(other) = homes.insert(namespace, project) {
                 return Err(format!(
-                    "projects '{other}' and '{project}' are both at home in namespace '{namespace}': give each its own"
+                    "projects '{other}' and '{project}' both have namespace '{namespace}': give each its own"
                 ));
             }
         }
@@ -69,7 +71,7 @@ mod tests {
     #[case::given_one("demo", Some("team-a"), None)]
     #[case::taken_by_demo("team-a", None, Some("demo"))]
     #[case::given_its_own("same", Some("same"), Some("same"))]
-    fn a_project_is_at_home_in_one_namespace_and_a_namespace_is_of_one_project(
+    fn a_project_has_one_namespace_and_a_namespace_belongs_to_one_project(
         #[case] name: &str,
         #[case] namespace: Option<&str>,
         #[case] project: Option<&str>,
@@ -94,7 +96,7 @@ mod tests {
     #[test]
     fn two_projects_have_two_namespaces() {
         let why = projects(&[("a", "n"), ("b", "n")]).unwrap_err();
-        assert_eq!(why, "projects 'a' and 'b' are both at home in namespace 'n': give each its own");
+        assert_eq!(why, "projects 'a' and 'b' both have namespace 'n': give each its own");
         assert!(projects(&[("a", "")]).unwrap_err().contains("empty namespace"));
     }
 }

@@ -20,7 +20,7 @@ use self::read::{Measure, read};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuantity {
     /// The text is neither a number nor a number with a known suffix.
-    #[error("'{given}' is not an amount of {of}: {expected} is expected")]
+    #[error("'{given}' is not an amount of {of}: must be {expected}")]
     Malformed {
         /// The given value.
         given: String,
@@ -47,9 +47,12 @@ pub struct Cpu(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Memory(u64);
 
-const CPU: Measure = Measure { of: "cpu", expected: "2, 0.5 or 500m", decimals: 3 };
-const MEMORY: Measure =
-    Measure { of: "memory", expected: "4Gi, 512Mi, 1.5G or a number of bytes", decimals: 0 };
+const CPU: Measure = Measure { of: "cpu", expected: "a number of cores such as 2, 0.5 or 500m", decimals: 3 };
+const MEMORY: Measure = Measure {
+    of: "memory",
+    expected: "a size such as 4Gi, 512Mi or 1.5G, or a number of bytes",
+    decimals: 0,
+};
 
 impl Cpu {
     /// An amount of this many thousandths of a core.

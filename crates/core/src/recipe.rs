@@ -310,9 +310,7 @@ impl ClusterRecipe {
         }
         let is_possible = |folder: &String| Path::new(folder).is_absolute() && !folder.contains('\0');
         match recipe.working_dir.as_ref().filter(|folder| !is_possible(folder)) {
-            Some(folder) => {
-                Err(format!("working_dir {folder:?} is not possible: an absolute path is expected"))
-            }
+            Some(folder) => Err(format!("working_dir is {folder:?}: must be an absolute path")),
             None => Ok(recipe),
         }
     }

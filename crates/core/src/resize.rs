@@ -87,7 +87,7 @@ impl Number {
             Self::Number(number) => Ok(number),
             Self::Text(text) => {
                 let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-                number.ok_or_else(|| format!("number is '{text}', which is no number"))
+                number.ok_or_else(|| format!("number is '{text}': must be a number"))
             }
         }
     }
@@ -134,7 +134,9 @@ impl TryFrom<i64> for MaxSize {
     fn try_from(value: i64) -> Result<Self, String> {
         match value {
             -1 => Ok(Self::Unbounded),
-            value => u32::try_from(value).map(Self::Bound).map_err(|_| format!("{value} is no upper bound")),
+            value => u32::try_from(value)
+                .map(Self::Bound)
+                .map_err(|_| format!("max_size is {value}: must be -1 or greater")),
         }
     }
 }

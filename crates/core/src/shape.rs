@@ -121,19 +121,13 @@ pub enum InvalidShape {
     #[error(transparent)]
     Quantity(#[from] InvalidQuantity),
     /// The cpu is zero.
-    #[error(
-        "cpu is 0, and nothing runs on none: give a part of a core at least, such as 100m, or leave it out"
-    )]
+    #[error("cpu is 0: must be greater than 0, such as 100m or 2; or omit it")]
     NoCpu,
     /// The memory is below the least amount.
-    #[error(
-        "memory is {0}, and no program runs in less than {LEAST_MEMORY}: give more, with a unit, such as 512Mi or 4Gi"
-    )]
+    #[error("memory is {0}: must be at least {LEAST_MEMORY}; use a unit, such as in 512Mi or 4Gi")]
     TooLittleMemory(Memory),
     /// A limit is below the requested amount.
-    #[error(
-        "the limit of {resource} is {limit}, which is less than the {amount} that a node is given: raise it, or leave it out"
-    )]
+    #[error("the limit of {resource} is {limit}: must be at least the requested {amount}; raise or omit it")]
     LimitTooLow {
         /// `cpu` or `memory`.
         resource: &'static str,
@@ -144,7 +138,8 @@ pub enum InvalidShape {
     },
     /// The name of a resource is invalid.
     #[error(
-        "'{0}' is not the name of a resource: letters, digits, '-', '_', '.' and a '/' are possible, such as nvidia.com/gpu"
+        "'{0}' is not the name of a resource: must have letters, digits, '-', '_', '.' and at most one '/', such as \
+         nvidia.com/gpu"
     )]
     Resource(String),
     /// Kubernetes does not accept a toleration.
@@ -156,7 +151,7 @@ pub enum InvalidShape {
         why: String,
     },
     /// A text has control characters, which logs and lists cannot show.
-    #[error("{what} {text:?} has control characters: leave them out")]
+    #[error("{what} {text:?} has control characters: remove them")]
     ControlCharacters {
         /// The kind of entry, as the message names it.
         what: &'static str,
@@ -164,7 +159,7 @@ pub enum InvalidShape {
         text: String,
     },
     /// The shape has too many entries of one kind.
-    #[error("{count} {what} are given: {MOST_ENTRIES} are possible")]
+    #[error("{count} {what} are given: must be at most {MOST_ENTRIES}")]
     TooMany {
         /// The kind of entry, as the message names it.
         what: &'static str,
@@ -243,13 +238,13 @@ impl Toleration {
     fn check(&self) -> Result<(), InvalidShape> {
         let Self { key, operator, value, effect, unknown: _ } = self;
         let why = if !OPERATORS.contains(&operator.as_str()) {
-            format!("operator '{operator}' is neither Equal nor Exists")
+            format!("operator is '{operator}': must be Equal or Exists")
         } else if !EFFECTS.contains(&effect.as_str()) {
-            format!("effect '{effect}' is none of NoSchedule, PreferNoSchedule and NoExecute")
+            format!("effect is '{effect}': must be NoSchedule, PreferNoSchedule or NoExecute")
         } else if operator == "Exists" && !value.is_empty() {
-            format!("value '{value}' is not possible with operator Exists: leave one of them out")
+            format!("value is '{value}': must be empty with operator Exists; omit one of them")
         } else if key.is_empty() && operator != "Exists" {
-            "without a key only operator Exists is possible".to_owned()
+            "key is empty: operator must then be Exists".to_owned()
         } else {
             return Ok(());
         };

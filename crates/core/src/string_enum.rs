@@ -74,7 +74,7 @@ macro_rules! string_enum_impls {
                     $crate::string_enum::UnknownVariant {
                         given: given.to_owned(),
                         what: $what,
-                        known: known.join(", "),
+                        known: $crate::string_enum::alternatives(&known),
                     }
                 })
             }
@@ -103,14 +103,28 @@ pub(crate) use {string_enum, string_enum_impls};
 
 /// A string that is not a known value of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{given}' is no {what}: one of {known} is expected")]
+#[error("'{given}' is not {} {what}: must be {known}", article(what))]
 pub struct UnknownVariant {
     /// The given value.
     pub given: String,
     /// The name of the enumeration in messages.
     pub what: &'static str,
-    /// The known values, separated by commas.
+    /// The known values, as a list of alternatives.
     pub known: String,
+}
+
+/// The indefinite article of a noun.
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// Lists values as alternatives: `a, b or c`.
+pub fn alternatives(values: &[&str]) -> String {
+    match values {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
 }
 
 /// An enumeration that rows store. Reading it never fails, because a newer version may have written the value.

@@ -84,7 +84,7 @@ impl Task {
             inputs: Value::Null,
             outputs: Value::Null,
             status: TaskStatus::Ready,
-            status_reason: "It waits for an engine.".to_owned(),
+            status_reason: "Waiting for an engine.".to_owned(),
             owner: None,
             fence: Fence(0),
             tries: 0,

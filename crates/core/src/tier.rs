@@ -121,8 +121,8 @@ fn shape(tier: &Value, selects: bool) -> Result<Shape, String> {
             }
         }
     };
-    let cores = cpu("cores")?.ok_or("it has no cores")?;
-    let amount = memory(&resources["memory"])?.ok_or("it has no memory")?;
+    let cores = cpu("cores")?.ok_or("cores is missing")?;
+    let amount = memory(&resources["memory"])?.ok_or("memory is missing")?;
     let limit = memory(&resources["memoryLimit"])?.unwrap_or(amount);
     let gpus = &tier["gpuConfiguration"];
     let gpu = match &gpus["numberOfGpus"] {
@@ -131,12 +131,11 @@ fn shape(tier: &Value, selects: bool) -> Result<Shape, String> {
             let whole = count
                 .as_f64()
                 .filter(|count| count.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(count));
-            let whole =
-                whole.ok_or_else(|| format!("numberOfGpus is {count}: a whole number is expected"))?;
+            let whole = whole.ok_or_else(|| format!("numberOfGpus is {count}: must be a whole number"))?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
             Some(whole as u32)
         }
-        other => return Err(format!("numberOfGpus is {other}: a whole number is expected")),
+        other => return Err(format!("numberOfGpus is {other}: must be a whole number")),
     };
     let pool = tier["nodePool"].as_str().filter(|pool| !pool.is_empty() && selects);
     let shape = Shape {
@@ -162,8 +161,8 @@ fn memory(given: &Value) -> Result<Option<Memory>, String> {
         .iter()
         .find(|(domino, kubernetes)| *domino == unit || (*kubernetes == unit && !unit.is_empty()));
     let (_, suffix) =
-        known.ok_or_else(|| format!("'{unit}' is no unit of memory: GiB or GB, for example, is expected"))?;
-    let value = given["value"].as_number().ok_or("its memory has no value")?;
+        known.ok_or_else(|| format!("'{unit}' is not a unit of memory: must be one such as GiB or GB"))?;
+    let value = given["value"].as_number().ok_or("memory has no value")?;
     format!("{value}{suffix}")
         .parse()
         .map(Some)

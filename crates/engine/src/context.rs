@@ -151,7 +151,7 @@ impl Engine {
             return Err(format!("the last write failed: {error}"));
         }
         if let Some(error) = self.context.liveness.lease_error() {
-            return Err(format!("the engine cannot keep its lease: {error}"));
+            return Err(format!("the engine cannot renew its lease: {error}"));
         }
         let Config { lease, heartbeat, parallel_actions, .. } = self.context.config;
         let age = self.lease_age();
@@ -160,7 +160,8 @@ impl Engine {
         if self.context.lease().lost.is_cancelled() || age >= late {
             let (age, heartbeat) = (age.secs(), heartbeat.secs());
             return Err(format!(
-                "the engine's lease was last renewed {age} s ago, and should be every {heartbeat} s: others may take its actions over"
+                "the engine's lease was last renewed {age} s ago, not every {heartbeat} s: other engines may take over \
+                 its actions"
             ));
         }
         self.context.liveness.check_dispatcher(parallel_actions)?;

@@ -71,7 +71,9 @@ impl Liveness {
                 "all {slots} slots have been in use for {} s: no other action can start",
                 age.as_secs()
             )),
-            (true, false) => Err(format!("the dispatcher has not looked for work for {} s", age.as_secs())),
+            (true, false) => {
+                Err(format!("the dispatcher has not polled for actions for {} s", age.as_secs()))
+            }
         }
     }
 

@@ -66,16 +66,15 @@ impl Metrics {
             "Actions that ended, by kind and status",
             self.ended.clone(),
         );
-        let help = "Actions that another engine had begun";
+        let help = "Actions taken over from another engine";
         registry.register("muster_actions_taken_over", help, self.taken_over.clone());
         registry.register("muster_actions_running", "Actions that run in this engine", self.running.clone());
-        let help =
-            "How long calls to providers took, by verb and outcome (done, failed, left before the end)";
+        let help = "Duration of provider calls, by verb and outcome (done, failed, left before the end)";
         registry.register_with_unit("muster_provider_call_duration", help, Unit::Seconds, self.calls.clone());
         let help = "Renewals of this engine's lease, by outcome (done, failed, lost)";
         registry.register("muster_lease_renewals", help, self.renewals.clone());
         let help =
-            "1 if this engine had the duty, such as the observer of an instance, when it last asked, else 0";
+            "1 if this engine had the duty, such as the observer of an instance, at its last check, else 0";
         registry.register("muster_duty_held", help, self.duties.clone());
     }
 

@@ -125,7 +125,7 @@ impl Engine {
     ) -> Result<HashMap<NodeId, NodeUsage>, QueryError> {
         let (provider, profile) = self.provider_and_profile(cluster).await?;
         let unmeasured = || {
-            let message = format!("what nodes of type {} use is not measured", profile.kind);
+            let message = format!("the resource usage of nodes of type {} is not measured", profile.kind);
             ProviderError::permanent("NodeUsageUnavailable", message)
         };
         let meter = Arc::clone(&provider).node_meter().ok_or_else(unmeasured)?;

@@ -102,7 +102,7 @@ impl Access {
         let name = case.operation.rsplit('/').next().unwrap_or(case.operation);
         let on = |what, project| Resource { what, project, owner: &UNOWNED };
         match (case.verb, case.subject) {
-            (_, Subject::Closed) => return Err(Denied::Forbidden(format!("{name} is closed to everyone"))),
+            (_, Subject::Closed) => return Err(Denied::Forbidden(format!("{name} is not available"))),
             (Verb::Administer, _) | (_, Subject::Server) => {
                 authorize(&principal, Verb::Administer, on(name, ""), Rule::Members)?;
             }

@@ -69,7 +69,7 @@ fn not_found(app: &str, namespace: &str) -> ServiceError {
 }
 
 fn no_deployment(app: &AppIdentity) -> ServiceError {
-    let message = format!("app {app} belongs to no Deployment: leave across_rollouts out");
+    let message = format!("app {app} does not belong to a Deployment: leave across_rollouts out");
     ServiceError::invalid(message).code("NoDeployment")
 }
 
@@ -185,12 +185,12 @@ impl Service {
             return self.with_uses(app, deployment).await;
         };
         if process.pid == 0 {
-            return Err(ServiceError::invalid("process: a pid above 0 is needed"));
+            return Err(ServiceError::invalid("process.pid is 0: must be greater than 0"));
         }
         let given = given_app(app)?;
         if let Some(kind) = given.kind.filter(|kind| *kind != AppKind::Command) {
             let message = format!(
-                "app '{app}' names a {kind}, and an app with a process is a command: give '{}' alone, or leave process out",
+                "app '{app}' is a {kind}, but an app with a process must be a command: give '{}' alone, or leave process out",
                 given.name
             );
             return Err(ServiceError::invalid(message).code("NotACommand"));

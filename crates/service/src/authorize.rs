@@ -31,7 +31,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// The caller may not see the object, so for this caller it does not exist.
-    #[error("{0} is not there")]
+    #[error("{0} not found")]
     Unseen(String),
     /// The caller may see the object, but may not perform this operation.
     #[error("{0}")]
@@ -47,7 +47,10 @@ pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule
     }
     let forbidden = |why: String| Err(Denied::Forbidden(why));
     if verb == Verb::Administer {
-        return forbidden(format!("{} is for admins only, and {} is none", on.what, principal.name));
+        return forbidden(format!(
+            "{} is for admins only: {} does not have the role admin",
+            on.what, principal.name
+        ));
     }
     if rule == Rule::OwnerOnly {
         return if principal.owns(on.owner) {

@@ -112,7 +112,9 @@ impl Service {
         }
         if let Some(instance) = &template.instance {
             let provider = self.template_provider_of(instance).ok_or_else(|| {
-                let message = format!("'{instance}', which has the template, is not served here");
+                let message = format!(
+                    "this server does not serve '{instance}', which has the template: use the server that does"
+                );
                 ServiceError::new(ErrorKind::Unavailable, message)
             })?;
             provider.delete(&template).await?;
@@ -126,7 +128,7 @@ impl Service {
     pub async fn named_shape(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),
-            None => self.shape(name).cloned(),
+            None => self.find_shape(name).cloned().ok_or_else(|| self.unknown_shape(name, Some(namespace))),
         }
     }
 
@@ -136,7 +138,7 @@ impl Service {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),
             None => Err(bad_reference(format!(
-                "there is no compute template '{name}' in namespace '{namespace}': create it first, or give a shape"
+                "compute template '{name}' not found in namespace '{namespace}': create it first, or give a shape"
             ))),
         }
     }
@@ -155,7 +157,7 @@ pub(crate) fn check_unused(what: &str, users: &[String]) -> Result<(), ServiceEr
     }
     let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
     let more = if users.len() > NAMED_USERS { ", …" } else { "" };
-    let message = format!("{what} is used by {}{more}: delete them first, or give force", named.join(", "));
+    let message = format!("{what} is used by {}{more}: delete them first, or use force", named.join(", "));
     Err(ServiceError::new(ErrorKind::Conflict, message))
 }
 

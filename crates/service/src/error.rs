@@ -147,9 +147,9 @@ impl From<StoreError> for ServiceError {
                 };
                 Self::new(ErrorKind::Unavailable, message)
             }
-            StoreError::Unstorable(_) => Self::invalid(format!(
-                "{message}: leave out characters such as the one of code 0, and shorten what is very long"
-            )),
+            StoreError::Unstorable(_) => {
+                Self::invalid(format!("{message}: remove NUL characters, and shorten very long values"))
+            }
             StoreError::ForeignCursor => Self::invalid(format!("page_token: {message}")),
             StoreError::NameTaken { .. } => Self::new(ErrorKind::Exists, message).code("ClusterNameTaken"),
             StoreError::JobNameTaken { .. } => Self::new(ErrorKind::Exists, message).code("JobNameTaken"),
@@ -167,7 +167,7 @@ impl From<StoreError> for ServiceError {
             | StoreError::Fenced(_)
             | StoreError::Duplicate(_) => {
                 tracing::error!(error = %message, "unexpected error of the database");
-                let message = "something is wrong with the database; the server's log says more";
+                let message = "unexpected error of the database: see the server's log";
                 Self::new(ErrorKind::Internal, message)
             }
         }

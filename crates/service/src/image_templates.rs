@@ -42,7 +42,7 @@ impl Service {
         let builder = self.engine.provider(&instance).and_then(Provider::image_builder);
         let builder = builder.ok_or_else(|| {
             let message =
-                format!("no images are built at '{}': choose another provider", instance.provider());
+                format!("provider '{}' does not build images: choose another provider", instance.provider());
             ServiceError::invalid(message).code("NoProvider")
         })?;
         self.check_namespace_exists(&instance, namespace).await?;
@@ -112,7 +112,7 @@ impl Service {
         if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(access.principal()) {
             return Ok(());
         }
-        let message = "local images are built and removed as the server's own user: only admins may do that here; ask one";
+        let message = "local images are built and removed as the server's own user: only admins may do that; ask an admin";
         Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
     }
 
@@ -125,7 +125,10 @@ impl Service {
         let templates = self.engine.provider(instance).and_then(Provider::template_provider);
         match templates {
             Some(templates) if !templates.keeps(namespace).await? => {
-                let message = format!("there is no namespace '{namespace}' at '{}'", instance.provider());
+                let message = format!(
+                    "namespace '{namespace}' not found at provider '{}': create it first",
+                    instance.provider()
+                );
                 Err(ServiceError::not_found(message).code("NoNamespace"))
             }
             _ => Ok(()),

@@ -45,8 +45,8 @@ fn check_name(name: &str) -> Result<(), ServiceError> {
         return Ok(());
     }
     Err(ServiceError::invalid(format!(
-        "job name '{name}' is not possible: small letters, digits and hyphens, a letter first, no hyphen last, at most \
-         {LONGEST_NAME} characters"
+        "job name is '{name}': must have lowercase letters, digits and hyphens, begin with a letter, not end with a \
+         hyphen, and have at most {LONGEST_NAME} characters"
     )))
 }
 
@@ -142,8 +142,8 @@ impl Service {
         if instance.provider() != LOCAL_PROVIDER || self.may_run_as_server(access.principal()) {
             return Ok(());
         }
-        let message = "commands of local jobs run as the server's own user: only admins may submit and stop them here; \
-                       ask one";
+        let message = "commands of local jobs run as the server's own user: only admins may submit and stop them; \
+                       ask an admin";
         Err(ServiceError::forbidden(message).code("LocalProcessesNeedAdmin"))
     }
 
@@ -154,7 +154,7 @@ impl Service {
             return Err(ServiceError::invalid("name or namespace of the job is empty: give both"));
         }
         let unknown = || {
-            ServiceError::not_found(format!("no such job '{given}' in namespace '{namespace}'"))
+            ServiceError::not_found(format!("job '{given}' not found in namespace '{namespace}'"))
                 .code("JobNotFound")
         };
         let what = format!("job '{namespace}/{given}'");

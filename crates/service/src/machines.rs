@@ -45,14 +45,13 @@ impl Service {
         let (group, machine_type) = match (machine_group, machine_type) {
             ("", "") => return Ok(None),
             ("", _) | (_, "") => {
-                let message = format!("{whose}: one of machine_group and machine_type is given: give both");
+                let message = format!("{whose} has only one of machine_group and machine_type: give both");
                 return Err(ServiceError::invalid(message));
             }
             named => named,
         };
         if has_shape {
-            let message =
-                format!("{whose}: a machine type and a shape are given: the type decides, leave one out");
+            let message = format!("{whose} has a machine type and a shape: leave one of them out");
             return Err(ServiceError::invalid(message));
         }
         let machines = self.machines()?;
@@ -93,7 +92,7 @@ impl Service {
 
     fn machines(&self) -> Result<&dyn MachineProvider, ServiceError> {
         self.machines.as_deref().ok_or_else(|| {
-            let message = "this server serves no machines: start it with --webhook-listen";
+            let message = "this server does not manage machines: start it with --webhook-listen";
             ServiceError::impossible(message).code("NoMachines")
         })
     }
@@ -134,27 +133,31 @@ fn find_type<'g>(
 ) -> Result<&'g MachineType, ServiceError> {
     let Some(found) = groups.iter().find(|known| known.name == group) else {
         let names: Vec<&str> = groups.iter().map(|known| known.name.as_str()).collect();
-        return Err(no_such("machine group", group, &names));
+        return Err(not_found(&format!("machine group '{group}' not found"), &names));
     };
     // A type that was removed from its group has no amounts.
     let known = || found.types.iter().filter(|known| !known.cpu.is_empty());
     known().find(|known| known.name == machine_type).ok_or_else(|| {
         let names: Vec<&str> = known().map(|known| known.name.as_str()).collect();
-        no_such(&format!("machine type of group '{group}'"), machine_type, &names)
+        not_found(&format!("machine type '{machine_type}' not found in group '{group}'"), &names)
     })
 }
 
-fn no_such(what: &str, name: &str, known: &[&str]) -> ServiceError {
-    let choice =
-        if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
-    ServiceError::invalid(format!("there is no {what} '{name}': {choice}")).code("NoMachineType")
+fn not_found(message: &str, known: &[&str]) -> ServiceError {
+    let remedy = if known.is_empty() {
+        "create a Machine first".to_owned()
+    } else {
+        format!("use one of {}", known.join(", "))
+    };
+    ServiceError::invalid(format!("{message}: {remedy}")).code("NoMachineType")
 }
 
 /// The resources of a slot as the shape of a node; the injector gives pods the same amounts.
 fn slot_shape(slot: &MachineType) -> Result<Shape, String> {
-    let gpu = slot.gpu.as_deref().map(|number| {
-        number.parse().map_err(|_| format!("its gpu '{number}' is no whole number of accelerators"))
-    });
+    let gpu = slot
+        .gpu
+        .as_deref()
+        .map(|number| number.parse().map_err(|_| format!("gpu is '{number}': must be a whole number")));
     let shape = Shape {
         cpu: Some(slot.cpu.parse().map_err(|error| format!("cpu: {error}"))?),
         memory: Some(slot.memory.parse().map_err(|error| format!("memory: {error}"))?),
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_whole_accelerator("6", Some("500m"), "its gpu '500m' is no whole number of accelerators")]
+    #[case::no_whole_accelerator("6", Some("500m"), "gpu is '500m': must be a whole number")]
     #[case::no_amount("many", None, "cpu: ")]
     fn a_slot_that_is_no_shape_is_refused(#[case] cpu: &str, #[case] gpu: Option<&str>, #[case] why: &str) {
         let refusal = slot_shape(&slot(cpu, gpu)).expect_err("it is refused");

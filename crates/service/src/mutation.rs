@@ -123,8 +123,8 @@ impl Service {
             reached = self.engine.wait(id, wait.milestone, wait.at_most) => reached,
             () = self.closing().cancelled() => {
                 let message = format!(
-                    "the server is stopping, and {} has not been {} yet; it goes on as action {id}: \
-                     look at that once a server answers again",
+                    "the server is stopping, and {} has not been {} yet; it continues as action {id}: \
+                     get that action when a server answers again",
                     action.kind, wait.milestone
                 );
                 return Err(ServiceError::new(ErrorKind::Unavailable, message).code("ServerStopping").about(id));
@@ -136,16 +136,16 @@ impl Service {
 
 /// The error for an action whose cluster does not exist any more, or not for this caller.
 fn not_there(action: ActionId) -> ServiceError {
-    ServiceError::not_found("the cluster is not there any more").about(action)
+    ServiceError::not_found("the cluster no longer exists").about(action)
 }
 
 /// The error for a milestone that was not reached in time, while the action continues.
 fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
     let (kind, id) = (action.kind, action.id);
     let message = if wait.at_most == TimeSpan::default() {
-        format!("{kind} has not {what} yet, and wait_timeout is 0s; it goes on as action {id}")
+        format!("{kind} has not {what} yet, and wait_timeout is 0s; it continues as action {id}")
     } else {
-        format!("{kind} has not {what} within {}; it goes on as action {id}", wait.at_most)
+        format!("{kind} has not {what} within {}; it continues as action {id}", wait.at_most)
     };
     ServiceError::new(ErrorKind::TimedOut, message).about(id)
 }

@@ -175,7 +175,7 @@ impl Service {
         let refused = match self.mutate(&mutation, submit).await {
             Err(error) if error.kind == ErrorKind::TimedOut => error,
             Err(_) if is_delegated && self.is_being_deleted(cluster.id).await? => {
-                return Err(ServiceError::not_found("the cluster was deleted meanwhile"));
+                return Err(ServiceError::not_found("the cluster was deleted in the meantime"));
             }
             done => return done,
         };
@@ -205,7 +205,7 @@ impl Service {
                 Err(ServiceError::new(ErrorKind::Unavailable, message))
             }
             None => {
-                let message = "another change of the cluster was under way; nothing was changed: try again";
+                let message = "another change of the cluster was in progress; nothing was changed: try again";
                 Err(ServiceError::new(ErrorKind::Conflict, message))
             }
         }

@@ -4,6 +4,7 @@ use muster_core::cluster::Framework;
 use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
 use muster_core::principal::Principal;
 use muster_core::profile::ProfileType;
+use muster_core::profile_types::{self, TypeInfo};
 use serde_json::{Map, Value};
 
 use crate::access::{Access, UNOWNED, Verb};
@@ -51,19 +52,37 @@ impl Service {
         if let Some(found) = instances.iter().find(knows) {
             return Ok(found.clone());
         }
-        let mut there: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
-        there.sort_unstable();
-        let there = there.join(", ");
+        let mut providers: Vec<&str> = instances.iter().map(InstanceId::provider).collect();
+        providers.sort_unstable();
         let message = if instances.is_empty() {
-            format!("no provider here makes nodes of type {kind}: none is configured")
+            format!("no provider supports type {kind}: this server has no provider; configure one")
         } else if provider.is_empty() {
-            format!("no provider here makes nodes of type {kind}: choose another profile; there are: {there}")
+            format!("no provider supports type {kind}: use one of {}", self.supported_types(""))
         } else if instances.iter().any(|id| is_of(id, provider)) {
-            format!("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")
+            let types = self.supported_types(provider);
+            format!(
+                "provider '{provider}' does not support type {kind}: use another provider, or one of {types}"
+            )
         } else {
-            format!("there is no provider '{provider}' here: use one of {there}, or leave it out")
+            let providers = providers.join(", ");
+            format!("provider '{provider}' not found: use one of {providers}, or leave it out")
         };
         Err(ServiceError::invalid(message).code("NoProvider"))
+    }
+
+    /// The profile types that the given provider supports, or any provider if that is empty; separated by commas.
+    fn supported_types(&self, provider: &str) -> String {
+        let instances = self.engine.instances();
+        let fits = |id: &&InstanceId| provider.is_empty() || is_of(id, provider);
+        let served: Vec<_> =
+            instances.iter().filter(fits).filter_map(|id| self.engine.provider(id)).collect();
+        let is_supported = |info: &&TypeInfo| {
+            let kind = ProfileType::new(info.name, info.version);
+            served.iter().any(|served| served.capabilities(&kind, None).is_some())
+        };
+        let types: Vec<String> =
+            profile_types::TYPES.iter().filter(is_supported).map(ToString::to_string).collect();
+        types.join(", ")
     }
 
     /// The instance at which apps are found: of the given provider, or of the preferred one if that is empty.
@@ -73,7 +92,7 @@ impl Service {
         let fits = |id: &&InstanceId| provider.is_empty() || is_of(id, provider);
         let found = instances.iter().find(fits).cloned();
         found.ok_or_else(|| {
-            let message = format!("there is no provider '{provider}' here: leave it out");
+            let message = format!("provider '{provider}' not found: leave it out");
             ServiceError::invalid(message).code("NoProvider")
         })
     }
@@ -82,8 +101,8 @@ impl Service {
     pub fn namespace_of<'a>(&'a self, project: &'a str) -> Result<&'a str, ServiceError> {
         self.engine.config().projects.namespace_of(project).ok_or_else(|| {
             let message = format!(
-                "project '{project}' has no namespace, since the namespace of its name is another project's: \
-                 name one in [project_namespaces]"
+                "project '{project}' has no namespace, because the namespace of its name belongs to another project: \
+                 set one in [project_namespaces]"
             );
             ServiceError::impossible(message).code("NoNamespace")
         })
@@ -107,7 +126,7 @@ impl Service {
             ServiceError::not_found(if home.is_empty() {
                 format!("{what} could not be found: {} belongs to no project", access.principal().name)
             } else {
-                format!("{what} could not be found: what you create goes to namespace '{home}'")
+                format!("{what} could not be found: use your namespace '{home}'")
             })
         };
         let project = self.project_of(namespace);
@@ -132,7 +151,7 @@ impl Service {
         decided.map_err(|_| {
             let project = &principal.project;
             ServiceError::forbidden(format!(
-                "{what} is not of project '{project}': name one that is, or leave it out"
+                "{what} does not belong to project '{project}': use a namespace of the project, or leave it out"
             ))
             .code("NamespaceNotYours")
         })

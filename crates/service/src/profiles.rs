@@ -22,7 +22,7 @@ pub enum ProfileError {
     #[error(transparent)]
     Envelope(SpecError),
     /// No provider of this server creates nodes of this type.
-    #[error("there is no profile type {0}")]
+    #[error("profile type {0} not found")]
     UnknownType(String),
     /// The properties do not fit the type, or the provider cannot use them.
     #[error("{0}")]

@@ -22,19 +22,26 @@ impl Service {
 
     /// The configured shape with this name.
     pub fn shape(&self, name: &str) -> Result<&Shape, ServiceError> {
-        let known = self.shapes();
-        known.iter().find(|known| known.name == name).map(|known| &known.shape).ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-            let choice = if names.is_empty() {
-                "none is configured".to_owned()
-            } else {
-                format!("there are {}", names.join(", "))
-            };
-            let message = format!(
-                "there is no shape '{name}': {choice}; or give amounts, such as cpu=2,memory=4Gi,gpu=1"
-            );
-            ServiceError::invalid(message).code("UnknownShape")
-        })
+        self.find_shape(name).ok_or_else(|| self.unknown_shape(name, None))
+    }
+
+    /// The configured shape with this name, if there is one.
+    pub(crate) fn find_shape(&self, name: &str) -> Option<&Shape> {
+        self.shapes().iter().find(|known| known.name == name).map(|known| &known.shape)
+    }
+
+    /// The error of a shape that is not configured and, if a namespace is given, has no compute template there.
+    pub(crate) fn unknown_shape(&self, name: &str, namespace: Option<&str>) -> ServiceError {
+        let names: Vec<&str> = self.shapes().iter().map(|known| known.name.as_str()).collect();
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace '{namespace}'"));
+        let remedies = [
+            namespace.map(|_| "create it with `muster shape create`".to_owned()),
+            (!names.is_empty()).then(|| format!("use one of {}", names.join(", "))),
+            Some("give amounts such as cpu=2,memory=4Gi,gpu=1".to_owned()),
+        ];
+        let remedies: Vec<String> = remedies.into_iter().flatten().collect();
+        let message = format!("shape '{name}' not found{place}: {}", remedies.join(", or "));
+        ServiceError::invalid(message).code("UnknownShape")
     }
 
     /// Completes the recipe in a profile by the shapes and machine types that it names. Amounts in the recipe take

@@ -64,9 +64,7 @@ fn window(
     let until = until.unwrap_or(now).min(now);
     let since = since.unwrap_or_else(|| until.before(DEFAULT_SPAN));
     if since >= until {
-        return Err(ServiceError::invalid(
-            "since is not before until, or not before now: give an earlier beginning",
-        ));
+        return Err(ServiceError::invalid("since must be before until and before now: give an earlier time"));
     }
     Ok(Window { since, until })
 }

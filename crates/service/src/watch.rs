@@ -130,8 +130,7 @@ impl Service {
         }
         let position = tokens.read(self.signer().await?, given).ok_or_else(|| {
             ServiceError::invalid(format!(
-                "resume_token '{given}' is none that was given for this watch: begin again without one, \
-                 or watch with the same filters"
+                "resume_token '{given}' does not belong to this watch: omit it, or use the filters of the first watch"
             ))
         })?;
         let reach = self.store().reach_of_changes().await?;
@@ -140,10 +139,10 @@ impl Service {
             Err(ServiceError::new(ErrorKind::Expired, message).code("ResumeTokenExpired"))
         };
         if position.change > reach.last {
-            return expired("is newer than the database, which was set back since");
+            return expired("is newer than the database, which was restored from an older copy");
         }
         if position.change < reach.oldest {
-            return expired("is older than the history that is kept");
+            return expired("is older than the stored history");
         }
         Ok(Some(position))
     }

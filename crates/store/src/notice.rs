@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_that_is_too_long_wakes_everybody() {
+    fn a_notice_that_is_too_long_wakes_all_subscribers() {
         let id: ActionId = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
         let text = payload(&[Touched::Action(id); 400]);
         assert_eq!(touched_in(&text).collect::<Vec<_>>(), [Touched::Everything]);

@@ -11,9 +11,7 @@ use crate::error::ApiError;
 /// Expects the principal in the extensions, where the authentication layer has put it, and inserts the [`Access`].
 pub fn authorize_method(method: &str, extensions: &mut Extensions) -> Result<(), ApiError> {
     let case = of(method).ok_or_else(|| {
-        ApiError::unimplemented(format!(
-            "there is no method {method}: see which ones there are by reflection"
-        ))
+        ApiError::unimplemented(format!("method {method} not found: list the methods by reflection"))
     })?;
     let principal = extensions.get::<Principal>().cloned();
     let principal = principal.ok_or_else(|| {

@@ -88,7 +88,7 @@ impl AccountsFile {
             }
             if !account.password.starts_with(PLAIN) && PasswordHash::new(&account.password).is_err() {
                 return Err(format!(
-                    "the password of account '{name}' is no Argon2 hash: write one, or '{PLAIN}' and the password"
+                    "the password of account '{name}' is not an Argon2 hash: write one, or '{PLAIN}' and the password"
                 ));
             }
         }
@@ -215,10 +215,10 @@ impl Authenticator for Accounts {
         let Some((signer, claims)) = verified else { return Ok(None) };
         let refused = |why: &str| AuthError::Refused(format!("{why}: log in again"));
         if claims.until <= (self.now)().micros() {
-            return Err(refused("the token is not valid any more"));
+            return Err(refused("the token has expired"));
         }
         let file = self.file.current();
-        let account = file.find(&claims.name).ok_or_else(|| refused("the account is not there any more"))?;
+        let account = file.find(&claims.name).ok_or_else(|| refused("the account no longer exists"))?;
         if signer.digest(PASSWORD, account.password.as_bytes()) != claims.password {
             return Err(refused("the password of the account has changed"));
         }
@@ -316,7 +316,7 @@ mod tests {
 
         std::fs::write(&path, FILE.replace("demo", "other")).unwrap();
         let why = who(&accounts, &token).await.unwrap_err().to_string();
-        assert_eq!(why, "the account is not there any more: log in again");
+        assert_eq!(why, "the account no longer exists: log in again");
         assert!(accounts.log_in("demo", "secret", None).is_none());
         assert!(accounts.log_in("other", "secret", None).is_some());
     }

@@ -102,8 +102,8 @@ impl KubernetesTokens {
             Some((namespace, name)) => {
                 let no_project = || {
                     let message = format!(
-                        "service account '{user}' is in namespace '{namespace}', which is no project's: \
-                         ask an admin to name it in [project_namespaces]"
+                        "service account '{user}' is in namespace '{namespace}', which belongs to no project: \
+                         ask an admin to add it to [project_namespaces]"
                     );
                     AuthError::Refused(message)
                 };
@@ -123,7 +123,7 @@ fn service_account(user: &str) -> Option<(&str, &str)> {
 }
 
 fn failed(error: IdentityError) -> AuthError {
-    let message = |why: String| format!("cannot tell who is calling: {why}");
+    let message = |why: String| format!("cannot identify the caller: {why}");
     match error {
         IdentityError::Unavailable(why) => AuthError::Unavailable(message(why)),
         IdentityError::NotAllowed(why) => AuthError::Misconfigured(message(why)),

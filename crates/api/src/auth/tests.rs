@@ -144,7 +144,7 @@ fn an_invalid_tokens_file_is_refused_with_a_reason(#[case] text: &str, #[case] e
 #[rstest]
 #[case(
     "[[token]]\nname='ann'\nproject='p'\nroles=[]\nsha256='mst_secret'",
-    "sha256 of the token 'ann' is no hash"
+    "sha256 of the token 'ann' is not a hash"
 )]
 #[case("[[token]]\nname='ann'\nproject='p'\nroles='mst_secret'\nsha256=''", "line 4: expected a sequence")]
 #[case("[[token]]\nname='ann'\nproject='p'\nroles=[]\nsha256=mst_secret", "line 5: ")]
@@ -171,7 +171,7 @@ async fn a_token_of_another_scheme_passes_the_accounts() {
     let local = Local::read_token(dir.path()).unwrap();
     assert_eq!(identify(&chain, Some(&local)).await.unwrap().name, "ada");
     let forged = identify(&chain, Some("mst_forged")).await.unwrap_err().to_string();
-    assert!(forged.contains("not known here (asked: accounts, local, tokens)"), "{forged}");
+    assert!(forged.contains("not valid (authentication schemes: accounts, local, tokens)"), "{forged}");
 }
 
 #[tokio::test]
@@ -187,6 +187,6 @@ async fn schemes_are_tried_in_order_and_an_unknown_caller_is_refused() {
     let none = identify(&chain, None).await.unwrap_err().to_string();
     assert!(none.contains("credentials are needed"), "{none}");
     let wrong = identify(&chain, Some("Bearer wrong")).await.unwrap_err().to_string();
-    assert!(wrong.contains("not known here (asked: local, tokens)"), "{wrong}");
+    assert!(wrong.contains("not valid (authentication schemes: local, tokens)"), "{wrong}");
     assert!(!wrong.contains("Bearer"), "{wrong}");
 }

@@ -62,7 +62,7 @@ impl TokensFile {
             if entry.sha256.len() != HASH_DIGITS || !entry.sha256.bytes().all(is_digit) {
                 // Without the value, since that may be the token itself.
                 return Err(format!(
-                    "sha256 of the token '{}' is no hash: {HASH_DIGITS} hexadecimal digits in lower case are expected",
+                    "sha256 of the token '{}' is not a hash: must have {HASH_DIGITS} hexadecimal digits in lower case",
                     entry.name
                 ));
             }

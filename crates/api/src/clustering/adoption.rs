@@ -28,7 +28,9 @@ impl<'b> Wanted<'b> {
             return Err(SenlinError::bad("The identity is empty: give the id of what to adopt"));
         }
         if snapshot {
-            return Err(SenlinError::bad(format!("there are no snapshots of {kind}: leave out snapshot")));
+            return Err(SenlinError::bad(format!(
+                "snapshots of {kind} are not supported: leave out snapshot"
+            )));
         }
         Ok(Self { identity, kind, overrides })
     }

@@ -57,12 +57,12 @@ fn parse(given: &str) -> Result<JpQuery, SenlinError> {
     }
     // Filters and several recursive descents can make a short path expensive to evaluate.
     if given.contains('?') || given.matches("..").count() > 1 {
-        return Err(invalid("filters, and more than one '..', are not possible here"));
+        return Err(invalid("filters, and more than one '..', are not supported"));
     }
     if let Some(letter) =
         outside_brackets(given).find(|letter| !is_plain(*letter) && !".*$".contains(*letter))
     {
-        return Err(invalid(&format!("'{letter}' cannot stand there")));
+        return Err(invalid(&format!("unexpected '{letter}'")));
     }
     let whole = if given.starts_with('$') { given.to_owned() } else { format!("$.{given}") };
     parse_json_path(&quoted(&whole)).map_err(|error| {

@@ -198,7 +198,7 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Map<String,
     }
     match serde_json::from_slice(&bytes) {
         Ok(map) => Ok(Some(map)),
-        Err(error) => Err(SenlinError::form(format!("The body is no JSON: {error}"))),
+        Err(error) => Err(SenlinError::form(format!("The body is not JSON: {error}"))),
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     form.require("name").require("type").done()?;
     if kind == Some(ReceiverKind::Message) {
         return Err(SenlinError::bad(
-            "Receivers of type 'message' need a message queue, and there is none here: use type 'webhook'",
+            "Receivers of type 'message' need a message queue, which this server does not have: use type 'webhook'",
         ));
     }
     let cluster = cluster

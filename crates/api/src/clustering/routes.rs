@@ -205,7 +205,7 @@ async fn serve(
     let (parts, body) = request.into_parts();
     let tls = api.tls;
     let answered = async {
-        let path = path.map_err(|_| SenlinError::bad("The path has bytes that are no UTF-8"))?;
+        let path = path.map_err(|_| SenlinError::bad("The path has bytes that are not UTF-8"))?;
         let path = path.iter().map(|(_, value)| value.to_owned()).collect();
         let mut call = Call::read(api, &parts, path, body, tls).await?;
         let version = call.version;
@@ -223,7 +223,7 @@ async fn serve(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error = ApiError::wrong_method(format!("{method} is not possible on {path}"));
+    let error = ApiError::wrong_method(format!("{method} is not allowed on {path}"));
     SenlinError::from(error).response()
 }
 

@@ -63,7 +63,7 @@ fn wait_of(
     }
     if kind != SignalKind::Cancel {
         return Err(ApiError::invalid(format!(
-            "wait_for is '{wait_for}': a signal that does not end the action can only be 'accepted'"
+            "wait_for is '{wait_for}': must be 'accepted' for a signal that does not end the action"
         )));
     }
     Ok(Some(wait))
@@ -74,9 +74,7 @@ fn signal(given: &str) -> Result<SignalKind, ApiError> {
         "cancel" => Ok(SignalKind::Cancel),
         "suspend" => Ok(SignalKind::Suspend),
         "resume" => Ok(SignalKind::Resume),
-        _ => {
-            Err(ApiError::invalid(format!("signal is '{given}': one of cancel, suspend, resume is expected")))
-        }
+        _ => Err(ApiError::invalid(format!("signal is '{given}': must be cancel, suspend or resume"))),
     }
 }
 

@@ -61,9 +61,7 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
 /// Refuses control characters in texts that are stored as given, since lists and logs cannot show them.
 pub(super) fn plain<'t>(what: &str, texts: impl IntoIterator<Item = &'t String>) -> Result<(), ApiError> {
     match texts.into_iter().find(|text| text.chars().any(char::is_control)) {
-        Some(text) => {
-            Err(ApiError::invalid(format!("{what} {text:?} has control characters: leave them out")))
-        }
+        Some(text) => Err(ApiError::invalid(format!("{what} {text:?} has control characters: remove them"))),
         None => Ok(()),
     }
 }
@@ -80,7 +78,7 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
     let size: usize = marks.iter().map(|(key, value)| key.len() + value.len()).sum();
     if size > LARGEST_MARKS {
         return Err(ApiError::invalid(format!(
-            "all {what}s together have {size} bytes: {LARGEST_MARKS} are possible"
+            "all {what}s together have {size} bytes: must have at most {LARGEST_MARKS}"
         )));
     }
     Ok(())
@@ -102,8 +100,8 @@ fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "{what} '{given}' is not possible: lowercase letters, digits and hyphens, a letter first, no hyphen last, at most \
-         {longest} characters"
+        "{what} is '{given}': must have lowercase letters, digits and hyphens, begin with a letter, not end with a \
+         hyphen, and have at most {longest} characters"
     )))
 }
 
@@ -198,7 +196,7 @@ pub(super) fn check_group_count(given: &[wire::WorkerGroupSpec]) -> Result<(), A
     let count = given.len();
     if count > MOST_GROUPS {
         return Err(ApiError::invalid(format!(
-            "{count} worker groups are given: {MOST_GROUPS} are possible"
+            "{count} worker groups are given: must be at most {MOST_GROUPS}"
         )));
     }
     Ok(())
@@ -291,7 +289,7 @@ mod tests {
     #[case::long_key(marks(1, 318, 1), Some("is longer than 317 bytes"))]
     #[case::too_much(
         marks(3, 10, 90_000),
-        Some("all labels together have 270030 bytes: 262144 are possible")
+        Some("all labels together have 270030 bytes: must have at most 262144")
     )]
     #[case::control(BTreeMap::from([("a".to_owned(), "\n".to_owned())]), Some("has control characters"))]
     fn labels_have_bounds(#[case] labels: BTreeMap<String, String>, #[case] refusal: Option<&str>) {
@@ -309,6 +307,6 @@ mod tests {
             ..wire::ClusterSpec::default()
         };
         let refused = groups(Some(&spec)).unwrap_err().message;
-        assert_eq!(refused, "101 worker groups are given: 100 are possible");
+        assert_eq!(refused, "101 worker groups are given: must be at most 100");
     }
 }

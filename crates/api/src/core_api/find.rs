@@ -47,7 +47,7 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
             };
             let ids: Vec<String> = clusters.iter().map(which).collect();
             ApiError::invalid(format!(
-                "{} clusters are named '{}': say which by framework, provider or id ({})",
+                "{} clusters are named '{}': choose one by framework, provider or id ({})",
                 clusters.len(),
                 named.name,
                 ids.join(", ")

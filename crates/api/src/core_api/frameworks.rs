@@ -116,7 +116,7 @@ impl CoreApi {
     fn changeable(&self, access: &Access, name: &str) -> Result<(&Arc<dyn Frameworks>, Framework), ApiError> {
         if !self.service.may_run_as_server(access.principal()) {
             let message =
-                "what is installed runs as the server's own user: only admins may install here; ask one";
+                "what is installed runs as the server's own user: only admins may install it; ask an admin";
             return Err(ApiError::forbidden(message).code("LocalProcessesNeedAdmin"));
         }
         let port = self.frameworks()?;

@@ -187,14 +187,14 @@ fn check_new_cluster(given: &CreateClusterRequest) -> Result<(), ApiError> {
     let is_of_app =
         given.cluster.as_ref().is_some_and(|cluster| !cluster.app.is_empty() || cluster.ephemeral);
     let refusal = if is_of_app || *across_rollouts {
-        "app, ephemeral or across_rollouts: its job is what it ends with; leave them out"
+        "app, ephemeral or across_rollouts: the cluster ends with its job; leave them out"
     } else if *validate_only {
-        "validate_only: a job is submitted for real; leave it out"
+        "validate_only: not supported for jobs; leave it out"
     } else if !wait_for.is_empty() || wait_timeout.is_some() {
         "wait_for or wait_timeout: a submission does not wait for the cluster; leave them out, and wait for the job"
     } else if !request_id.is_empty() {
-        "request_id: a submission that is repeated submits another job; leave it out, and name the job, whose name is \
-         accepted once"
+        "request_id: not supported, since a repeated submission submits another job; leave it out, and name the job, \
+         because each name is accepted once"
     } else {
         return Ok(());
     };

@@ -18,7 +18,7 @@ pub(super) fn timeout(given: wkt::Duration) -> Result<u32, ApiError> {
     u32::try_from(span.secs())
         .ok()
         .filter(|_| whole)
-        .ok_or_else(|| ApiError::invalid(format!("timeout is {given}: whole seconds are expected")))
+        .ok_or_else(|| ApiError::invalid(format!("timeout is {given}: must be whole seconds")))
 }
 
 /// Reads an idle timeout or a lifetime.
@@ -40,7 +40,7 @@ pub(super) fn between(
     if sound && (least.micros()..=most.micros()).contains(&micros) {
         return Ok(TimeSpan::from_micros(micros));
     }
-    Err(ApiError::invalid(format!("{field} is {given}: between {least} and {most} is possible")))
+    Err(ApiError::invalid(format!("{field} is {given}: must be from {least} to {most}")))
 }
 
 /// The longest request id.
@@ -53,7 +53,7 @@ pub(super) fn request_id(given: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "request_id {:?} is not possible: at most {LONGEST_REQUEST_ID} printable ASCII characters",
+        "request_id is {:?}: must have at most {LONGEST_REQUEST_ID} printable ASCII characters",
         given.chars().take(40).collect::<String>()
     )))
 }
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case(0, 0, "timeout is 0s: between 1s and 30d is possible")]
-    #[case(-5, 0, "timeout is -5s: between 1s and 30d is possible")]
-    #[case(i64::MAX, 0, "timeout is 9223372036854775807s: between 1s and 30d is possible")]
-    #[case(i64::MIN, 0, "timeout is -9223372036854775808s: between 1s and 30d is possible")]
-    #[case(5, -1, "between 1s and 30d is possible")]
-    #[case(5, i32::MAX, "between 1s and 30d is possible")]
-    #[case(1, 500_000_000, "timeout is 1.5s: whole seconds are expected")]
+    #[case(0, 0, "timeout is 0s: must be from 1s to 30d")]
+    #[case(-5, 0, "timeout is -5s: must be from 1s to 30d")]
+    #[case(i64::MAX, 0, "timeout is 9223372036854775807s: must be from 1s to 30d")]
+    #[case(i64::MIN, 0, "timeout is -9223372036854775808s: must be from 1s to 30d")]
+    #[case(5, -1, "must be from 1s to 30d")]
+    #[case(5, i32::MAX, "must be from 1s to 30d")]
+    #[case(1, 500_000_000, "timeout is 1.5s: must be whole seconds")]
     fn an_invalid_timeout_is_refused(#[case] seconds: i64, #[case] nanos: i32, #[case] expected: &str) {
         let error = timeout(wkt::Duration { seconds, nanos }).unwrap_err();
         assert!(error.message.contains(expected), "{error}");

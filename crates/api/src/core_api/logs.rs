@@ -60,7 +60,7 @@ impl CoreApi {
 fn stored(cluster: &Cluster, logs: Vec<StoredLog>, given: &str) -> Result<Vec<StoredLog>, ApiError> {
     if logs.is_empty() {
         let message = format!(
-            "'{}' is deleted, and none of its logs are stored: logs of local nodes are, until the retention period ends",
+            "cluster '{}' is deleted, and has no stored logs: only those of local nodes are stored, for retention_days",
             cluster.name
         );
         return Err(ApiError::not_found(message).code("NoLogs"));
@@ -74,7 +74,7 @@ fn stored(cluster: &Cluster, logs: Vec<StoredLog>, given: &str) -> Result<Vec<St
 }
 
 fn unknown(given: &str, there: &str) -> ApiError {
-    ApiError::not_found(format!("there is no node '{given}'; there are: {there}"))
+    ApiError::not_found(format!("node '{given}' not found: use one of {there}"))
 }
 
 /// Returns the node with this name or id; if none is given, the head or the only node.
@@ -87,7 +87,7 @@ fn chosen(nodes: Vec<Node>, given: &str) -> Result<Node, ApiError> {
     };
     nodes.into_iter().find(is_asked).ok_or_else(|| match (given, there.as_str()) {
         (_, "") => ApiError::impossible("the cluster has no nodes now: there is no log").code("NoNodes"),
-        ("", there) => ApiError::invalid(format!("say which node; there are: {there}")),
+        ("", there) => ApiError::invalid(format!("node is missing: use one of {there}")),
         (given, there) => unknown(given, there),
     })
 }

@@ -96,6 +96,8 @@ pub(super) fn caller(
 pub(super) fn with_action<T>(message: T, action: &Action) -> Result<Response<T>, Status> {
     let mut response = Response::new(message);
     let id = action.id.to_string().parse();
-    response.metadata_mut().insert(ACTION_HEADER, id.map_err(|_| Status::internal("an id is no header"))?);
+    response
+        .metadata_mut()
+        .insert(ACTION_HEADER, id.map_err(|_| Status::internal("an id is not a header value"))?);
     Ok(response)
 }

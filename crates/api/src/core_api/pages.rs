@@ -59,7 +59,7 @@ pub(super) fn cluster_query(filters: &ClusterFilters<'_>) -> Result<ClusterQuery
 fn parse_label(given: &str) -> Result<(String, String), ApiError> {
     let pair = given.split_once('=').filter(|(key, _)| !key.is_empty());
     let pair = pair.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    pair.ok_or_else(|| ApiError::invalid(format!("label '{given}' is no filter: key=value is expected")))
+    pair.ok_or_else(|| ApiError::invalid(format!("label is '{given}': must be key=value")))
 }
 
 fn parse_deleted(given: &str) -> Result<Deleted, ApiError> {
@@ -67,9 +67,7 @@ fn parse_deleted(given: &str) -> Result<Deleted, ApiError> {
         "" | "exclude" => Ok(Deleted::Exclude),
         "only" => Ok(Deleted::Only),
         "include" => Ok(Deleted::Include),
-        other => {
-            Err(ApiError::invalid(format!("deleted is '{other}': exclude, only or include is expected")))
-        }
+        other => Err(ApiError::invalid(format!("deleted is '{other}': must be exclude, only or include"))),
     }
 }
 
@@ -94,7 +92,7 @@ pub(super) fn parse_sort<S: Copy>(given: &str, known: &[(&str, S)]) -> Result<Ve
         None => {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             Err(ApiError::invalid(format!(
-                "sort_by is '{given}': one of {}, or the same with a - in front, is expected",
+                "sort_by is '{given}': must be one of {}, or one with a leading -",
                 names.join(", ")
             )))
         }

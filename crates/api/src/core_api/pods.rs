@@ -8,6 +8,7 @@ use muster_core::recipe::{
     Autoscaler, EnvSource, EnvSourceKind, Mount, PULL_POLICIES, PodRecipe, SERVICE_TYPES, SecurityContext,
     UPSCALING_MODES, Volume,
 };
+use muster_core::string_enum::alternatives;
 use muster_proto::v1alpha2 as wire;
 use wire::env_value_from::Source;
 use wire::volume::{AccessMode, HostPathType, MountPropagationMode, VolumeType};
@@ -20,8 +21,8 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
     let service_type = optional(&given.service_type);
     if let Some(unknown) = service_type.as_ref().filter(|kind| !SERVICE_TYPES.contains(&kind.as_str())) {
         return Err(ApiError::invalid(format!(
-            "service_type of head_group_spec is '{unknown}': {} is possible",
-            SERVICE_TYPES.join(", ")
+            "service_type of head_group_spec is '{unknown}': must be {}",
+            alternatives(SERVICE_TYPES)
         )));
     }
     Ok(PodRecipe {
@@ -59,7 +60,7 @@ pub(super) fn autoscaler(given: &wire::AutoscalerOptions) -> Result<Autoscaler, 
     fn amount<T: FromStr>(what: &str, given: &str) -> Result<Option<T>, ApiError> {
         let wrong = |_| {
             ApiError::invalid(format!(
-                "{what} for autoscaler is not specified correctly: '{given}' is no quantity"
+                "{what} for autoscaler is not specified correctly: '{given}' is not a quantity"
             ))
         };
         (!given.is_empty()).then(|| given.parse().map_err(wrong)).transpose()
@@ -67,13 +68,13 @@ pub(super) fn autoscaler(given: &wire::AutoscalerOptions) -> Result<Autoscaler, 
     let mode = optional(&given.upscaling_mode);
     if let Some(unknown) = mode.as_ref().filter(|mode| !UPSCALING_MODES.contains(&mode.as_str())) {
         return Err(ApiError::invalid(format!(
-            "upscaling_mode of autoscaler_options is '{unknown}': {} is possible",
-            UPSCALING_MODES.join(", ")
+            "upscaling_mode of autoscaler_options is '{unknown}': must be {}",
+            alternatives(UPSCALING_MODES)
         )));
     }
     let idle = u32::try_from(given.idle_timeout_seconds).map_err(|_| {
         ApiError::invalid(format!(
-            "idle_timeout_seconds of autoscaler_options is {}: it is not negative",
+            "idle_timeout_seconds of autoscaler_options is {}: must be 0 or greater",
             given.idle_timeout_seconds
         ))
     })?;
@@ -104,8 +105,8 @@ fn pull_policy(whose: &str, given: &str) -> Result<Option<String>, ApiError> {
     match policy.as_ref().filter(|policy| !PULL_POLICIES.contains(&policy.as_str())) {
         None => Ok(policy),
         Some(unknown) => Err(ApiError::invalid(format!(
-            "image_pull_policy of {whose} is '{unknown}': {} is possible",
-            PULL_POLICIES.join(", ")
+            "image_pull_policy of {whose} is '{unknown}': must be {}",
+            alternatives(PULL_POLICIES)
         ))),
     }
 }
@@ -124,7 +125,7 @@ pub(super) fn sources(
         let needs_name = matches!(kind, EnvSourceKind::ConfigMap | EnvSourceKind::Secret);
         if variable.is_empty() || variable.contains('=') {
             return Err(ApiError::invalid(format!(
-                "environment variable {variable:?} is not possible: a name without '='"
+                "environment variable is {variable:?}: must be a name without '='"
             )));
         }
         if key.is_empty() || (needs_name && name.is_empty()) {
@@ -251,6 +252,6 @@ mod tests {
         let head =
             wire::HeadGroupSpec { service_type: "Ingress".to_owned(), ..wire::HeadGroupSpec::default() };
         let error = of_head(&head).unwrap_err().to_string();
-        assert!(error.contains("'Ingress': ClusterIP, NodePort, LoadBalancer is possible"), "{error}");
+        assert!(error.contains("'Ingress': must be ClusterIP, NodePort or LoadBalancer"), "{error}");
     }
 }

@@ -62,7 +62,7 @@ fn add_access(
     if spec.enable_in_tree_autoscaling {
         if framework == Some(Framework::Spark) {
             return Err(ApiError::invalid(
-                "enable_in_tree_autoscaling is not possible on Spark: leave it out",
+                "enable_in_tree_autoscaling is not supported for Spark: leave it out",
             ));
         }
         recipe.autoscaler = Some(options.map(pods::autoscaler).transpose()?.unwrap_or_default());
@@ -191,7 +191,7 @@ pub(super) fn check_variables(given: &BTreeMap<String, String>) -> Result<(), Ap
     };
     match given.iter().find(impossible) {
         Some((name, _)) => Err(ApiError::invalid(format!(
-            "environment variable {name:?} is not possible: a name without '=', and neither it nor its value with NUL"
+            "environment variable is {name:?}: must be a name without '=', and neither name nor value may have a NUL"
         ))),
         None => Ok(()),
     }

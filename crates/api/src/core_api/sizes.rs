@@ -44,9 +44,7 @@ fn refused(group: &str, error: &ResizeError) -> ApiError {
             format!("replicas of group '{group}' is negative: must be 0 or greater")
         }
         ResizeError::TargetAboveLimit { target, limit } => {
-            format!(
-                "replicas of group '{group}' is {target}, and at most {limit} fit in this cluster: ask for less"
-            )
+            format!("replicas of group '{group}' is {target}: must be at most {limit} in this cluster")
         }
         ResizeError::TargetBelowNewMin { target, min } | ResizeError::TargetBelowMin { target, min } => {
             below_min(group, target, min)
@@ -59,12 +57,11 @@ fn refused(group: &str, error: &ResizeError) -> ApiError {
         ResizeError::NewMinAboveNewMax { min, max }
         | ResizeError::NewMinAboveMax { min, max }
         | ResizeError::NewMaxBelowMin { max, min } => format!(
-            "min_replicas of group '{group}' is {min}, and max_replicas only {max}: raise that, or lower the first"
+            "min_replicas of group '{group}' is {min}: must be at most max_replicas ({max}); lower min_replicas or raise \
+             max_replicas"
         ),
         ResizeError::NewMaxAboveLimit { max, limit } => {
-            format!(
-                "max_replicas of group '{group}' is {max}, and a cluster has at most {limit} workers: lower it"
-            )
+            format!("max_replicas of group '{group}' is {max}: must be at most {limit}")
         }
     };
     ApiError::invalid(message).code(OUT_OF_BOUNDS)
@@ -72,13 +69,15 @@ fn refused(group: &str, error: &ResizeError) -> ApiError {
 
 fn below_min(group: &str, replicas: i64, min: u32) -> String {
     format!(
-        "replicas of group '{group}' is {replicas}, and min_replicas is {min}: ask for more, or lower that"
+        "replicas of group '{group}' is {replicas}: must be at least min_replicas ({min}); raise replicas or lower \
+         min_replicas"
     )
 }
 
 fn above_max(group: &str, replicas: i64, max: u32) -> String {
     format!(
-        "replicas of group '{group}' is {replicas}, and max_replicas is {max}: ask for less, or raise that"
+        "replicas of group '{group}' is {replicas}: must be at most max_replicas ({max}); lower replicas or raise \
+         max_replicas"
     )
 }
 
@@ -114,19 +113,19 @@ mod tests {
     #[case(group(0, None, Some(-1)), "max_replicas of group 'g' is -1: must be 0 or greater")]
     #[case(
         group(0, Some(1), None),
-        "replicas of group 'g' is 0, and min_replicas is 1: ask for more, or lower that"
+        "replicas of group 'g' is 0: must be at least min_replicas (1); raise replicas or lower min_replicas"
     )]
     #[case(
         group(4, None, Some(3)),
-        "replicas of group 'g' is 4, and max_replicas is 3: ask for less, or raise that"
+        "replicas of group 'g' is 4: must be at most max_replicas (3); lower replicas or raise max_replicas"
     )]
     #[case(
         group(4, Some(4), Some(3)),
-        "replicas of group 'g' is 4, and max_replicas is 3: ask for less, or raise that"
+        "replicas of group 'g' is 4: must be at most max_replicas (3); lower replicas or raise max_replicas"
     )]
     #[case(
         group(2, Some(4), Some(3)),
-        "replicas of group 'g' is 2, and min_replicas is 4: ask for more, or lower that"
+        "replicas of group 'g' is 2: must be at least min_replicas (4); raise replicas or lower min_replicas"
     )]
     fn sizes_out_of_range_are_refused(#[case] given: wire::WorkerGroupSpec, #[case] message: &str) {
         assert_eq!(of_new_group(&given).unwrap_err().message, message);

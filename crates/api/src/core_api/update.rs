@@ -45,7 +45,7 @@ pub(super) fn update(
     for path in &mask.paths {
         if !(FIELDS.contains(&path.as_str()) || PARTS.iter().any(|whole| is_below(path, whole))) {
             return Err(ApiError::invalid(format!(
-                "update_mask has '{path}', which cannot be changed: what can is {}",
+                "update_mask has '{path}', which cannot be changed: use {}",
                 updatable()
             )));
         }
@@ -121,7 +121,7 @@ fn either<T: Default + PartialEq>(given: T, present: T) -> T {
 pub(super) fn known_group<'c>(cluster: &'c Cluster, name: &str) -> Result<&'c WorkerGroup, ApiError> {
     cluster.group(name).ok_or_else(|| {
         let names: Vec<&str> = cluster.groups.iter().map(|group| group.name.as_str()).collect();
-        ApiError::invalid(format!("there is no worker group '{name}': use one of {}", names.join(", ")))
+        ApiError::invalid(format!("worker group '{name}' not found: use one of {}", names.join(", ")))
     })
 }
 
@@ -254,8 +254,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case("A=B", "", "", "environment variable \"A=B\" is not possible")]
-    #[case("A", "\0", "", "environment variable \"A\" is not possible")]
+    #[case("A=B", "", "", "environment variable is \"A=B\": must be a name")]
+    #[case("A", "\0", "", "environment variable is \"A\": must be a name")]
     #[case("A", "b", "a\nb", "image \"a\\nb\" has control characters")]
     fn an_update_refuses_what_a_create_refuses(
         #[case] name: &str,

@@ -23,7 +23,7 @@ pub(super) async fn read(
     let body::ReadBody { bytes, size } = body::read(body, BODY_LIMIT, BODY_LIMIT).await?;
     if size > BODY_LIMIT {
         return Err(ApiError::too_large(format!(
-            "the body is larger than the {BODY_LIMIT} bytes that are read: send less"
+            "the body is too large: must have at most {BODY_LIMIT} bytes"
         )));
     }
     if bytes.is_empty() {
@@ -42,7 +42,7 @@ fn malformed(error: &serde_json::Error) -> String {
             "the body is not JSON: it ends at line {line}, column {column}, before it is complete"
         );
     }
-    format!("the body is not JSON: see what stands at line {line}, column {column}")
+    format!("the body is not JSON: see line {line}, column {column}")
 }
 
 /// Requires JSON: a browser page of another origin cannot send this content type without a preflight request.
@@ -53,7 +53,5 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if subtype == "json" || subtype.ends_with("+json") {
         return Ok(());
     }
-    Err(ApiError::not_json(format!(
-        "the Content-Type of the body is '{given}': application/json is expected"
-    )))
+    Err(ApiError::not_json(format!("the Content-Type of the body is '{given}': must be application/json")))
 }

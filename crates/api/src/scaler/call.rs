@@ -144,7 +144,7 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Option<Value>, Sca
         check_type(headers)?;
     }
     let body = serde_json::from_slice(&bytes);
-    body.map(Some).map_err(|error| ScalerError::bad_request(format!("the body is no JSON: {error}")))
+    body.map(Some).map_err(|error| ScalerError::bad_request(format!("the body is not JSON: {error}")))
 }
 
 #[cfg(test)]

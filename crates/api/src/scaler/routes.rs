@@ -82,7 +82,7 @@ async fn serve(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let answered = async {
-        let path = path.map_err(|_| ScalerError::bad_request("the path has bytes that are no UTF-8"))?;
+        let path = path.map_err(|_| ScalerError::bad_request("the path has bytes that are not UTF-8"))?;
         let path = path.iter().map(|(_, value)| value.to_owned()).collect();
         let is_list = route.case.subject == Subject::OwnClusters;
         let caller = parts.extensions.get::<Principal>();
@@ -96,6 +96,6 @@ async fn serve(
 
 async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error = ApiError::wrong_method(format!("{method} is not possible on {path}"));
+    let error = ApiError::wrong_method(format!("{method} is not allowed on {path}"));
     ScalerError::from(error).response()
 }

@@ -42,7 +42,7 @@ impl ScalerError {
     }
 
     pub(super) fn missing(name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no cluster {name}"))
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("Cluster {name} not found"))
     }
 
     /// Adds keys to the body.

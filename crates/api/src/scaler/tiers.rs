@@ -97,7 +97,7 @@ impl Call {
                             Ok(tier) => return Ok((Some(tier), None)),
                             Err(error) => error.message,
                         },
-                        _ => "it is no name of a hardware tier".to_owned(),
+                        _ => "it is not the name of a hardware tier".to_owned(),
                     };
                     first.get_or_insert(ignored(&name, &refused));
                 }

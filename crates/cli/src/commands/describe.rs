@@ -108,11 +108,10 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         ("head shape", shape(head.shape.as_ref())),
     ];
     for group in &spec.worker_group_spec {
-        let words = [shape(group.shape.as_ref()), bounds(group.min_replicas, group.max_replicas)];
+        let bounds = bounds(group.min_replicas, group.max_replicas);
+        let words = [format!("replicas {}", group.replicas), bounds, shape(group.shape.as_ref())];
         let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        if !words.is_empty() {
-            facts.push(("worker shape", format!("{}: {}", group.group_name, words.join(", "))));
-        }
+        facts.push(("worker group", format!("{}: {}", group.group_name, words.join(", "))));
     }
     facts.push(("memory limit", memory_limit(cluster).to_owned()));
     facts.extend([
@@ -157,10 +156,10 @@ fn shape(shape: Option<&Shape>) -> String {
 
 fn bounds(min: Option<i32>, max: Option<i32>) -> String {
     match (min, max) {
-        (None, None) => String::new(),
-        (Some(min), None) => format!("at least {min}"),
-        (None, Some(max)) => format!("at most {max}"),
-        (Some(min), Some(max)) => format!("from {min} to {max}"),
+        (None | Some(0), None) => String::new(),
+        (Some(min), None) => format!("min {min}"),
+        (None, Some(max)) => format!("max {max}"),
+        (Some(min), Some(max)) => format!("min {min}, max {max}"),
     }
 }
 
@@ -194,7 +193,7 @@ mod tests {
         let facts = facts(&cluster, "/venv/bin/python");
         let of = |name: &str| facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
         assert_eq!((of("framework"), of("owner")), (Some("ray 2.50.0"), Some("7")));
-        assert_eq!(of("worker shape"), Some("w: cpu=2,memory=4Gi, at most 3"));
+        assert_eq!(of("worker group"), Some("w: replicas 0, max 3, cpu=2,memory=4Gi"));
         assert_eq!((of("variables"), of("working directory")), (Some("TOKEN"), Some("/srv")));
         assert_eq!((of("python"), of("last use")), (Some("3.12.4 /venv/bin/python"), None));
         assert!(of("memory limit").is_some_and(|limit| limit.starts_with("Ray's own")));

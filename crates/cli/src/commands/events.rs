@@ -89,7 +89,7 @@ fn format_with_message(event: &Event, now: Timestamp) -> String {
     let words = [&age, &event.level, &event.object_name, &event.reason, &event.phase];
     let words: Vec<&str> = words.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let mut text = format!("{}\n", harmless(&words.join("  ")));
-    for line in harmless(&event.message).lines() {
+    for line in harmless(&table::event_message(event)).lines() {
         text.push_str(format!("    {line}").trim_end());
         text.push('\n');
     }

@@ -260,7 +260,7 @@ fn text(job: &Job, wide: bool) -> String {
     let pairs = [
         ("reason", job.status_reason.clone()),
         ("command", job.command.join(" ")),
-        ("working folder", job.working_dir.clone()),
+        ("working directory", job.working_dir.clone()),
         ("id", job.id.clone()),
     ];
     let given: Vec<(&str, String)> = pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect();

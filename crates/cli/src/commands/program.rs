@@ -47,7 +47,7 @@ impl Program {
         if places.iter().any(|place| place.exists()) {
             return Err(Failure::new(Exit::CannotRun, format!("the command '{shown}' is not executable")));
         }
-        Err(Failure::new(Exit::NoSuchCommand, format!("command '{shown}' not found: nothing was created")))
+        Err(Failure::new(Exit::NoSuchCommand, format!("command '{shown}' not found")))
     }
 
     /// Builds the command as a child of this process.
@@ -158,8 +158,7 @@ fn check_interpreter(file: &Path) -> Result<(), Failure> {
     if interpreter.is_empty() || Path::new(interpreter).exists() {
         return Ok(());
     }
-    let what =
-        format!("'{}' needs '{interpreter}', which does not exist: nothing was created", file.display());
+    let what = format!("'{}' needs '{interpreter}', which does not exist", file.display());
     Err(Failure::new(Exit::NoSuchCommand, what))
 }
 

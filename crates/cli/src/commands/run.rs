@@ -161,7 +161,10 @@ fn find_program(command: &[OsString]) -> Result<Program, Failure> {
         Some((file, arguments)) if found.is_err() && (file == "python" || file == "python3") => {
             Ok(Program::Executable { file: file.clone(), arguments: arguments.to_vec() })
         }
-        _ => found,
+        _ => found.map_err(|mut failure| {
+            failure.what.push_str(": nothing was created");
+            failure
+        }),
     }
 }
 

@@ -36,7 +36,7 @@ const AT_A_TIME: usize = 8;
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  muster top\n  muster top fred\n  muster top fred --once -o json")]
 pub(crate) struct Top {
-    /// Which one; otherwise all of the namespace
+    /// Name of the cluster [default: all clusters of the namespace]
     #[arg(add = crate::complete::clusters())]
     name: Option<String>,
     #[command(flatten)]

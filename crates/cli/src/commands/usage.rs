@@ -23,13 +23,13 @@ use crate::table::{self, Listed, moment};
     after_help = "Examples:\n  muster usage\n  muster usage --by project --since 7d\n  muster usage -A --by framework --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z -o json"
 )]
 pub(crate) struct UsageCommand {
-    /// What the rows are
+    /// Group by
     #[arg(long, value_enum, default_value = "user")]
     by: Grouping,
-    /// From when on: a duration before now, or a time
+    /// Start: a duration before now, or a time
     #[arg(long, value_name = "SINCE", default_value = "30d", value_parser = since::parse)]
     since: Timestamp,
-    /// Until when, likewise; otherwise until now
+    /// End, in the same form [default: now]
     #[arg(long, value_name = "UNTIL", value_parser = since::parse)]
     until: Option<Timestamp>,
     #[command(flatten)]

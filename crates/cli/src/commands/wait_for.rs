@@ -35,7 +35,7 @@ pub(crate) struct Wait {
 /// Parses a state into the API's spelling.
 fn parse_state(text: &str) -> Result<String, String> {
     let wanted = text.to_uppercase();
-    let states = || ClusterStatus::ALL.iter().map(|status| status.as_str()).chain([DELETED]);
+    let states = || ClusterStatus::ALL.iter().map(|status| status.as_str());
     if states().any(|state| state == wanted) {
         return Ok(wanted);
     }

@@ -1,5 +1,7 @@
 //! The columns of each kind of object.
 
+use std::borrow::Cow;
+
 use muster_core::time::Timestamp;
 use muster_proto::v1alpha2::{
     Action, App, Cluster, Event, Framework, Guest, ImageTemplate, Job, MachineType, Node, Shape,
@@ -223,6 +225,13 @@ impl Listed for Node {
     }
 }
 
+/// Returns the message of an event. That of a start is only the short id of the action, as clients of the clustering API
+/// expect it.
+pub(crate) fn event_message(event: &Event) -> Cow<'_, str> {
+    let is_id = event.phase == "start" && !event.message.is_empty() && !event.message.contains(' ');
+    if is_id { Cow::Owned(format!("action {}", event.message)) } else { Cow::Borrowed(&event.message) }
+}
+
 impl Listed for Event {
     fn titles(wide: bool) -> Vec<&'static str> {
         let mut titles = vec!["AGE", "LEVEL", "OBJECT", "REASON", "PHASE", "MESSAGE"];
@@ -239,7 +248,7 @@ impl Listed for Event {
             self.object_name.clone(),
             self.reason.clone(),
             self.phase.clone(),
-            if wide { flat(&self.message) } else { first_line(&self.message) },
+            if wide { flat(&event_message(self)) } else { first_line(&event_message(self)) },
         ];
         if wide {
             line.extend([self.user.clone(), self.door.clone(), self.action_id.clone()]);

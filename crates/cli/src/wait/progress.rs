@@ -21,6 +21,9 @@ pub(super) struct Progress {
 /// Time after which a line explains, once, how to stop waiting.
 const HINT_AFTER: Duration = Duration::from_secs(20);
 
+/// The end of the first line of a reason that is followed by lines of a log.
+const LAST_LINES: &str = "; its last lines:";
+
 /// Reasons that repeat the state.
 const EMPTY_REASONS: [&str; 6] = [
     "Initializing",
@@ -115,6 +118,8 @@ fn describe(cluster: &Cluster, nodes: &[Node], event: &str) -> String {
     };
     let why = if event.is_empty() { reason } else { event };
     let why = harmless(why.lines().next().unwrap_or_default());
+    // The lines themselves are printed with the failure.
+    let why = why.strip_suffix(LAST_LINES).unwrap_or(&why);
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     format!("{}, {step}{why}", cluster.state)
 }

@@ -147,10 +147,10 @@ async fn an_external_node_is_adopted(mut server: Server) {
 #[case(json!({"type": "simulated.node-1.0"}), "'identity' is a required property")]
 #[case(json!({"identity": "x"}), "'type' is a required property")]
 #[case(json!({"identity": "x", "type": "foo-1.0"}), "The profile_type 'foo-1.0' could not be found.")]
-#[case(json!({"identity": "x", "type": "dask.cluster-1.0"}), "nodes of type dask.cluster-1.0 cannot be adopted: only Muster makes them")]
-#[case(json!({"identity": "x", "type": "local.process-1.0"}), "nodes of type local.process-1.0 cannot be adopted: only Muster makes them")]
+#[case(json!({"identity": "x", "type": "dask.cluster-1.0"}), "nodes of type dask.cluster-1.0 cannot be adopted: only Muster creates them")]
+#[case(json!({"identity": "x", "type": "local.process-1.0"}), "nodes of type local.process-1.0 cannot be adopted: only Muster creates them")]
 #[case(json!({"identity": "x", "type": "simulated.node-1.0", "overrides": {"foo": 1}}), "Unrecognizable spec item 'foo': one of flavor, name, image, networks, key_name, metadata is expected")]
-#[case(json!({"identity": "x", "type": "simulated.node-1.0", "snapshot": true}), "there are no snapshots of simulated.node-1.0: leave out snapshot.")]
+#[case(json!({"identity": "x", "type": "simulated.node-1.0", "snapshot": true}), "snapshots of simulated.node-1.0 are not supported: leave out snapshot.")]
 #[tokio::test]
 async fn invalid_adoptions_are_refused_with_the_reason(#[case] body: Value, #[case] message: &str) {
     let server = Server::sqlite().await;

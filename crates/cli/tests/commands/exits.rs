@@ -48,9 +48,9 @@ async fn bad_values_are_2() {
         ),
         (
             &["create", "Bad_Name", "--profile", "simulated.node-1.0"],
-            "cluster name 'Bad_Name' is not possible",
+            "cluster name is 'Bad_Name': must have lowercase",
         ),
-        (&["create", "x", "--profile", "nonsense"], "'nonsense' is not a type"),
+        (&["create", "x", "--profile", "nonsense"], "'nonsense' is not a profile type"),
         (&["scale", "fred"], "--workers"),
         (&["scale", "fred", "--workers", "1", "--group", "large"], "group 'large'"),
         (&["restart", "fred"], "have no head to restart"),
@@ -109,7 +109,7 @@ async fn refusals_are_3() {
         "{incomplete:?}"
     );
     let logs = harness.muster(&["logs", "fred"]);
-    assert_eq!((logs.code, logs.err.as_str()), (3, "error: nodes of type simulated.node-1.0 keep no logs\n"));
+    assert_eq!((logs.code, logs.err.as_str()), (3, "error: nodes of type simulated.node-1.0 have no logs\n"));
     let action = harness.muster(&["actions", "fred", "-o", "name"]).out;
     let ended = harness.muster(&["action", "cancel", action.trim()]);
     assert_eq!(ended.code, 3, "{ended:?}");

@@ -196,7 +196,7 @@ fn an_unknown_framework_is_refused_with_the_known_ones() {
     assert_eq!(output.code, 2, "{output:?}");
     assert_eq!(
         output.err.lines().last(),
-        Some("error: 'flink' is no framework: one of ray, dask, spark is expected")
+        Some("error: 'flink' is not a framework: must be ray, dask or spark")
     );
 }
 

@@ -32,9 +32,9 @@ async fn each_group_has_its_size_shape_and_bounds() {
     let scaled = harness.muster(&scale("big", "4")).success().json();
     assert_eq!(sizes(&scaled), [("small".to_owned(), 2), ("big".to_owned(), 4)]);
     for (group, workers, why) in [
-        ("small", "4", "replicas of group 'small' is 4, and max_replicas is 3"),
-        ("small", "0", "replicas of group 'small' is 0, and min_replicas is 1"),
-        ("huge", "1", "there is no worker group 'huge': use one of small, big"),
+        ("small", "4", "replicas of group 'small' is 4: must be at most max_replicas (3)"),
+        ("small", "0", "replicas of group 'small' is 0: must be at least min_replicas (1)"),
+        ("huge", "1", "worker group 'huge' not found: use one of small, big"),
     ] {
         let refused = harness.muster(&scale(group, workers));
         assert_eq!(refused.code, 2, "{refused:?}");

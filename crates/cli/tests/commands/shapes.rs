@@ -33,7 +33,9 @@ async fn a_shape_is_given_by_name_or_by_amounts() {
     assert_eq!(given["clusterSpec"]["headGroupSpec"]["shape"], json!({"memory": "1Gi"}));
     let unknown = harness.muster(&[&create("x", "1")[..], &["--shape", "big"]].concat());
     assert_eq!(unknown.code, 2, "{unknown:?}");
-    assert!(unknown.err.contains("there is no shape 'big': there are small; or give amounts"), "{unknown:?}");
+    let why = ": create it with `muster shape create`, or use one of small, or give amounts such as cpu=2";
+    assert!(unknown.err.contains("shape 'big' not found in namespace '"), "{unknown:?}");
+    assert!(unknown.err.contains(why), "{unknown:?}");
     let wrong = harness.muster(&[&create("x", "1")[..], &["--shape", "cpu=many"]].concat());
     assert_eq!(wrong.code, 2, "{wrong:?}");
     assert!(wrong.err.contains("'many' is not an amount of cpu"), "{wrong:?}");
@@ -46,8 +48,8 @@ async fn a_local_node_that_the_machine_cannot_hold_is_refused() {
     let process = ["create", "x", "--profile", "local.process-1.0", "--profile-properties", command];
     let refused = harness.muster(&[&process[..], &["--shape", "cpu=100000,gpu=4"]].concat());
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.err.contains("a worker asks for 100000 cpu and 4 gpu; this machine has "), "{refused:?}");
-    assert!(refused.err.contains(" and 3: ask for less"), "{refused:?}");
+    assert!(refused.err.contains("a worker requests 100000 cpu and 4 gpu; this machine has "), "{refused:?}");
+    assert!(refused.err.contains(" and 3: request less"), "{refused:?}");
     assert_eq!(harness.muster(&["get", "x"]).code, 4, "nothing is stored");
 }
 
@@ -62,8 +64,8 @@ async fn idle_timeout_and_lifetime_are_shown() {
     assert!(wide.contains("lifetime  ends in 7h, at 2"), "{wide}");
     assert!(wide.contains("idle      deleted "), "{wide}");
     for (flag, value, why) in [
-        ("--idle-timeout", "0s", "idle_timeout is 0s: between 1s and 3650d is possible"),
-        ("--max-lifetime", "4000d", "max_lifetime is 345600000s: between 1s and 3650d is possible"),
+        ("--idle-timeout", "0s", "idle_timeout is 0s: must be from 1s to 3650d"),
+        ("--max-lifetime", "4000d", "max_lifetime is 345600000s: must be from 1s to 3650d"),
         ("--max-lifetime", "soon", "soon"),
     ] {
         let refused = harness.muster(&[&create("x", "1")[..], &[flag, value]].concat());

@@ -79,7 +79,10 @@ async fn an_invalid_token_is_refused() {
     for (what, token) in [("garbage", "garbage"), ("forged", &forged), ("of a deleted account", &gone)] {
         let ((status, body), grpc) = whoami(&mut server, token).await;
         assert_eq!(status, 401, "{what}: {body}");
-        assert!(body["message"].as_str().unwrap().contains("not known here (asked: kubernetes)"), "{body}");
+        assert!(
+            body["message"].as_str().unwrap().contains("not valid (authentication schemes: kubernetes)"),
+            "{body}"
+        );
         assert_eq!(grpc.unwrap_err().code(), Code::Unauthenticated, "{what}");
     }
 }
@@ -95,7 +98,7 @@ async fn during_an_outage_of_kubernetes_tokens_are_not_reported_as_wrong() {
     let ((status, body), grpc) = whoami(&mut server, &token).await;
     assert_eq!(status, 503, "{body}");
     let printed = body["message"].as_str().unwrap();
-    assert!(printed.starts_with("cannot tell who is calling: cannot review the token: "), "{printed}");
+    assert!(printed.starts_with("cannot identify the caller: cannot review the token: "), "{printed}");
     assert_eq!(grpc.unwrap_err().code(), Code::Unavailable);
     own.start(Component::ApiServer).await;
     let ((status, body), _) = whoami(&mut server, &token).await;

@@ -41,8 +41,7 @@ async fn objects_created_in_a_namespace_belong_to_its_project() {
     for elsewhere in ["demo", "other"] {
         let path = format!("/apis/v1alpha2/namespaces/{elsewhere}/clusters");
         let (status, refused) = server.call(Method::POST, &path, Some(&simulated("barney"))).await;
-        let sentence =
-            format!("namespace '{elsewhere}' could not be found: what you create goes to namespace 'team-a'");
+        let sentence = format!("namespace '{elsewhere}' could not be found: use your namespace 'team-a'");
         assert_eq!((status, &refused["message"]), (404, &json!(sentence)));
     }
 }
@@ -67,7 +66,7 @@ async fn the_clustering_api_creates_objects_in_the_namespace_of_the_project() {
     let (status, refused) = server.call(Method::POST, "/clustering/v1/profiles", Some(&foreign)).await;
     let printed = refused["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(status, 403, "{refused}");
-    assert!(printed.starts_with("namespace 'team-b' is not of project 'demo'"), "{printed}");
+    assert!(printed.starts_with("namespace 'team-b' does not belong to project 'demo'"), "{printed}");
 }
 
 #[tokio::test]
@@ -98,6 +97,9 @@ async fn clusters_discovered_in_a_namespace_belong_to_its_project_and_other_pods
         let (status, refused) = server.call(Method::POST, path, Some(&pod)).await;
         assert_eq!(status, 403, "{refused}");
         let printed = refused["error"]["message"].as_str().unwrap_or_default();
-        assert!(printed.starts_with("namespace 'kube-system' is not of project 'demo'"), "{printed}");
+        assert!(
+            printed.starts_with("namespace 'kube-system' does not belong to project 'demo'"),
+            "{printed}"
+        );
     }
 }

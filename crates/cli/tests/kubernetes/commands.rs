@@ -68,7 +68,7 @@ async fn clusters_without_a_provider_are_created_on_kubernetes() {
     assert!(shown.contains(r#""provider": "kubernetes""#), "{shown}");
     let local = harness.muster(&server, &["create", "here", "--framework", "spark", "--provider", "nowhere"]);
     let why = String::from_utf8_lossy(&local.stderr).into_owned();
-    assert!(why.contains("there is no provider 'nowhere' here: use one of kubernetes, local"), "{why}");
+    assert!(why.contains("provider 'nowhere' not found: use one of kubernetes, local"), "{why}");
     output_of(&harness.muster(&server, &["delete", "fred"]));
 }
 
@@ -99,7 +99,7 @@ async fn the_framework_selects_among_clusters_of_one_name() {
         if got.status.success() { Err(text(&got.stdout)) } else { Ok(text(&got.stderr)) }
     });
     let why = why.await;
-    assert!(why.contains("say which by framework, provider or id"), "{why}");
+    assert!(why.contains("choose one by framework, provider or id"), "{why}");
     assert!(why.contains("ray on kubernetes: ") && why.contains("spark on kubernetes: "), "{why}");
     assert_eq!(harness.muster(&server, &["delete", "fred"]).status.code(), Some(2));
 

@@ -133,7 +133,7 @@ async fn a_server_is_ready_once_it_answers_reviews_and_assigns_slots_to_guests()
     };
     let refused = create("1", "general/large");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(why.contains("there is no machine type of group 'general' 'large': there are medium"), "{why}");
+    assert!(why.contains("machine type 'large' not found in group 'general': use one of medium"), "{why}");
     output_of(&create("4", "general/medium"));
     let cluster = async || server.get("/namespaces/guests/clusters/fred").await;
     wait_until_queued(&server, "fred").await;

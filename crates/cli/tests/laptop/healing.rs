@@ -32,7 +32,10 @@ async fn a_killed_worker_is_restarted_three_times_and_then_the_cluster_says_why_
     let given_up = harness.cluster("fred").await;
     assert_eq!(state(&given_up), "WARNING", "{given_up}");
     let words = reason(&given_up);
-    assert!(words.contains("started 3 times in 10 minutes, and may be again in"), "{words}");
+    assert!(
+        words.contains("started 3 times in 10 minutes, the limit; the next start is possible in"),
+        "{words}"
+    );
     assert!(words.contains("it was ended by signal 9 (SIGKILL)"), "{words}");
     assert!(words.contains(&victim.name), "{words}");
     assert!(lives(other.pid()), "the other one has nothing to do with it");

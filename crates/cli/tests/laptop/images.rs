@@ -116,7 +116,7 @@ async fn a_cluster_waits_for_its_image_and_imports_its_packages() {
         http.patch(format!("{clustering}/clusters/{id}")).json(&change).send().await.expect("an answer");
     let (status, why) = (refused.status(), refused.text().await.expect("a body"));
     assert_eq!(status, StatusCode::BAD_REQUEST, "{why}");
-    assert!(why.contains("names image template 'missing'"), "{why}");
+    assert!(why.contains("the profile has image template 'missing'"), "{why}");
 
     // It cannot be deleted while it is used.
     let (status, why) = refusal(&harness, Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
@@ -191,7 +191,7 @@ async fn a_failed_build_says_why_and_so_does_a_cluster_that_waited_for_it() {
     let why = none["statusReason"].as_str().unwrap_or_default();
     assert!(why.contains("No matching distribution found for muster-no-such-package==0"), "{none}");
     for (name, expected) in
-        [("bad", "failed: custom_commands failed"), ("missing", "there is no image template 'missing'")]
+        [("bad", "failed: custom_commands failed"), ("missing", "image template 'missing' not found")]
     {
         let (status, why) =
             refusal(&harness, Method::POST, "/namespaces/demo/clusters", Some(dask_of("x", name))).await;

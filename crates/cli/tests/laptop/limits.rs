@@ -66,5 +66,5 @@ async fn a_cluster_is_deleted_at_the_end_of_its_lifetime_in_any_state() {
     let refused = harness.call(Method::POST, CLUSTERS, Some(sleeper)).await;
     assert_eq!(refused.status(), 400);
     let sentence = refused.text().await.unwrap();
-    assert!(sentence.contains("cannot tell whether they are used: leave idle_timeout out"), "{sentence}");
+    assert!(sentence.contains("idle_timeout is not supported for type"), "{sentence}");
 }

@@ -30,8 +30,8 @@ async fn after_a_reboot_a_cluster_waits_for_its_user() {
     nodes.push(harness.head("fred").await);
     reboot(&mut harness, &nodes).await;
     let lost = harness.until("fred", |cluster| state(cluster) == "CRITICAL").await;
-    assert!(reason(&lost).starts_with("HostRestarted: its machine was restarted"), "{lost}");
-    assert_eq!(harness.messages("fred", "HostRestarted").await, ["its machine was restarted"; 2]);
+    assert!(reason(&lost).starts_with("HostRestarted: the machine restarted"), "{lost}");
+    assert_eq!(harness.messages("fred", "HostRestarted").await, ["the machine restarted"; 2]);
     let actions = harness.list("fred", "actions").await;
     let healing = actions.iter().any(|action| action["action"] == "CLUSTER_RECOVER");
     assert!(!healing, "it was restarted without a request: {actions:#?}");

@@ -142,7 +142,7 @@ fn the_number_of_a_resize_may_be_text(#[case] inputs: Value, #[case] size: u32) 
 }
 
 #[rstest]
-#[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": "many"}), "number is 'many', which is no number")]
+#[case(json!({"adjustment_type": "EXACT_CAPACITY", "number": "many"}), "number is 'many': must be a number")]
 #[case(json!({"adjustment_type": "EXACT_CAPACITY"}), "adjustment_type needs a number")]
 #[case(json!({"number": 2}), "number needs an adjustment_type")]
 #[case(json!({"adjustment_type": "X", "number": 2}), "unknown variant `X`")]

@@ -89,7 +89,7 @@ fn framework(set: &str, value: &str) -> Result<Framework, ConfigFault> {
 fn shape(set: &str, value: &str) -> Result<ConfiguredShape, ConfigFault> {
     let bad = |why: String| ConfigFault::BadShape { set: set.to_owned(), value: value.to_owned(), why };
     if value.is_empty() {
-        return Err(bad("it is empty".to_owned()));
+        return Err(bad("the value is empty".to_owned()));
     }
     if !value.contains('=') {
         return Ok(ConfiguredShape::Named(value.to_owned()));
@@ -101,7 +101,7 @@ fn shape(set: &str, value: &str) -> Result<ConfiguredShape, ConfigFault> {
             "cpu" => shape.cpu = Some(amount.parse().map_err(|error| bad(format!("{error}")))?),
             "memory" => shape.memory = Some(amount.parse().map_err(|error| bad(format!("{error}")))?),
             "gpu" => shape.gpu = Some(amount.parse().map_err(|error| bad(format!("{error}")))?),
-            _ => return Err(bad(format!("'{pair}' is no amount"))),
+            _ => return Err(bad(format!("'{pair}' is not an amount"))),
         }
     }
     shape.check().map_err(|error| bad(error.to_string()))?;

@@ -32,7 +32,7 @@ fn refusal(layers: ConfigLayers, framework: Framework) -> String {
 #[case::framework(("framework", "hadoop"), "'big.framework', expected ray, dask, spark, got 'hadoop'")]
 #[case::shape(
     ("shape", "cpu=2,disk=1"),
-    "'big.shape', expected a name or amounts such as cpu=2,memory=4Gi,gpu=1, got 'cpu=2,disk=1': 'disk=1' is no amount"
+    "'big.shape', expected a name or amounts such as cpu=2,memory=4Gi,gpu=1, got 'cpu=2,disk=1': 'disk=1' is not an amount"
 )]
 fn a_bad_value_of_a_set_is_refused(#[case] pair: (&str, &str), #[case] message: &str) {
     assert_eq!(set("big", &[pair]), Err(format!("invalid cluster configuration, error: {message}")));

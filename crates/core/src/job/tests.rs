@@ -69,8 +69,8 @@ fn a_python_file_is_run_by_the_python_of_the_cluster(
 
 #[rstest]
 #[case(&[], "A", Some("command is empty: give a program and its arguments"))]
-#[case(&["sh"], "A=B", Some("environment has a variable named 'A=B': a name without '=' is needed"))]
-#[case(&["a\0"], "A", Some("command, working_dir or environment has a NUL character: leave it out"))]
+#[case(&["sh"], "A=B", Some("environment has a variable named 'A=B': must be a name without '='"))]
+#[case(&["a\0"], "A", Some("command, working_dir or environment has a NUL character: remove it"))]
 #[case(&["sh"], "A", None)]
 fn a_command_that_no_system_takes_is_refused(
     #[case] command: &[&str],

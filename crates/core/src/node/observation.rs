@@ -4,10 +4,10 @@ use super::{Node, NodeRole, NodeStatus, Observation};
 use crate::time::Timestamp;
 
 /// The status reason of a node that ended with its machine.
-const HOST_RESTARTED: &str = "its machine was restarted";
+const HOST_RESTARTED: &str = "the machine restarted";
 
 /// The status reason of an absent node.
-const ABSENT: &str = "it is not there any more";
+const ABSENT: &str = "not found";
 
 impl Observation {
     /// The reason why the node is certainly not working; none if it works, starts, or its state is unknown.

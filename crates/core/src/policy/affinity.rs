@@ -19,19 +19,20 @@ pub const KIND: PolicyKind = PolicyKind {
 };
 
 const SCHEMA: Schema = Schema(&[
-    ("servergroup", Property::map("The group of nodes that the rule is about.", SERVERGROUP)),
-    ("availability_zone", Property::string("The zone in which the nodes are placed.")),
+    ("servergroup", Property::map("The server group of the nodes.", SERVERGROUP)),
+    ("availability_zone", Property::string("The availability zone of the nodes.")),
     (
         "enable_drs_extension",
-        Property::boolean("Whether a scheduler of distributed resources is used.").default_flag(false),
+        Property::boolean("Whether VMware's Distributed Resource Scheduler (DRS) places the nodes.")
+            .default_flag(false),
     ),
 ]);
 
 const SERVERGROUP: Schema = Schema(&[
-    ("name", Property::string("The group's name.")),
+    ("name", Property::string("The name of the server group.")),
     (
         "policies",
-        Property::string("Whether the nodes share a host, and how strictly.")
+        Property::string("The affinity rule: whether nodes share a host; soft rules are best effort.")
             .allowed(&["affinity", "soft-affinity", "anti-affinity", "soft-anti-affinity"])
             .default_text("anti-affinity"),
     ),

@@ -21,9 +21,16 @@ pub const KIND: PolicyKind = PolicyKind {
 };
 
 const SCHEMA: Schema = Schema(&[
-    ("min_in_service", Property::integer("How many nodes go on working meanwhile.").default_int(1)),
-    ("max_batch_size", Property::integer("The most nodes at a time; -1 is no bound.").default_int(-1)),
-    ("pause_time", Property::integer("Seconds of rest after each batch.").default_int(60)),
+    (
+        "min_in_service",
+        Property::integer("The minimum number of nodes that stay in service during the update.")
+            .default_int(1),
+    ),
+    (
+        "max_batch_size",
+        Property::integer("The maximum number of nodes in a batch; -1 means unlimited.").default_int(-1),
+    ),
+    ("pause_time", Property::integer("Seconds between two batches.").default_int(60)),
 ]);
 
 /// The settings of a batch policy.
@@ -41,7 +48,7 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
     let Settings { min_in_service, max_batch_size, pause_time } = settings(properties)?;
     let rules = [
         (min_in_service >= 0, "the 'min_in_service' must be >= 0"),
-        (max_batch_size == -1 || max_batch_size > 0, "the 'max_batch_size' must be > 0, or -1 for no bound"),
+        (max_batch_size == -1 || max_batch_size > 0, "the 'max_batch_size' must be > 0, or -1 for unlimited"),
     ];
     match rules.iter().find(|(kept, _)| !kept) {
         Some((_, words)) => Err(InvalidPolicy::Invalid((*words).to_owned())),

@@ -26,31 +26,40 @@ pub const KIND: PolicyKind = PolicyKind {
 const SCHEMA: Schema = Schema(&[
     (
         "criteria",
-        Property::string("Which nodes go first, among those that work.")
+        Property::string("The order in which active nodes are removed.")
             .allowed(&["OLDEST_FIRST", "OLDEST_PROFILE_FIRST", "YOUNGEST_FIRST", "RANDOM"])
             .default_text("RANDOM"),
     ),
     (
         "destroy_after_deletion",
-        Property::boolean("Whether nodes are destroyed, rather than left as orphans.").default_flag(true),
+        Property::boolean("Whether removed nodes are deleted; otherwise they become orphans.")
+            .default_flag(true),
     ),
-    ("grace_period", Property::integer("Seconds before the nodes are deleted.").default_int(0)),
+    (
+        "grace_period",
+        Property::integer("Seconds between the request and the deletion of the nodes.").default_int(0),
+    ),
     (
         "reduce_desired_capacity",
-        Property::boolean("Whether the desired capacity shrinks with the cluster.").default_flag(true),
+        Property::boolean("Whether the desired capacity is reduced by the number of removed nodes.")
+            .default_flag(true),
     ),
-    ("hooks", Property::map("Who is asked before a node is deleted.", HOOKS)),
+    ("hooks", Property::map("The lifecycle hook that is called before a node is deleted.", HOOKS)),
 ]);
 
 const HOOKS: Schema = Schema(&[
-    ("type", Property::string("How they are asked.").allowed(&["zaqar", "webhook"]).default_text("zaqar")),
-    ("params", Property::map("Where they are asked.", PARAMS).filled()),
-    ("timeout", Property::integer("Seconds after which the nodes are deleted all the same.").default_int(0)),
+    ("type", Property::string("The type of the hook.").allowed(&["zaqar", "webhook"]).default_text("zaqar")),
+    ("params", Property::map("The parameters of the hook.", PARAMS).filled()),
+    (
+        "timeout",
+        Property::integer("Seconds to wait for a confirmation before the nodes are deleted without one.")
+            .default_int(0),
+    ),
 ]);
 
 const PARAMS: Schema = Schema(&[
-    ("queue", Property::string("The queue of messages, for zaqar.").default_text("")),
-    ("url", Property::string("The URL that is posted to, for webhook.").default_text("")),
+    ("queue", Property::string("The message queue, for zaqar.").default_text("")),
+    ("url", Property::string("The URL of the POST request, for webhook.").default_text("")),
 ]);
 
 string_enum! {

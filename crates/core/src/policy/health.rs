@@ -29,79 +29,89 @@ pub const KIND: PolicyKind = PolicyKind {
 };
 
 const SCHEMA: Schema = Schema(&[
-    ("detection", Property::map("How a node that does not work is found.", DETECTION).required()),
-    ("recovery", Property::map("What is done about it.", RECOVERY).required()),
+    ("detection", Property::map("Detection of unhealthy nodes.", DETECTION).required()),
+    ("recovery", Property::map("Recovery of unhealthy nodes.", RECOVERY).required()),
 ]);
 
 const DETECTION: Schema = Schema(&[
-    ("interval", Property::integer("Seconds between two looks.").default_int(60)),
+    ("interval", Property::integer("Seconds between two health checks.").default_int(60)),
     (
         "node_update_timeout",
-        Property::integer("Seconds after a node's last change during which it is left alone.")
+        Property::integer("Seconds after a node's last change during which it counts as healthy.")
             .default_int(300),
     ),
     (
         "recovery_conditional",
-        Property::string("Whether one failed look is enough, or all have to fail.")
+        Property::string("Whether one failed mode or all failed modes make a node unhealthy.")
             .allowed(&["ALL_FAILED", "ANY_FAILED"])
             .default_text("ANY_FAILED"),
     ),
-    ("detection_modes", Property::list("The ways to look.", &MODE).required()),
+    ("detection_modes", Property::list("Detection modes.", &MODE).required()),
 ]);
 
 const MODE: Property = Property::map(
-    "A way to look.",
+    "A detection mode.",
     Schema(&[
         (
             "type",
-            Property::string("What is asked.").required().allowed(&[
+            Property::string("The type of the detection mode.").required().allowed(&[
                 "LIFECYCLE_EVENTS",
                 "NODE_STATUS_POLLING",
                 "NODE_STATUS_POLL_URL",
                 "HYPERVISOR_STATUS_POLLING",
             ]),
         ),
-        ("options", Property::map("How it is asked.", OPTIONS).filled()),
+        ("options", Property::map("The options of the detection mode.", OPTIONS).filled()),
     ]),
 );
 
 const OPTIONS: Schema = Schema(&[
-    ("poll_url", Property::string("The URL; {nodename} stands for the node's name.").default_text("")),
-    ("poll_url_ssl_verify", Property::boolean("Whether certificates are verified.").default_flag(true)),
+    (
+        "poll_url",
+        Property::string("The URL to poll; {nodename} is replaced by the node's name.").default_text(""),
+    ),
+    ("poll_url_ssl_verify", Property::boolean("Whether TLS certificates are verified.").default_flag(true)),
     (
         "poll_url_conn_error_as_unhealthy",
-        Property::boolean("Whether a node is unwell that cannot be connected to.").default_flag(true),
+        Property::boolean("Whether a connection error makes the node unhealthy.").default_flag(true),
     ),
     (
         "poll_url_healthy_response",
-        Property::string("A pattern in the answer of a node that is well.").default_text(""),
+        Property::string("The regular expression that a healthy response matches.").default_text(""),
     ),
-    ("poll_url_retry_limit", Property::integer("How often a look is tried.").default_int(3)),
-    ("poll_url_retry_interval", Property::integer("Seconds between two tries.").default_int(3)),
+    ("poll_url_retry_limit", Property::integer("The number of attempts per check.").default_int(3)),
+    ("poll_url_retry_interval", Property::integer("Seconds between two attempts.").default_int(3)),
 ]);
 
 const RECOVERY: Schema = Schema(&[
-    ("actions", Property::list("What is tried, at most one thing.", &ACTION).default_empty()),
-    ("fencing", Property::list("What is cut off before.", &FENCED).default_empty()),
+    ("actions", Property::list("The recovery actions, at most one.", &ACTION).default_empty()),
+    ("fencing", Property::list("Resources to fence before the recovery.", &FENCED).default_empty()),
     (
         "node_delete_timeout",
-        Property::integer("Seconds within which a node has to be gone that is recreated.").default_int(20),
+        Property::integer("Seconds to wait for the deletion of the old node before it is recreated.")
+            .default_int(20),
     ),
     (
         "node_force_recreate",
-        Property::boolean("Whether a node is recreated though it could not be deleted.").default_flag(false),
+        Property::boolean("Whether a node is recreated even if the old one could not be deleted.")
+            .default_flag(false),
     ),
 ]);
 
 const ACTION: Property = Property::map(
-    "What is tried.",
+    "A recovery action.",
     Schema(&[
-        ("name", Property::string("Its name.").required().allowed(&["REBOOT", "REBUILD", "RECREATE"])),
-        ("params", Property::free_map("Its parameters.")),
+        (
+            "name",
+            Property::string("The recovery operation.")
+                .required()
+                .allowed(&["REBOOT", "REBUILD", "RECREATE"]),
+        ),
+        ("params", Property::free_map("The parameters of the operation.")),
     ]),
 );
 
-const FENCED: Property = Property::string("What is cut off.").allowed(&["COMPUTE"]);
+const FENCED: Property = Property::string("A resource to fence.").allowed(&["COMPUTE"]);
 
 string_enum! {
     /// The way in which the health of a node is checked.

@@ -24,77 +24,82 @@ pub const KIND: PolicyKind = PolicyKind {
 const PROTOCOLS: &[&str] = &["HTTP", "HTTPS", "TCP"];
 
 const SCHEMA: Schema = Schema(&[
-    ("pool", Property::map("The members of the service.", POOL)),
-    ("vip", Property::map("The address of the service.", VIP)),
-    ("health_monitor", Property::map("How the members are looked at.", HEALTH_MONITOR)),
+    ("pool", Property::map("The pool of members that serve requests.", POOL)),
+    ("vip", Property::map("The virtual IP address (VIP) of the load balancer.", VIP)),
+    ("health_monitor", Property::map("The health monitor of the members.", HEALTH_MONITOR)),
     (
         "lb_status_timeout",
-        Property::integer("Seconds within which the balancer has to be ready.").default_int(300),
+        Property::integer("Seconds to wait for the load balancer to be ready.").default_int(300),
     ),
-    ("loadbalancer", Property::string("A balancer that is there already.")),
-    ("availability_zone", Property::string("The zone in which the balancer is made.")),
-    ("flavor_id", Property::string("The flavor of the balancer.")),
+    ("loadbalancer", Property::string("The id of an existing load balancer.")),
+    ("availability_zone", Property::string("The availability zone of the load balancer.")),
+    ("flavor_id", Property::string("The id of the load balancer's flavor.")),
 ]);
 
 const POOL: Schema = Schema(&[
-    ("protocol", Property::string("What the members speak.").allowed(PROTOCOLS).default_text("HTTP")),
-    ("protocol_port", Property::integer("The members' port.").default_int(80)),
-    ("subnet", Property::string("The network in which the members are reached.").required()),
+    ("protocol", Property::string("The protocol of the members.").allowed(PROTOCOLS).default_text("HTTP")),
+    ("protocol_port", Property::integer("The port of the members.").default_int(80)),
+    ("subnet", Property::string("The subnet of the members.").required()),
     (
         "lb_method",
-        Property::string("How a member is chosen.")
+        Property::string("The load-balancing algorithm.")
             .allowed(&["ROUND_ROBIN", "LEAST_CONNECTIONS", "SOURCE_IP"])
             .default_text("ROUND_ROBIN"),
     ),
-    ("admin_state_up", Property::boolean("Whether it is in use.").default_flag(true)),
-    (
-        "session_persistence",
-        Property::map("Who stays with which member.", SESSION_PERSISTENCE).default_empty(),
-    ),
-    ("id", Property::string("A pool that is there already.")),
+    ("admin_state_up", Property::boolean("Whether it is enabled.").default_flag(true)),
+    ("session_persistence", Property::map("Session persistence.", SESSION_PERSISTENCE).default_empty()),
+    ("id", Property::string("The id of an existing pool.")),
 ]);
 
 const SESSION_PERSISTENCE: Schema = Schema(&[
     (
         "type",
-        Property::string("What a client is known by.").allowed(&[
+        Property::string("The type of session persistence.").allowed(&[
             "SOURCE_IP",
             "HTTP_COOKIE",
             "APP_COOKIE",
             "NONE",
         ]),
     ),
-    ("cookie_name", Property::string("The cookie, for APP_COOKIE.")),
+    ("cookie_name", Property::string("The name of the cookie, for APP_COOKIE.")),
 ]);
 
 const VIP: Schema = Schema(&[
-    ("subnet", Property::string("The subnet of the address.")),
-    ("network", Property::string("The network of the address.")),
-    ("address", Property::string("The address itself.")),
-    ("connection_limit", Property::integer("The most connections a second; -1 is no bound.").default_int(-1)),
-    ("protocol", Property::string("What clients speak.").allowed(PROTOCOLS).default_text("HTTP")),
-    ("protocol_port", Property::integer("The port that clients use.").default_int(80)),
-    ("admin_state_up", Property::boolean("Whether it is in use.").default_flag(true)),
+    ("subnet", Property::string("The subnet of the VIP.")),
+    ("network", Property::string("The network of the VIP.")),
+    ("address", Property::string("The IP address of the VIP.")),
+    (
+        "connection_limit",
+        Property::integer("The maximum number of connections per second; -1 means unlimited.")
+            .default_int(-1),
+    ),
+    ("protocol", Property::string("The protocol of the clients.").allowed(PROTOCOLS).default_text("HTTP")),
+    ("protocol_port", Property::integer("The port of the VIP.").default_int(80)),
+    ("admin_state_up", Property::boolean("Whether it is enabled.").default_flag(true)),
 ]);
 
 const HEALTH_MONITOR: Schema = Schema(&[
     (
         "type",
-        Property::string("What the members are asked with.")
+        Property::string("The type of the health check.")
             .allowed(&["PING", "TCP", "HTTP", "HTTPS"])
             .default_text("PING"),
     ),
-    ("delay", Property::integer("Milliseconds between two looks.").default_int(10)),
-    ("timeout", Property::integer("Milliseconds until a look has failed.").default_int(5)),
-    ("max_retries", Property::integer("How many failures a member may have.").default_int(3)),
-    ("admin_state_up", Property::boolean("Whether it is in use.").default_flag(true)),
+    ("delay", Property::integer("Milliseconds between two health checks.").default_int(10)),
+    ("timeout", Property::integer("Milliseconds after which a health check fails.").default_int(5)),
+    (
+        "max_retries",
+        Property::integer("The number of failed health checks after which a member is unhealthy.")
+            .default_int(3),
+    ),
+    ("admin_state_up", Property::boolean("Whether it is enabled.").default_flag(true)),
     (
         "http_method",
-        Property::string("The method, for HTTP and HTTPS.").allowed(&["GET", "POST", "PUT", "DELETE"]),
+        Property::string("The HTTP method, for HTTP and HTTPS.").allowed(&["GET", "POST", "PUT", "DELETE"]),
     ),
-    ("url_path", Property::string("The path, for HTTP and HTTPS.")),
-    ("expected_codes", Property::string("The codes of a member that is well, for HTTP and HTTPS.")),
-    ("id", Property::string("A monitor that is there already.")),
+    ("url_path", Property::string("The URL path, for HTTP and HTTPS.")),
+    ("expected_codes", Property::string("The status codes of a healthy member, for HTTP and HTTPS.")),
+    ("id", Property::string("The id of an existing health monitor.")),
 ]);
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {

@@ -37,16 +37,23 @@ pub const ZONE: PolicyKind = PolicyKind {
     check: Some(check_zones),
 };
 
-const NAME: (&str, Property) = ("name", Property::string("Its name."));
-const WEIGHT: (&str, Property) =
-    ("weight", Property::integer("Its weight; the default is 100.").default_int(100));
+const NAME: (&str, Property) = ("name", Property::string("The name."));
+const WEIGHT: (&str, Property) = (
+    "weight",
+    Property::integer("The weight: the share of nodes relative to the other weights; the default is 100.")
+        .default_int(100),
+);
 
 const A_REGION: Property = Property::map(
     "A region.",
     Schema(&[
         NAME,
         WEIGHT,
-        ("cap", Property::integer("The most nodes there; -1 is no bound.").default_int(-1)),
+        (
+            "cap",
+            Property::integer("The maximum number of nodes in the region; -1 means unlimited.")
+                .default_int(-1),
+        ),
     ]),
 );
 const A_ZONE: Property = Property::map("A zone.", Schema(&[NAME, WEIGHT]));
@@ -61,7 +68,8 @@ struct Named {
 
 /// The regions or zones of a policy, with their weights.
 pub fn shares(axis: Axis, policy: &Policy) -> Result<Vec<Share>, String> {
-    let properties = policy.properties().ok_or_else(|| format!("its spec does not fit '{}'", policy.kind))?;
+    let properties =
+        policy.properties().ok_or_else(|| format!("its spec is not valid for type '{}'", policy.kind))?;
     read(axis, &properties)
 }
 
@@ -83,7 +91,7 @@ fn read(axis: Axis, properties: &Map<String, Value>) -> Result<Vec<Share>, Strin
         return Err(format!("the {one} '{}' is in '{all}' more than once", twice.name));
     }
     if shares.iter().all(|share| share.weight == 0) {
-        return Err(format!("'{all}' must hold a {one} whose 'weight' is > 0"));
+        return Err(format!("'{all}' must have a {one} whose 'weight' is > 0"));
     }
     Ok(shares)
 }
@@ -97,7 +105,7 @@ fn share(one: &str, Named { name, weight, cap }: Named) -> Result<Share, String>
         None | Some(-1) => None,
         Some(cap) => Some(
             u32::try_from(cap)
-                .map_err(|_| format!("the 'cap' of {one} '{name}' must be >= 0, or -1 for no bound"))?,
+                .map_err(|_| format!("the 'cap' of {one} '{name}' must be >= 0, or -1 for unlimited"))?,
         ),
     };
     Ok(Share { name, weight, cap })

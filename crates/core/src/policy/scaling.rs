@@ -23,27 +23,36 @@ pub const KIND: PolicyKind = PolicyKind {
 const SCHEMA: Schema = Schema(&[
     (
         "event",
-        Property::string("The action that this policy is about.")
+        Property::string("The kind of action that the policy applies to.")
             .required()
             .allowed(&["CLUSTER_SCALE_IN", "CLUSTER_SCALE_OUT"]),
     ),
-    ("adjustment", Property::map("By how much the size changes.", ADJUSTMENT).filled()),
+    ("adjustment", Property::map("The adjustment of the size.", ADJUSTMENT).filled()),
 ]);
 
 const ADJUSTMENT: Schema = Schema(&[
     (
         "type",
-        Property::string("What the number means.")
+        Property::string("The type of adjustment.")
             .allowed(&["EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE"])
             .default_text("CHANGE_IN_CAPACITY"),
     ),
-    ("number", Property::number("A size, a number of nodes or a percentage.").default_int(1)),
-    ("min_step", Property::integer("The least number of nodes of a change in percentage.").default_int(1)),
+    (
+        "number",
+        Property::number("The size, the number of nodes or the percentage, by the type of adjustment.")
+            .default_int(1),
+    ),
+    ("min_step", Property::integer("The minimum number of nodes of a change in percentage.").default_int(1)),
     (
         "best_effort",
-        Property::boolean("Whether a change is cut to the cluster's bounds.").default_flag(false),
+        Property::boolean("Whether a change beyond the bounds of the cluster is reduced to them.")
+            .default_flag(false),
     ),
-    ("cooldown", Property::integer("Seconds during which the cluster is not scaled again.").default_int(0)),
+    (
+        "cooldown",
+        Property::integer("Seconds after a scaling during which the cluster is not scaled again.")
+            .default_int(0),
+    ),
 ]);
 
 /// The settings of a scaling policy.

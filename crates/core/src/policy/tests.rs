@@ -118,7 +118,7 @@ fn what_does_not_fit_the_schema_is_refused(
 #[case("senlin.policy.scaling-1.0", json!({"event": "CLUSTER_SCALE_IN", "adjustment": {"cooldown": -1}}), "the 'cooldown' for 'adjustment' must be >= 0")]
 #[case("senlin.policy.deletion-1.0", json!({"hooks": {"type": "webhook"}}), "'hooks' of type 'webhook' need a 'url' in 'params'")]
 #[case("senlin.policy.deletion-1.0", json!({"grace_period": -1}), "the 'grace_period' must be >= 0")]
-#[case("senlin.policy.batch-1.0", json!({"max_batch_size": 0}), "the 'max_batch_size' must be > 0, or -1 for no bound")]
+#[case("senlin.policy.batch-1.0", json!({"max_batch_size": 0}), "the 'max_batch_size' must be > 0, or -1 for unlimited")]
 #[case("senlin.policy.loadbalance-1.0", json!({"vip": {}}), "At least one of VIP Subnet or Network must be defined.")]
 fn what_makes_no_sense_is_refused(#[case] kind: &str, #[case] properties: Value, #[case] words: &str) {
     assert_eq!(refused(kind, &properties), InvalidPolicy::Invalid(words.to_owned()));

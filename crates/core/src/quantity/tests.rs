@@ -61,7 +61,10 @@ fn memory_is_read_with_its_suffix(#[case] given: &str, #[case] bytes: u64) {
 #[case("0.0000000000000000001")]
 fn what_is_no_amount_is_refused_with_the_value(#[case] given: &str) {
     let error = given.parse::<Cpu>().unwrap_err().to_string();
-    assert_eq!(error, format!("'{given}' is not an amount of cpu: 2, 0.5 or 500m is expected"));
+    assert_eq!(
+        error,
+        format!("'{given}' is not an amount of cpu: must be a number of cores such as 2, 0.5 or 500m")
+    );
     assert!(given.parse::<Memory>().unwrap_err().to_string().starts_with(&format!("'{given}' is not")));
 }
 
@@ -116,7 +119,7 @@ fn json_may_hold_a_number_or_a_text(#[case] json: &str, #[case] millis: u64) {
 #[case("-1", "'-1' is not an amount of memory")]
 #[case("\"lots\"", "'lots' is not an amount of memory")]
 #[case("1e300", "is too large an amount of memory")]
-#[case("true", "invalid type: boolean `true`, expected an amount of memory: 4Gi")]
+#[case("true", "invalid type: boolean `true`, expected an amount of memory: a size such as 4Gi")]
 fn json_that_is_no_amount_is_refused(#[case] json: &str, #[case] sentence: &str) {
     let error = serde_json::from_str::<Memory>(json).unwrap_err().to_string();
     assert!(error.contains(sentence), "{error}");

@@ -32,11 +32,11 @@ fn limited(cpu: &str, limit: &str) -> Shape {
 
 #[rstest]
 #[case(amounts("1m", "1Mi"), None)]
-#[case(amounts("0", "1Gi"), Some("cpu is 0, and nothing runs on none: give a part of a core at least"))]
-#[case(amounts("1", "1"), Some("memory is 1, and no program runs in less than 1Mi: give more, with a unit"))]
-#[case(amounts("1", "1048575"), Some("memory is 1048575, and no"))]
+#[case(amounts("0", "1Gi"), Some("cpu is 0: must be greater than 0, such as 100m"))]
+#[case(amounts("1", "1"), Some("memory is 1: must be at least 1Mi; use a unit"))]
+#[case(amounts("1", "1048575"), Some("memory is 1048575: must be at least 1Mi"))]
 #[case(limited("1", "2"), None)]
-#[case(limited("2", "1"), Some("the limit of cpu is 1, which is less than the 2 that a node is given"))]
+#[case(limited("2", "1"), Some("the limit of cpu is 1: must be at least the requested 2"))]
 #[case(resource("vpc.amazonaws.com/efa"), None)]
 #[case(resource("hugepages-2Mi"), None)]
 #[case(resource("a b"), Some("'a b' is not the name of a resource"))]
@@ -44,14 +44,14 @@ fn limited(cpu: &str, limit: &str) -> Shape {
 #[case(Shape { gpu_resource: Some(String::new()), ..Shape::default() }, Some("'' is not the name of a resource"))]
 #[case(tolerating("k", "", "v", ""), None)]
 #[case(tolerating("", "Exists", "", "NoExecute"), None)]
-#[case(tolerating("k", "In", "", ""), Some("toleration of 'k': operator 'In' is neither Equal nor Exists"))]
-#[case(tolerating("k", "", "v", "Never"), Some("effect 'Never' is none of NoSchedule,"))]
-#[case(tolerating("k", "Exists", "v", ""), Some("value 'v' is not possible with operator Exists"))]
+#[case(tolerating("k", "In", "", ""), Some("toleration of 'k': operator is 'In': must be Equal or Exists"))]
+#[case(tolerating("k", "", "v", "Never"), Some("effect is 'Never': must be NoSchedule,"))]
+#[case(tolerating("k", "Exists", "v", ""), Some("value is 'v': must be empty with operator Exists"))]
 #[case(tolerating("k\n", "", "v", ""), Some("toleration \"k\\n\" has control characters"))]
-#[case(tolerating("", "", "v", ""), Some("without a key only operator Exists is possible"))]
+#[case(tolerating("", "", "v", ""), Some("key is empty: operator must then be Exists"))]
 #[case(
     Shape { tolerations: vec![Toleration::default(); 101], ..Shape::default() },
-    Some("101 tolerations are given: 100 are possible")
+    Some("101 tolerations are given: must be at most 100")
 )]
 fn what_no_node_can_have_is_refused(#[case] shape: Shape, #[case] why: Option<&str>) {
     let checked = shape.check().map_err(|error| error.to_string());

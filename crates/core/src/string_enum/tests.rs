@@ -3,6 +3,7 @@ use rstest::rstest;
 use super::Stored as _;
 use crate::action::{Action, ActionKind, ActionStatus, Cause, Milestone};
 use crate::cluster::{Cluster, ClusterStatus};
+use crate::event::ObjectKind;
 use crate::node::{Node, NodeRole, NodeStatus};
 use crate::sample;
 use crate::status::{self, HeadState};
@@ -29,12 +30,11 @@ fn a_stored_value_of_a_newer_version_is_written_as_it_was_read() {
 #[test]
 fn a_request_with_an_unknown_value_is_refused_with_those_that_are_known() {
     let refused = "POSTPONED".parse::<Milestone>().unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "'POSTPONED' is no milestone: one of accepted, applied, reached is expected"
-    );
+    assert_eq!(refused.to_string(), "'POSTPONED' is not a milestone: must be accepted, applied or reached");
     let refused = "GATEWAY".parse::<NodeRole>().unwrap_err();
-    assert_eq!(refused.to_string(), "'GATEWAY' is no node role: one of head, worker is expected");
+    assert_eq!(refused.to_string(), "'GATEWAY' is not a node role: must be head or worker");
+    let refused = "SOMETIMES".parse::<ObjectKind>().unwrap_err().to_string();
+    assert!(refused.starts_with("'SOMETIMES' is not an object kind: must be "), "{refused}");
     let refused = serde_json::from_str::<NodeRole>("\"GATEWAY\"").unwrap_err().to_string();
     assert!(refused.starts_with("unknown variant `GATEWAY`, expected `head` or `worker`"), "{refused}");
 }

@@ -70,10 +70,10 @@ fn all_that_a_tier_has_is_in_its_shape(#[case] change: Value, #[case] key: &str,
 }
 
 #[rstest]
-#[case::unit(json!({"hwtResources": {"cores": 1, "memory": {"value": 1, "unit": "gigs"}}}), "'gigs' is no unit of memory")]
-#[case::no_memory(json!({"hwtResources": {"cores": 1}}), "it has no memory")]
-#[case::no_cores(json!({"hwtResources": {"memory": {"value": 1, "unit": "GiB"}}}), "it has no cores")]
-#[case::nothing(json!({"hwtResources": null}), "it has no cores")]
+#[case::unit(json!({"hwtResources": {"cores": 1, "memory": {"value": 1, "unit": "gigs"}}}), "'gigs' is not a unit of memory")]
+#[case::no_memory(json!({"hwtResources": {"cores": 1}}), "memory is missing")]
+#[case::no_cores(json!({"hwtResources": {"memory": {"value": 1, "unit": "GiB"}}}), "cores is missing")]
+#[case::nothing(json!({"hwtResources": null}), "cores is missing")]
 #[case::part_of_a_gpu(json!({"gpuConfiguration": {"numberOfGpus": 0.5}}), "numberOfGpus is 0.5")]
 #[case::gpu_as_a_flag(json!({"gpuConfiguration": {"numberOfGpus": true}}), "numberOfGpus is true")]
 #[case::negative(json!({"hwtResources": {"cores": -1, "memory": {"value": 1, "unit": "GiB"}}}), "cores: ")]

@@ -37,8 +37,7 @@ impl Strategy for Collector {
             ObjectState::Unknown => Verdict::Wait(None, Vec::new()),
             ObjectState::Present(spec) if spec.leaving => Verdict::Wait(None, Vec::new()),
             ObjectState::Present(_) if self.deletes >= FUTILE_ATTEMPTS => {
-                let why =
-                    format!("its deletion was acknowledged {} times, and it is still there", self.deletes);
+                let why = format!("it still exists after {} acknowledged deletions", self.deletes);
                 Verdict::Unreachable(vec![why])
             }
             ObjectState::Present(_) if self.not_before.is_some_and(|moment| moment > run.now()) => {
@@ -65,7 +64,7 @@ impl Strategy for Collector {
     }
 
     async fn finish(&mut self, run: &mut ActionRun) -> Result<(), Stop> {
-        let (message, now) = ("its object was there though it had been deleted", run.now());
+        let (message, now) = ("the object of the deleted cluster still existed and was removed", run.now());
         let cluster = &run.subject.cluster;
         run.journal.report_cluster(cluster, Level::Warn, reason::LEFTOVER_REMOVED, message, now);
         Ok(())

@@ -118,7 +118,8 @@ async fn waiting(
 
 /// Records an event when the receiver cannot be reached: otherwise the wait would have no visible reason.
 async fn report_undelivered(run: &mut ActionRun, why: &str) -> Result<(), Stop> {
-    let message = format!("nodes wait for removal, and the lifecycle hook could not be delivered: {why}");
+    let message =
+        format!("nodes wait for their removal, because the lifecycle hook could not be delivered: {why}");
     let now = run.now();
     run.journal.report_cluster(&run.subject.cluster, Level::Warn, reason::HOOK_NOT_DELIVERED, &message, now);
     run.flush().await

@@ -22,11 +22,11 @@ pub(crate) use crate::actions::node::update::update;
 
 /// Returns the target node of the action in its current state.
 pub(crate) fn target(subject: &Subject) -> Result<Node, Stop> {
-    let gone = || Stop::Failed("its node is not there any more".to_owned());
+    let gone = || Stop::Failed("its node was deleted".to_owned());
     subject.node(target_id(subject)?).cloned().ok_or_else(gone)
 }
 
 fn target_id(subject: &Subject) -> Result<NodeId, Stop> {
     let target = subject.target.as_ref().map(|node| node.id);
-    target.ok_or_else(|| Stop::Failed("its target is no node".to_owned()))
+    target.ok_or_else(|| Stop::Failed("its target is not a node".to_owned()))
 }

@@ -23,7 +23,7 @@ pub(crate) async fn attach(
     let policy = run.context.store.policy(policy_id).await?.ok_or_else(missing)?;
     check(&run.subject, &policy).map_err(Stop::Failed)?;
     let priority = policy::find(&policy.kind).map_or(0, |(kind, _)| kind.priority);
-    let unknown = || Stop::Failed(format!("this server knows no policies of type '{}'", policy.kind));
+    let unknown = || Stop::Failed(format!("this server does not support policies of type '{}'", policy.kind));
     let policy_type = run.context.policies.get(&policy.kind).ok_or_else(unknown)?;
     let mut binding = Binding {
         id: BindingId::from_uuid(new_id()),

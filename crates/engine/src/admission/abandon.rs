@@ -59,7 +59,7 @@ fn message(instance: &InstanceId, unserved_for: Option<TimeSpan>) -> String {
         ),
         None => format!("no engine has ever served '{instance}'"),
     };
-    format!("{why}: what still runs there has to be removed by hand")
+    format!("{why}: remove by hand what still runs there")
 }
 
 const fn minutes(span: TimeSpan) -> i64 {

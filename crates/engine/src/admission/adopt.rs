@@ -58,7 +58,7 @@ impl Engine {
             self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
         let can = provider.capabilities(kind, None).is_some_and(|capabilities| capabilities.adopt);
         if !can {
-            let why = format!("nodes of type {kind} cannot be adopted: only Muster makes them");
+            let why = format!("nodes of type {kind} cannot be adopted: only Muster creates them");
             return Err(SubmitError::NotSupported(why));
         }
         let Some(nodes) = Arc::clone(&provider).node_provider() else {
@@ -112,7 +112,7 @@ impl Engine {
             created_at: Some(now),
             ..Node::new(id, &profile.project, instance, profile.id, now)
         };
-        let message = format!("'{}' became a node", adoptee.identity);
+        let message = format!("'{}' was adopted as a node", adoptee.identity);
         let reason = events::reason::NODE_ADOPTED;
         let event = events::of_node(None, &node, Level::Info, reason, &message, now);
         let event = Event { user: node.user.clone(), door: caller.door, ..event };

@@ -215,7 +215,7 @@ impl Context {
             };
         }
         let Some(apps) = self.app_provider(&cluster.instance) else {
-            return Ok(MarkedApp::unknown(row, "apps of its provider cannot be observed here"));
+            return Ok(MarkedApp::unknown(row, "apps of its provider cannot be observed from this server"));
         };
         let observed = match mark.identity(&cluster.namespace) {
             Some(identity) => apps.observe(&identity).await.map(|observed| (observed, None)),
@@ -245,11 +245,13 @@ impl Context {
                     MarkedApp::new(Some(app), AppStanding::Wanted(Some(1)), String::new())
                 }
                 Some(ProcessState::Ended) => gone(app, "its process has ended"),
-                None => MarkedApp::unknown(Some(app), "its process cannot be seen from here"),
+                None => MarkedApp::unknown(Some(app), "its process cannot be observed from this server"),
             });
         }
         match app.lease_until {
-            Some(until) if until < self.store.database_time().await? => Ok(gone(app, "its lease has lapsed")),
+            Some(until) if until < self.store.database_time().await? => {
+                Ok(gone(app, "its lease has expired"))
+            }
             Some(_) => Ok(MarkedApp::new(Some(app), AppStanding::Wanted(Some(1)), String::new())),
             None => Ok(MarkedApp::unknown(Some(app), "it has neither a process nor a lease")),
         }

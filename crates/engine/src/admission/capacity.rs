@@ -45,7 +45,7 @@ impl CapacityCheck<'_> {
     /// Returns an event if all nodes of the cluster together need more than other clusters leave of the machine.
     pub(crate) fn warning(&self, others: &[Demand], action: &Action) -> Option<Event> {
         let sum = self.capacity.exceeded(&self.demands, others)?;
-        let message = format!("{sum}: they have to share it");
+        let message = format!("{sum}: it is overcommitted");
         let at = action.created_at;
         Some(events::of_cluster(Some(action), self.cluster, Level::Warn, reason::OVERCOMMITTED, &message, at))
     }

@@ -19,7 +19,7 @@ pub(crate) fn refusal(
     role: Option<NodeRole>,
 ) -> Option<String> {
     let Membership::Delegated(operator) = capabilities.membership else { return None };
-    if let Some(what) = unasked(change).filter(|_| cluster.is_external()) {
+    if let Some(what) = external_refusal(change).filter(|_| cluster.is_external()) {
         return Some(format!(
             "cluster '{}' was not created by Muster, which changes it only on request: {what}",
             cluster.name
@@ -32,7 +32,7 @@ pub(crate) fn refusal(
         (Change::Resize(_) | Change::ScaleIn(_), _)
             if change.named_victims().is_some() && !capabilities.choose_victims =>
         {
-            "cannot choose victims: which of their workers go is not up to Muster"
+            "cannot choose victims: their operator chooses the workers to remove"
         }
         (Change::UpdateCluster(update), _)
             if update.profile_id.is_some_and(|profile| profile != cluster.profile_id) =>
@@ -47,8 +47,8 @@ pub(crate) fn refusal(
                 && !operator.rolls
                 && !operator.replaces_workers =>
         {
-            "cannot have their workers replaced one after the other: their operator replaces none for a changed \
-             recipe; leave that out, and scale the group to 0 and back when its work has ended"
+            "cannot have their workers replaced one after the other: their operator does not replace workers for a \
+             changed recipe; omit that, and scale the group to 0 and back when its work has ended"
         }
         (Change::UpdateCluster(update), _)
             if update.restart == Some(RestartScope::Never)
@@ -58,10 +58,10 @@ pub(crate) fn refusal(
             "cannot keep nodes with an older recipe: their operator replaces them at once; allow the restart"
         }
         (Change::RecoverNode(_), Some(NodeRole::Head)) if !operator.replaces_head => {
-            "cannot restart their head: their operator has no way to replace it"
+            "cannot restart their head: their operator cannot replace it"
         }
         (Change::RecoverNode(_), Some(NodeRole::Worker)) => {
-            "cannot recover single workers: what makes them brings them back"
+            "cannot recover single workers: their operator recreates them"
         }
         (
             Change::AddNodes(_)
@@ -73,7 +73,7 @@ pub(crate) fn refusal(
             | Change::JoinNode
             | Change::LeaveNode,
             _,
-        ) => "cannot add, remove or change single nodes: they are made by the group; resize it instead",
+        ) => "cannot add, remove or change single nodes: resize their group instead",
         (
             Change::CreateCluster
             | Change::DeleteCluster(_)
@@ -97,13 +97,13 @@ pub(crate) fn refusal(
 }
 
 /// Returns why a policy or limit is refused by which Muster would change an external cluster without a request.
-fn unasked(change: &Change) -> Option<&'static str> {
+fn external_refusal(change: &Change) -> Option<&'static str> {
     match change {
         Change::AttachPolicy(_) => Some("no policy can be attached to it"),
         Change::UpdateCluster(update) => {
             let LimitsChange { idle_timeout, max_lifetime } = update.limits.unwrap_or_default();
             let sets = matches!(idle_timeout, Some(Some(_))) || matches!(max_lifetime, Some(Some(_)));
-            sets.then_some("it can have no idle_timeout and no max_lifetime")
+            sets.then_some("it cannot have idle_timeout or max_lifetime")
         }
         _ => None,
     }
@@ -204,7 +204,7 @@ mod tests {
 
     #[rstest]
     #[case(ActionKind::ClusterAttachPolicy, json!({"policy_id": "00000000-0000-0000-0000-000000000001"}), Some("no policy can be attached to it"))]
-    #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": 5}}), Some("no max_lifetime"))]
+    #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": 5}}), Some("cannot have idle_timeout or max_lifetime"))]
     #[case(ActionKind::ClusterUpdate, json!({"limits": {"max_lifetime": null}}), None)]
     #[case(ActionKind::ClusterDelete, json!({}), None)]
     fn external_clusters_change_only_on_request(

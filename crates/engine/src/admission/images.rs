@@ -31,8 +31,8 @@ impl Engine {
         let known = stored_images(&cluster.spec);
         match recipe.image_templates(&cluster.groups).iter().find(|name| !known.contains_key(*name)) {
             Some(name) => Err(SubmitError::Invalid(format!(
-                "the profile names image template '{name}', which a cluster takes when it is created: name its image in \
-                 the profile, or create another cluster"
+                "the profile has image template '{name}', which is resolved only when a cluster is created: set its image \
+                 in the profile, or create another cluster"
             ))),
             None => Ok(()),
         }
@@ -71,7 +71,7 @@ impl Engine {
         }
         if !waits.is_empty() {
             let names: Vec<&str> = images.keys().map(String::as_str).collect();
-            cluster.status_reason = format!("It waits for its image to be built: {}", names.join(", "));
+            cluster.status_reason = format!("Waiting for the build of its image: {}", names.join(", "));
         }
         store_images(&mut cluster.spec, &images);
         Ok(waits)
@@ -80,7 +80,7 @@ impl Engine {
 
 fn unknown(cluster: &Cluster, name: &str) -> SubmitError {
     SubmitError::Invalid(format!(
-        "there is no image template '{name}' in namespace '{}': create it first, or give an image",
+        "image template '{name}' not found in namespace '{}': create it first, or give an image",
         cluster.namespace
     ))
 }
@@ -91,7 +91,7 @@ fn refusal(cluster: &Cluster, template: &ImageTemplate) -> Option<String> {
     if template.instance != cluster.instance {
         let (built, here) = (template.instance.provider(), cluster.instance.provider());
         return Some(format!(
-            "image template '{name}' was built for provider '{built}', and the cluster is to run at '{here}': create one \
+            "image template '{name}' was built for provider '{built}', but the cluster has provider '{here}': create one \
              there, or give an image"
         ));
     }

@@ -81,8 +81,7 @@ impl Engine {
             self.provider(instance).ok_or_else(|| SubmitError::NoProvider(instance.to_string()))?;
         let kind = &profile.kind;
         let flavor = cluster.and_then(|cluster| cluster.flavor.as_deref());
-        let unknown =
-            || SubmitError::UnknownType { provider: instance.provider().to_owned(), kind: kind.to_string() };
+        let unknown = || SubmitError::unknown_type(provider.as_ref(), kind);
         if cluster.is_some_and(|cluster| cluster.profile_type != *kind) {
             let why = "Node and cluster have different profile type, operation aborted.";
             return Err(SubmitError::Invalid(why.to_owned()));
@@ -91,12 +90,12 @@ impl Engine {
         match cluster {
             None if !capabilities.orphans => {
                 return Err(SubmitError::NotSupported(format!(
-                    "nodes of type {kind} are always in a cluster: name it in cluster_id"
+                    "nodes of type {kind} must belong to a cluster: set cluster_id"
                 )));
             }
             Some(_) if matches!(capabilities.membership, Membership::Delegated(_)) => {
                 return Err(SubmitError::NotSupported(format!(
-                    "clusters of type {kind} cannot add single nodes: they are made by the group; resize it instead"
+                    "clusters of type {kind} cannot add single nodes: resize their group instead"
                 )));
             }
             _ => {}

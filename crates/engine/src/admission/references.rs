@@ -61,7 +61,7 @@ impl Engine {
         }
         let References { nodes, policy, profile } = References::of(change);
         let missing = |kind: &str, id: String| {
-            Err(SubmitError::Invalid(format!("there is no {kind} '{id}' in project '{project}'")))
+            Err(SubmitError::Invalid(format!("{kind} '{id}' not found in project '{project}'")))
         };
         let store = &self.context.store;
         for node in store.nodes_of(&nodes).await? {

@@ -7,12 +7,13 @@ use muster_core::ids::{AppId, NodeId};
 use muster_core::job::Job;
 use muster_core::node::Node;
 use muster_core::principal::{Door, Principal};
-use muster_core::profile::Profile;
+use muster_core::profile::{Profile, ProfileType};
+use muster_core::profile_types::{self, TypeInfo};
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
 use muster_store::commands::RequestKey;
 
-use crate::ports::provider::ProviderError;
+use crate::ports::provider::{Provider, ProviderError};
 
 /// The caller of a request.
 #[derive(Debug, Clone)]
@@ -105,15 +106,19 @@ pub enum SubmitError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No provider of this server serves the instance.
-    #[error("no provider serves '{0}' here: start one, or choose another")]
+    #[error("this server does not serve '{0}': choose another provider, or use the server that serves it")]
     NoProvider(String),
     /// The provider does not know the type.
-    #[error("provider '{provider}' makes no nodes of type {kind}: choose another profile or provider")]
+    #[error(
+        "provider '{provider}' does not support type {kind}: use another provider, or one of {supported}"
+    )]
     UnknownType {
         /// The provider.
         provider: String,
         /// The type.
         kind: String,
+        /// The types that the provider supports, separated by commas.
+        supported: String,
     },
     /// The provider does not support this for the profile type.
     #[error("{0}")]
@@ -123,7 +128,8 @@ pub enum SubmitError {
     Invalid(String),
     /// The caller may not run code as the server's user.
     #[error(
-        "local processes run as the server's own user: only admins may make them here; ask one, or use another provider"
+        "local processes run as the server's own user: only admins may create them; ask an admin, or use another \
+         provider"
     )]
     LocalCode,
     /// The machine of the instance is too small for a node of the cluster.
@@ -138,4 +144,20 @@ pub enum SubmitError {
     /// An app cannot be observed, so that nothing is decided.
     #[error("{0}")]
     AppUnknown(String),
+}
+
+impl SubmitError {
+    /// The error of a type that a provider does not support, with the types that it supports.
+    pub(crate) fn unknown_type(provider: &dyn Provider, kind: &ProfileType) -> Self {
+        let is_supported = |info: &&TypeInfo| {
+            provider.capabilities(&ProfileType::new(info.name, info.version), None).is_some()
+        };
+        let supported: Vec<String> =
+            profile_types::TYPES.iter().filter(is_supported).map(ToString::to_string).collect();
+        Self::UnknownType {
+            provider: provider.instance().provider().to_owned(),
+            kind: kind.to_string(),
+            supported: supported.join(", "),
+        }
+    }
 }

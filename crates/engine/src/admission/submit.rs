@@ -83,10 +83,7 @@ impl Engine {
         let waits = Box::pin(self.resolve_images(&mut cluster, profile)).await?;
         recipe::admit(provider.as_ref(), profile, cluster.flavor.as_deref()).await?;
         let kind = &cluster.profile_type;
-        let unknown = || SubmitError::UnknownType {
-            provider: cluster.instance.provider().to_owned(),
-            kind: kind.to_string(),
-        };
+        let unknown = || SubmitError::unknown_type(provider.as_ref(), kind);
         let capabilities = provider.capabilities(kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         if cluster.groups.len() > 1 && !capabilities.several_groups {
             let groups = cluster.groups.len();
@@ -102,7 +99,7 @@ impl Engine {
         if cluster.desired() > limit {
             let desired = cluster.desired();
             return Err(SubmitError::Invalid(format!(
-                "{desired} workers are more than the {limit} that a cluster may have: ask for less"
+                "the cluster would have {desired} workers: must be at most {limit}"
             )));
         }
         let cluster = Cluster { has_head: capabilities.head, ..cluster };
@@ -279,7 +276,7 @@ fn sets_idle_timeout(change: &Change) -> bool {
 fn never_idle(cluster: &Cluster) -> String {
     let kind = &cluster.profile_type;
     format!(
-        "clusters of type {kind} cannot tell whether they are used: leave idle_timeout out, and use max_lifetime instead"
+        "idle_timeout is not supported for type {kind}, whose use is not observed: omit it, or use max_lifetime instead"
     )
 }
 
@@ -328,7 +325,7 @@ pub(crate) fn garbage_collection(context: &Context, history: &Cluster) -> Accept
     };
     let mut action = context.action(ActionKind::ClusterDelete, history, None, &caller);
     action.cause = Cause::Healing;
-    let (message, now) = ("its object is there though it was deleted", action.created_at);
+    let (message, now) = ("the object of the deleted cluster still exists", action.created_at);
     let found = events::of_cluster(Some(&action), history, Level::Warn, reason, message, now);
     let mut accept = accept(action, history, OnConflict::Queue, None);
     accept.events.insert(0, found);

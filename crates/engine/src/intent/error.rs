@@ -6,7 +6,7 @@ use muster_core::resize::ResizeError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IntentError {
     /// The cluster has no such group; the text lists the groups that it has.
-    #[error("there is no such group; there are: {0}")]
+    #[error("group not found: use one of {0}")]
     UnknownGroup(String),
     /// A size or a bound of a group is out of range.
     #[error("{error}")]
@@ -17,7 +17,7 @@ pub enum IntentError {
         error: ResizeError,
     },
     /// The groups together have too many workers.
-    #[error("{total} workers are more than the {limit} that a cluster may have: ask for less")]
+    #[error("the cluster would have {total} workers: must be at most {limit}")]
     TooManyWorkers {
         /// The number of workers of all groups.
         total: u32,

@@ -29,12 +29,12 @@ pub(crate) fn refusal(config: &Map<String, Value>) -> Option<String> {
     let format = match config.get(FORMAT)? {
         Value::String(format) => format,
         Value::Null => return None,
-        other => return Some(format!("{FORMAT} is {other}: give a text, such as '{DEFAULT_FORMAT}'")),
+        other => return Some(format!("{FORMAT} is {other}: must be a text, such as '{DEFAULT_FORMAT}'")),
     };
     let length = expand_whole(format, u32::MAX, Uuid::nil()).len();
     (length > LONGEST_NAME).then(|| {
         format!(
-            "{FORMAT} gives names of up to {length} bytes: {LONGEST_NAME} are the most, use a shorter one"
+            "{FORMAT} results in names of {length} bytes: must be at most {LONGEST_NAME}; use a shorter format"
         )
     })
 }
@@ -195,10 +195,10 @@ mod tests {
     #[case::none(json!({}), None)]
     #[case::usual(json!({FORMAT: "n-$3I"}), None)]
     #[case::longest(json!({FORMAT: "x".repeat(255)}), None)]
-    #[case::too_long(json!({FORMAT: "x".repeat(256)}), Some("node.name.format gives names of up to 256 bytes"))]
-    #[case::in_bytes(json!({FORMAT: "集".repeat(86)}), Some("node.name.format gives names of up to 258 bytes"))]
-    #[case::once_filled_in(json!({FORMAT: "$32R".repeat(8)}), Some("node.name.format gives names of up to 256 bytes"))]
-    #[case::no_text(json!({FORMAT: 7}), Some("node.name.format is 7: give a text"))]
+    #[case::too_long(json!({FORMAT: "x".repeat(256)}), Some("node.name.format results in names of 256 bytes"))]
+    #[case::in_bytes(json!({FORMAT: "集".repeat(86)}), Some("node.name.format results in names of 258 bytes"))]
+    #[case::once_filled_in(json!({FORMAT: "$32R".repeat(8)}), Some("node.name.format results in names of 256 bytes"))]
+    #[case::no_text(json!({FORMAT: 7}), Some("node.name.format is 7: must be a text"))]
     fn a_format_is_refused_if_names_would_be_too_long(#[case] config: Value, #[case] why: Option<&str>) {
         let refused = refusal(config.as_object().unwrap());
         assert_eq!(refused.is_some(), why.is_some(), "{refused:?}");

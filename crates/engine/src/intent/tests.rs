@@ -118,7 +118,7 @@ fn sizes_are_counted_from_members_or_from_the_spec(
 )]
 #[case::group_above_limit(
     groups(json!([{"name": "other", "desired": 8}])),
-    "11 workers are more than the 10 that a cluster may have: ask for less"
+    "the cluster would have 11 workers: must be at most 10"
 )]
 #[case::group_above_max(
     groups(json!([{"name": "default", "max": 2}])),
@@ -126,7 +126,7 @@ fn sizes_are_counted_from_members_or_from_the_spec(
 )]
 #[case::no_group(
     in_group(Some("x"), resize(AdjustmentType::ExactCapacity, 1.0)),
-    "there is no such group; there are: default, other"
+    "group not found: use one of default, other"
 )]
 fn what_bounds_do_not_allow_is_refused(#[case] change: Change, #[case] message: &str) {
     assert_eq!(after(Baseline::Desired, &change, &ActionData::default()).unwrap_err(), message);

@@ -28,14 +28,12 @@ impl PolicyType for Affinity {
         let settings: Settings = binding.policy.settings()?;
         if settings.rule().is_none() {
             return Err(format!(
-                "'{}' cannot be acted on: the 'policies' of a 'servergroup' can be 'affinity' or 'anti-affinity'",
+                "'policies' of 'servergroup' is '{}': must be 'affinity' or 'anti-affinity'",
                 settings.word()
             ));
         }
         if settings.enable_drs_extension {
-            return Err(
-                "there is no scheduler of distributed resources: leave 'enable_drs_extension' out".to_owned()
-            );
+            return Err("'enable_drs_extension' is not supported: leave it out".to_owned());
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ impl PolicyType for Batch {
         if matches!(context.capabilities.membership, Membership::Delegated(_)) {
             let kind = &context.cluster.profile_type;
             return Err(format!(
-                "how many workers of {kind} are updated at a time is not up to Muster: a batch policy cannot be attached"
+                "a batch policy cannot be attached to {kind}: its operator decides how many workers are updated at a time"
             ));
         }
         Ok(())

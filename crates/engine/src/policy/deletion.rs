@@ -43,7 +43,7 @@ impl PolicyType for Deletion {
             }
             Some(hooks) if hooks.kind == HookType::Zaqar && kind.name != "simulated.node" => {
                 return Err(
-                    "'hooks' of type 'zaqar' need a message queue, and there is none: use type 'webhook'"
+                    "'hooks' of type 'zaqar' need a message queue, which this server does not have: use type 'webhook'"
                         .to_owned(),
                 );
             }
@@ -57,7 +57,7 @@ impl PolicyType for Deletion {
         }
         if settings.criteria != Criterion::Random && !context.capabilities.choose_victims {
             return Err(format!(
-                "which workers of {kind} go is not up to Muster: the 'criteria' can only be RANDOM"
+                "the 'criteria' of workers of {kind} must be RANDOM: their operator chooses the workers to remove"
             ));
         }
         Ok(())

@@ -23,9 +23,7 @@ impl PolicyType for Health {
         let settings: Settings = binding.policy.settings()?;
         if !settings.recovery.fencing.is_empty() {
             let fencing = settings.recovery.fencing.join(", ");
-            return Err(format!(
-                "nothing can be fenced here, and 'fencing' asks for {fencing}: leave it out"
-            ));
+            return Err(format!("'fencing' is {fencing}: fencing is not supported; leave it out"));
         }
         let (kind, operation) = (&context.cluster.profile_type, settings.operation());
         if operation != Operation::Recreate && kind.name != "simulated.node" {
@@ -35,13 +33,14 @@ impl PolicyType for Health {
         let asked = modes().any(|mode| mode == ModeType::HypervisorStatusPolling);
         if asked && !context.capabilities.reports_machines {
             return Err(format!(
-                "the machines below nodes of {kind} cannot be asked for: use another mode than HYPERVISOR_STATUS_POLLING"
+                "the machines of nodes of {kind} cannot be observed: use another mode than HYPERVISOR_STATUS_POLLING"
             ));
         }
         for mode in
             settings.detection.detection_modes.iter().filter(|mode| mode.kind == ModeType::NodeStatusPollUrl)
         {
-            let none = || "this server polls no URLs: use another mode than NODE_STATUS_POLL_URL".to_owned();
+            let none =
+                || "this server does not poll URLs: use another mode than NODE_STATUS_POLL_URL".to_owned();
             context.probe.ok_or_else(none)?.check_poll(&mode.options.url_of("node"), &mode.options)?;
         }
         Ok(())

@@ -131,7 +131,7 @@ impl ProviderError {
     /// Creates the error of a target that has seen a higher fence: another engine owns the action by now, or the
     /// database was restored from an older copy.
     pub fn overtaken(given: Fence, by: Fence) -> Self {
-        let message = format!("fence {} is older than {}, which was there before", given.0, by.0);
+        let message = format!("fence {} is older than {}, which was used before", given.0, by.0);
         Self { overtaken_by: Some(by), ..Self::transient(OVERTAKEN, message) }
     }
 
@@ -431,7 +431,7 @@ pub trait Provider: Send + Sync {
         _node: &Node,
         _query: LogQuery,
     ) -> Result<LogLines, ProviderError> {
-        Err(ProviderError::permanent("NoLogs", format!("nodes of type {} keep no logs", target.profile.kind)))
+        Err(ProviderError::permanent("NoLogs", format!("nodes of type {} have no logs", target.profile.kind)))
     }
 
     /// Returns the environment variables of programs that use the cluster, including secrets.

@@ -22,6 +22,6 @@ pub struct NoWebhooks;
 #[async_trait]
 impl Webhooks for NoWebhooks {
     async fn post(&self, _: &str, _: &Value) -> Result<(), String> {
-        Err("nothing is sent from here".to_owned())
+        Err("this server does not send webhooks".to_owned())
     }
 }

@@ -309,7 +309,7 @@ impl Delegated {
             self.lost_writes += 1;
             if self.lost_writes >= FUTILE_ATTEMPTS {
                 let times = self.lost_writes + 1;
-                return Err(Stop::Failed(format!("it was acknowledged {times} times, and is not there")));
+                return Err(Stop::Failed(format!("not found after {times} acknowledged writes")));
             }
             self.progress.not_before =
                 Some(run.now().after(run.context.config.retry_delay(self.lost_writes)));

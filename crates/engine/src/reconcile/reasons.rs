@@ -8,9 +8,9 @@ use crate::events::reason;
 use crate::run::ActionRun;
 
 /// The status reason of a node that is removed; that may take long where the framework drains the node.
-pub(crate) const BEING_REMOVED: &str = "it is being removed; what runs on it may end first";
+pub(crate) const BEING_REMOVED: &str = "being removed; running tasks may finish first";
 /// The status reason of a node that is stopped to be recreated.
-pub(crate) const BEING_REPLACED: &str = "it is being stopped, to be started again";
+pub(crate) const BEING_REPLACED: &str = "being stopped, to be recreated";
 
 /// Names the members that keep an older recipe until they are restarted; none if there are no such members.
 fn made_from_older_recipe(names: &[String]) -> Option<String> {

@@ -18,7 +18,7 @@ use crate::ports::provider::Provider;
 use crate::run::{Members, Stop, Subject};
 
 fn gone(what: &str) -> Stop {
-    Stop::Failed(format!("its {what} is not there any more"))
+    Stop::Failed(format!("its {what} was deleted"))
 }
 
 /// The failure of an action whose kind of target is unknown. Such an action is not claimed; if it runs nevertheless, it
@@ -58,7 +58,8 @@ impl Subject {
             (None, Target::Unknown(_)) => return Err(unknown_target(action)),
         };
         let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
-        let unknown = || Stop::Failed(format!("'{}' does not know {}", action.instance, profile.kind));
+        let unknown =
+            || Stop::Failed(format!("'{}' does not support type {}", action.instance, profile.kind));
         let capabilities =
             provider.capabilities(&profile.kind, cluster.flavor.as_deref()).ok_or_else(unknown)?;
         Ok(Self {
@@ -122,7 +123,7 @@ impl Rows {
     ) -> Result<Self, Stop> {
         let node = store.node(id).await?.ok_or_else(|| gone("node"))?;
         if let Some(cluster) = node.cluster_id {
-            let why = format!("node {id} has joined cluster {cluster} meanwhile: ask again");
+            let why = format!("node {id} has joined cluster {cluster} in the meantime: repeat the request");
             return Err(Stop::Failed(why));
         }
         let profile = match store.profile(node.profile_id).await? {
@@ -162,7 +163,9 @@ async fn target(store: &Store, id: NodeId, cluster: ClusterId, nodes: &mut Vec<N
     }
     let node = store.node(id).await?.ok_or_else(|| gone("node"))?;
     if node.cluster_id != Some(cluster) {
-        return Err(Stop::Failed(format!("node {id} has left cluster {cluster} meanwhile: ask again")));
+        return Err(Stop::Failed(format!(
+            "node {id} has left cluster {cluster} in the meantime: repeat the request"
+        )));
     }
     nodes.push(node.clone());
     Ok(node)

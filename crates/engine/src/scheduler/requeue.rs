@@ -28,7 +28,7 @@ pub(crate) async fn requeue(
         not_before: Some(now.after(delay)),
         suspend: false,
         count: true,
-        reason: format!("Try {tries}: {why}; the next one follows in {millis} ms."),
+        reason: format!("Attempt {tries}: {why}; retrying in {millis} ms."),
         above: None,
         now,
     };
@@ -49,8 +49,8 @@ pub(crate) async fn requeue(
 pub(crate) async fn requeue_above(run: &ActionRun, by: Fence) -> Result<(), StoreError> {
     let (now, own) = (run.now(), run.action.fence);
     let message = format!(
-        "Fence {} was met, and this database had drawn {}: was it restored from an older copy? Its fences go on above \
-         what was met.",
+        "Fence {} is in use, but this database had issued only {}: was it restored from an older copy? Its next fences \
+         are higher.",
         by.0, own.0
     );
     let event = events::of_cluster(
@@ -66,7 +66,7 @@ pub(crate) async fn requeue_above(run: &ActionRun, by: Fence) -> Result<(), Stor
         not_before: None,
         suspend: false,
         count: true,
-        reason: format!("Fence {} was met, which is above {}: the action draws another one.", by.0, own.0),
+        reason: format!("Fence {} is in use, which is above {}: the action gets a higher one.", by.0, own.0),
         above: Some(Above { fence: by, event }),
         now,
     };

@@ -116,13 +116,13 @@ async fn attempt(
         }
         Err(Stop::Requeue(why)) => {
             run.flush().await?;
-            let why = format!("it did not run for the moment: {why}");
+            let why = format!("it cannot run now: {why}");
             Ok(requeue(context, run.control.ticket(), &run.action, &why).await?)
         }
         Err(Stop::Overtaken(by)) if by.0 - run.action.fence.0 > MOST_BEHIND => {
             let reason = format!(
-                "fence {} was met, which no state of this database can have drawn: Muster did not write it; remove the \
-                 annotation that has it, or what is left of the node",
+                "fence {} is in use, which this database cannot have issued: remove the annotation that has it, or the \
+                 leftovers of the node",
                 by.0
             );
             finish(&mut run, ActionStatus::Failed, &reason).await

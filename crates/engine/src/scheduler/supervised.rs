@@ -27,7 +27,7 @@ pub(crate) async fn run(context: Arc<Context>, lease: Arc<Lease>, claimed: Claim
     let action = claimed.action.clone();
     if claimed.deaths >= DEATHS {
         let reason = format!(
-            "{DEATHS} engines died in a row while they ran it, and it is not tried again: see their logs, and whether \
+            "{DEATHS} engines died in a row while they ran it, so it is not retried: check their logs, and whether \
              they have enough memory."
         );
         return is_settled(&action, &give_up(&context, &lease, &action, reason).await);
@@ -59,7 +59,8 @@ async fn after_panic(
         return Ok(requeue(context, ticket, action, &format!("it crashed: {message}")).await?);
     }
     let reason = format!(
-        "It crashed at try {tries} and is not tried again: {message}. This is a defect of Muster: report it with the server's log."
+        "It crashed at attempt {tries} and is not retried: {message}. This is a defect of Muster: report it with the \
+         server's log."
     );
     give_up(context, lease, action, reason).await
 }

@@ -128,7 +128,7 @@ impl ClaimedTask {
         loop {
             let now = context.clock.now();
             let not_before = Some(now.after(context.config.retry_delay(tries)));
-            let progress = TaskProgress::Requeue { not_before, reason: format!("It is tried again: {why}") };
+            let progress = TaskProgress::Requeue { not_before, reason: format!("Retrying: {why}") };
             let record = RecordTask { ticket, progress, log: String::new(), events: Vec::new(), now };
             // The store ignores the command if the task has ended or belongs to another engine.
             let Err(error) = context.store.record_task(record).await else { return };

@@ -100,7 +100,7 @@ async fn perform(running: &mut RunningTask<'_>, lease: &Lease, task: &Task) -> R
             return end(running, task, None, TaskStatus::Failed, reason, Value::Null).await;
         }
         (Ok(build), None) => {
-            let reason = format!("no images are built at '{}'", task.instance);
+            let reason = format!("'{}' does not build images", task.instance);
             return end(running, task, Some(&build), TaskStatus::Failed, reason, Value::Null).await;
         }
     };
@@ -145,7 +145,7 @@ async fn perform(running: &mut RunningTask<'_>, lease: &Lease, task: &Task) -> R
             () = lease.lost.cancelled() => return Ok(()),
             () = context.stopping.cancelled() => {
                 drop(progress);
-                let reason = "Its engine stopped.".to_owned();
+                let reason = "Requeued: its engine stopped.".to_owned();
                 running.record(TaskProgress::Requeue { not_before: None, reason }, Vec::new()).await?;
                 return Ok(());
             }
@@ -169,7 +169,7 @@ async fn fail(running: &mut RunningTask<'_>, task: &Task, error: ProviderError) 
     }
     let context = running.context;
     let not_before = Some(context.clock.now().after(context.config.retry_delay(task.tries)));
-    let reason = format!("It is tried again: {}", error.message);
+    let reason = format!("Retrying: {}", error.message);
     running.add_line(&reason);
     running.record(TaskProgress::Requeue { not_before, reason }, Vec::new()).await.map(drop)
 }

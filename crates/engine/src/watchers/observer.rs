@@ -34,8 +34,8 @@ use crate::watchers::health;
 const REOPEN_DELAY: Duration = Duration::from_secs(1);
 
 /// The status reason of a cluster whose nodes ended with their machine.
-const ENDED_WITH_MACHINE: &str = "HostRestarted: its machine was restarted, and its nodes ended with that. They are \
-                                  not brought back unasked: restart, scale or delete the cluster.";
+const ENDED_WITH_MACHINE: &str = "HostRestarted: the machine restarted, which ended the nodes. They are not restarted \
+                                  automatically: restart, scale or delete the cluster.";
 
 /// The maximum of changes that are processed together.
 const CHANGES_PER_BATCH: usize = 1024;

@@ -40,8 +40,8 @@ async fn an_unserved_row_can_be_ended_by_force_with_its_waiting_actions(harness:
     assert_eq!(harness.action(action.id).await.status, ActionStatus::Cancelled);
     let row = harness.cluster(cluster.id).await;
     assert_eq!(row.status, ClusterStatus::Deleted);
-    let reason = "no engine has ever served 'local:a machine that burnt': what still runs there has to be removed by \
-                  hand";
+    let reason = "no engine has ever served 'local:a machine that burnt': remove by hand what still runs \
+                  there";
     assert_eq!(row.status_reason, reason);
     let events = harness
         .store()
@@ -70,6 +70,6 @@ async fn the_row_of_an_abandoned_cluster_says_how_long_nothing_served_it(harness
     harness.fresh.execute(&serve).await;
     let ended = harness.engine.abandon(&cluster, &caller()).await.unwrap().expect("no engine serves it");
     let reason = "no engine has served 'local:a machine that burnt' for 25 minutes, and after 10 its clusters can be \
-                  deleted by force: what still runs there has to be removed by hand";
+                  deleted by force: remove by hand what still runs there";
     assert_eq!(ended.status_reason, reason);
 }

@@ -36,7 +36,7 @@ async fn recorded_events(harness: &Harness, cluster: &Cluster) -> Vec<String> {
 #[database_test(laptop)]
 async fn a_node_that_the_machine_cannot_hold_is_refused_and_nothing_is_stored(harness: Harness) {
     let refused = harness.try_create(&cluster(1, "64")).await.unwrap_err();
-    assert_eq!(refused.to_string(), "a worker asks for 64 cpu; this machine has 2: ask for less");
+    assert_eq!(refused.to_string(), "a worker requests 64 cpu; this machine has 2: request less");
     assert!(harness.store().clusters(&ClusterQuery::default()).await.unwrap().items.is_empty());
     let fits = cluster(1, "2");
     let created = harness.create(&fits).await;
@@ -44,7 +44,7 @@ async fn a_node_that_the_machine_cannot_hold_is_refused_and_nothing_is_stored(ha
     let mut group = fits.groups[0].clone();
     group.shape.cpu = Some(Cpu::from_millis(3_000));
     let refused = harness.refused(ActionKind::ClusterUpdate, &fits, json!({"groups": [group]})).await;
-    assert_eq!(refused.to_string(), "a worker asks for 3 cpu; this machine has 2: ask for less");
+    assert_eq!(refused.to_string(), "a worker requests 3 cpu; this machine has 2: request less");
 }
 
 #[database_test(laptop)]
@@ -58,15 +58,15 @@ async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harne
         assert_eq!(harness.resized(&row, workers).await.status, ActionStatus::Succeeded);
     };
     resized(4).await;
-    let sentence = "its nodes together ask for 4 × 1 = 4 cpu, and this machine has 2: they have to share it";
+    let sentence = "its nodes together request 4 × 1 = 4 cpu, and this machine has 2: it is overcommitted";
     assert_eq!(recorded_events(&harness, &cluster).await, [sentence]);
     resized(3).await;
     assert_eq!(recorded_events(&harness, &cluster).await.len(), 1, "a smaller request is not warned again");
     let large = self::cluster(3, "2");
     let created = harness.create(&large).await;
     harness.ended(created).await;
-    let sentence = "its nodes together ask for 3 × 2 = 6 cpu, other clusters for 3, and this machine has 2: they have \
-                    to share it";
+    let sentence = "its nodes together request 3 × 2 = 6 cpu, other clusters request 3, and this machine has 2: it is \
+                    overcommitted";
     assert_eq!(recorded_events(&harness, &large).await, [sentence]);
 }
 
@@ -91,12 +91,12 @@ async fn only_what_grows_is_refused_where_a_node_is_too_large_already(harness: H
     updated(shape(1, json!({"memory": "1536Mi"}))).await;
     let row = harness.cluster(cluster.id).await;
     let refused = harness.refused(ActionKind::ClusterUpdate, &row, shape(1, json!({"cpu": "4"}))).await;
-    let sentence = "a worker of group 'small' asks for 4 cpu; this machine has 2: ask for less";
+    let sentence = "a worker of group 'small' requests 4 cpu; this machine has 2: request less";
     assert_eq!(refused.to_string(), sentence);
     let more = json!({"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"});
     let refused = harness.refused(ActionKind::ClusterResize, &row, more).await;
     let sentence = format!(
-        "a worker of group '{}' asks for 3 cpu; this machine has 2: ask for less",
+        "a worker of group '{}' requests 3 cpu; this machine has 2: request less",
         cluster.groups[0].name
     );
     assert_eq!(refused.to_string(), sentence, "none of the new nodes could run");

@@ -318,8 +318,8 @@ async fn what_cannot_tell_whether_it_is_used_has_no_idle_timeout(harness: Harnes
     let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: None };
     let silent = Cluster { instance: Operated::instance_id(), ..harness::cluster(OPERATED_CLUSTER, 1) };
     let refused = harness.try_create(&Cluster { limits, ..silent.clone() }).await.unwrap_err();
-    let sentence = "clusters of type operated.cluster-1.0 cannot tell whether they are used: leave idle_timeout out, \
-                    and use max_lifetime instead";
+    let sentence = "idle_timeout is not supported for type operated.cluster-1.0, whose use is not observed: omit it, or \
+                    use max_lifetime instead";
     assert_eq!(refused.to_string(), sentence);
     let inputs = json!({"limits": {"idle_timeout": LIMIT}});
     assert_eq!(harness.refused(ActionKind::ClusterUpdate, &silent, inputs).await.to_string(), sentence);

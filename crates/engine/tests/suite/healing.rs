@@ -185,7 +185,7 @@ async fn what_ended_with_its_machine_waits_for_its_user(harness: Harness) {
         harness.provider.reboot();
         harness.until_status(cluster.id, ClusterStatus::Critical).await;
         let row = harness.cluster(cluster.id).await;
-        assert!(row.status_reason.starts_with("HostRestarted: its machine was restarted"), "{row:?}");
+        assert!(row.status_reason.starts_with("HostRestarted: the machine restarted"), "{row:?}");
         let query = EventQuery { cluster: Some(cluster.id), ..EventQuery::default() };
         let events = harness.store().events(&query).await.unwrap().items;
         let recorded = events.iter().filter(|event| event.reason == "HostRestarted").count();
@@ -225,7 +225,7 @@ async fn a_cluster_whose_creation_was_cancelled_is_not_healed_until_requested(ha
     assert_eq!(harness.ended(create).await.status, ActionStatus::Cancelled);
     let row = harness.cluster(cluster.id).await;
     assert!(
-        row.status_reason.contains("Action execution cancelled. Nothing is brought back unasked"),
+        row.status_reason.contains("Action execution cancelled. Creation did not succeed, so nodes"),
         "{row:?}"
     );
     harness.provider.release();
@@ -234,7 +234,7 @@ async fn a_cluster_whose_creation_was_cancelled_is_not_healed_until_requested(ha
     harness.provider.kill(head.id, "killed by signal 9");
     harness.until_status(cluster.id, ClusterStatus::Critical).await;
     let row = harness.cluster(cluster.id).await;
-    assert!(row.status_reason.contains("signal 9. Nothing is brought back unasked"), "{row:?}");
+    assert!(row.status_reason.contains("signal 9. Creation did not succeed, so nodes"), "{row:?}");
     let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
     let healings = async || {
         let actions = harness.store().actions(&query).await.unwrap().items;

@@ -179,7 +179,7 @@ async fn messages_are_sent_a_few_at_a_time_and_failures_are_events(scenario: Hoo
         .collect();
     assert_eq!(
         received,
-        ["nodes wait for removal, and the lifecycle hook could not be delivered: it got lost"]
+        ["nodes wait for their removal, because the lifecycle hook could not be delivered: it got lost"]
     );
     scenario.clock.advance(TimeSpan::from_secs(61));
     assert_eq!(scenario.harness.ended(action).await.status, ActionStatus::Succeeded);

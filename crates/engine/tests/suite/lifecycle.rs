@@ -162,7 +162,7 @@ async fn a_cluster_whose_head_never_worked_is_an_error(harness: Harness) {
     assert_eq!(row.status, ClusterStatus::Error);
     assert!(row.status_reason.starts_with("CLUSTER_CREATE: the head did not start. "), "{row:?}");
     assert!(
-        row.status_reason.contains("it exited with code 3. Nothing is brought back"),
+        row.status_reason.contains("it exited with code 3. Creation did not succeed"),
         "{}",
         row.status_reason
     );

@@ -150,7 +150,10 @@ async fn workers_that_need_their_head_only_end(harness: Harness) {
     assert_eq!(refused.status_reason, words);
     let inputs = json!({"nodes": [head], "destroy_after_deletion": true});
     let refused = done(&harness, ActionKind::ClusterDelNodes, &cluster, inputs).await;
-    assert_eq!(refused.status_reason, "the head goes only with its cluster: delete that instead");
+    assert_eq!(
+        refused.status_reason,
+        "the head cannot be removed from its cluster: delete the cluster instead"
+    );
     let inputs = json!({"nodes": [worker], "destroy_after_deletion": true});
     let gone = done(&harness, ActionKind::ClusterDelNodes, &cluster, inputs).await;
     assert_eq!(gone.status, ActionStatus::Succeeded, "{}", gone.status_reason);

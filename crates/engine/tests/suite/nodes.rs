@@ -98,7 +98,7 @@ async fn an_engine_that_goes_on_makes_an_orphan_once(mut harness: Harness) {
 }
 
 #[database_test]
-async fn an_orphan_that_dies_is_seen_and_not_brought_back_unasked(harness: Harness) {
+async fn an_orphan_that_dies_is_observed_and_not_restarted(harness: Harness) {
     let node = orphan(&harness).await;
     harness.provider.kill(node.id, "killed by signal 9");
     eventually("a row that says that the node died", harness::PATIENCE, async || {
@@ -241,8 +241,8 @@ async fn another_profile_is_refused_for_nodes_that_follow_their_clusters(harness
         let refused = harness.engine.submit_node(update(json!({"profile_id": other.id})), caller()).await;
         let refused = refused.expect_err("refused");
         assert!(matches!(refused, SubmitError::NotSupported(_)), "{refused:?}");
-        let words = "nodes of type fake.cluster-1.0 cannot have a profile of their own: update the profile of their \
-                     cluster instead";
+        let words = "nodes of type fake.cluster-1.0 cannot have their own profile: update the profile of \
+                     their cluster instead";
         assert_eq!(refused.to_string(), words);
         let same = json!({"profile_id": node.profile_id, "name": "other"});
         let updated = changed(&harness, ActionKind::NodeUpdate, &node, same).await;
@@ -330,5 +330,5 @@ async fn nodes_that_need_a_head_are_always_in_a_cluster() {
         timeout: None,
     };
     let refused = harness.engine.submit_node(delete, caller()).await.unwrap_err();
-    assert!(refused.to_string().contains("the head goes only with its cluster"), "{refused}");
+    assert!(refused.to_string().contains("the head cannot be removed from its cluster"), "{refused}");
 }

@@ -44,7 +44,10 @@ async fn a_node_that_is_not_gone_in_time_is_not_recreated(kind: Kind) {
     let node = orphan(&harness).await;
     let recovery = late(&harness, &clock, &node, false).await;
     let ended = harness.ended(recovery).await;
-    assert_eq!(outcome(&ended), (ActionStatus::Failed, "it was not gone within 20 s (delete_timeout)"));
+    assert_eq!(
+        outcome(&ended),
+        (ActionStatus::Failed, "the old instance did not stop within 20 s (delete_timeout)")
+    );
     let left = row(&harness, &node).await;
     assert_eq!((left.status, &left.physical_id), (NodeStatus::Error, &node.physical_id));
     assert_eq!(harness.provider.count(Verb::Start), 1, "only its creation");
@@ -75,7 +78,7 @@ async fn what_cannot_be_stopped_is_not_taken_for_new(harness: Harness) {
     let node = orphan(&harness).await;
     for (force, why) in [
         (false, "mine: it clings to life"),
-        (true, "what it was cannot be stopped, and nothing can take its place before"),
+        (true, "the old instance cannot be stopped, so it cannot be replaced"),
     ] {
         harness.provider.fail_next(Verb::Stop, ProviderError::permanent("Stuck", "it clings to life"));
         let recovery = recover(&harness, &node, json!({"force_recreate": force})).await;

@@ -57,7 +57,7 @@ async fn a_fence_that_no_database_drew_fails_its_action_and_concerns_no_other(ha
     harness.provider.fail_next(Verb::Start, forged);
     let resize = harness.resized(&cluster, 2).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    assert!(resize.status_reason.contains("which no state of this database can have drawn"), "{resize:?}");
+    assert!(resize.status_reason.contains("which this database cannot have issued"), "{resize:?}");
     assert_eq!(reported(&harness, cluster.id).await, 0);
     let (_, created) = harness.created(1).await;
     assert_eq!(created.status, ActionStatus::Succeeded, "{}", created.status_reason);

@@ -80,7 +80,7 @@ async fn an_acknowledged_stop_without_effect_fails_the_action(harness: Harness) 
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(1)).await;
     let resize = harness.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    let reason = "it was stopped 8 times, each time with success, and is still there";
+    let reason = "still running after 8 successful stop calls: end it by hand";
     assert!(resize.status_reason.ends_with(reason), "{}", resize.status_reason);
     assert_eq!(harness.provider.count(Verb::Stop), 8);
     let child = harness.children(resize.id).await.remove(0);
@@ -104,7 +104,7 @@ async fn an_action_whose_provider_keeps_panicking_fails_and_releases_its_locks(h
     let started = harness.provider.count(Verb::Start);
     let resize = harness.resized(&cluster, 2).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    let words = "It crashed at try 5 and is not tried again: an injected panic at Start.";
+    let words = "It crashed at attempt 5 and is not retried: an injected panic at Start.";
     assert!(resize.status_reason.starts_with(words), "{}", resize.status_reason);
     assert_eq!(harness.provider.count(Verb::Start) - started, 5);
     assert_eq!(harness.children(resize.id).await[0].status, ActionStatus::Failed);

@@ -37,7 +37,7 @@ async fn a_node_that_is_being_removed_says_so(harness: Harness) {
     harness.provider.begun(Verb::Stop, 1).await;
     let nodes = harness.nodes(cluster.id).await;
     let leaving = nodes.iter().find(|node| node.status == NodeStatus::Deleting).expect("one leaves");
-    assert_eq!(leaving.status_reason, "it is being removed; what runs on it may end first");
+    assert_eq!(leaving.status_reason, "being removed; running tasks may finish first");
     harness.provider.release();
     harness.ended(action).await;
 }

@@ -51,13 +51,13 @@ async fn an_external_cluster_has_a_row_that_follows_its_object() {
     harness.until("three workers", grown).await;
     assert_eq!(harness.cluster(found.id).await.desired(), 3);
     let changes = harness.events(found.id, "ChangedElsewhere").await;
-    assert_eq!(changes[0].message, "group 'g' shall have 3 workers, not 1");
+    assert_eq!(changes[0].message, "desired size of group 'g' changed from 1 to 3");
 
     // Another tool gives its workers another image.
     let image = json!([{"op": "replace", "path": "/spec/workerGroupSpecs/0/template/spec/containers/0/image", "value": "mine:2"}]);
     let image: json_patch::Patch = serde_json::from_value(image).unwrap();
     objects.patch("theirs", &PatchParams::default(), &Patch::<()>::Json(image)).await.unwrap();
-    let words = "group 'g' is made from image mine:2, not rayproject/ray:2.46.0";
+    let words = "image of group 'g' changed from rayproject/ray:2.46.0 to mine:2";
     let changed = async || {
         let changes = harness.events(found.id, "ChangedElsewhere").await;
         changes.into_iter().find(|event| event.message == words)

@@ -274,7 +274,7 @@ async fn a_cluster_whose_creation_failed_is_created_by_a_recovery() {
     let created = harness.try_create(&new).await.unwrap();
     assert_eq!(harness.ended(created).await.status, ActionStatus::Failed);
     let scaled = harness.resized(&new.0, 2).await;
-    let words = "it was never made, because its creation failed: recover or delete it";
+    let words = "it does not exist, because its creation failed: recover or delete it";
     assert_eq!(scaled.status_reason, words);
 
     quotas.delete("none", &DeleteParams::default()).await.unwrap();

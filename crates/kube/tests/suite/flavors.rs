@@ -152,9 +152,9 @@ async fn deleted_objects_of_a_spark_cluster_are_missing_and_recreated_on_request
     };
 
     services.delete("fred", &DeleteParams::default()).await.unwrap();
-    let row = is(ClusterStatus::Critical, "Service 'fred' (its address) is not there").await;
+    let row = is(ClusterStatus::Critical, "Service 'fred' (its address) was deleted").await;
     assert!(
-        row.status_reason.ends_with("recover, restart or scale it to make it again"),
+        row.status_reason.ends_with("recover, restart or scale the cluster to recreate it"),
         "{}",
         row.status_reason
     );

@@ -172,8 +172,8 @@ mod tests {
     #[case("local.process-1.0", json!({"comand": ["x"]}), Some("unknown field `comand`"))]
     #[case("dask.cluster-1.0", json!({"image": "/venv"}), None)]
     #[case("dask.cluster-1.0", json!({"command": ["x"]}), Some("unknown field `command`"))]
-    #[case("dask.cluster-1.0", json!({"worker": {"cpu": 0}}), Some("dask.cluster-1.0: cpu is 0, and nothing"))]
-    #[case("dask.cluster-1.0", json!({"head": {"memory": 1}}), Some("memory is 1, and no program runs in less"))]
+    #[case("dask.cluster-1.0", json!({"worker": {"cpu": 0}}), Some("dask.cluster-1.0: cpu is 0: must be greater than 0"))]
+    #[case("dask.cluster-1.0", json!({"head": {"memory": 1}}), Some("memory is 1: must be at least 1Mi"))]
     fn a_profile_has_all_required_properties_and_no_unknown_ones(
         #[case] kind: &str,
         #[case] properties: Value,

@@ -78,7 +78,7 @@ fn parse_failure(value: &Value) -> Result<SimulatedFailure, String> {
         Some("delete") => Ok(SimulatedFailure::Delete),
         Some("check") => Ok(SimulatedFailure::Check),
         Some("update") => Ok(SimulatedFailure::Update),
-        _ => Err(unknown_variant(value, "simulated_failure", "create, delete, check, update")),
+        _ => Err(unknown_variant(value, "simulated_failure", "create, delete, check or update")),
     }
 }
 
@@ -87,7 +87,7 @@ fn parse_activity(value: &Value) -> Result<Option<SimulatedUse>, String> {
         Some("idle") => Ok(None),
         Some("busy") => Ok(Some(SimulatedUse::Busy)),
         Some("unknown") => Ok(Some(SimulatedUse::Unknown)),
-        _ => Err(unknown_variant(value, "simulated_activity", "idle, busy, unknown")),
+        _ => Err(unknown_variant(value, "simulated_activity", "idle, busy or unknown")),
     }
 }
 

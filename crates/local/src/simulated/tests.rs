@@ -77,8 +77,8 @@ async fn a_simulated_cluster_is_idle_unless_the_profile_says_otherwise(
 #[case(json!({"bogus": 1}), "Unrecognizable spec item 'bogus': one of flavor, name, image, networks, key_name, metadata is expected")]
 #[case(json!({"metadata": 3}), "'3' is not a Map")]
 #[case(json!({"metadata": {"simulated_wait_time": -1}}), "simulated_wait_time is -1: must be a number of seconds between 0 and 86400")]
-#[case(json!({"metadata": {"simulated_failure": "x"}}), "'x' is no simulated_failure: one of create, delete, check, update is expected")]
-#[case(json!({"metadata": {"simulated_activity": 1}}), "'1' is no simulated_activity: one of idle, busy, unknown is expected")]
+#[case(json!({"metadata": {"simulated_failure": "x"}}), "'x' is not a simulated_failure: must be create, delete, check or update")]
+#[case(json!({"metadata": {"simulated_activity": 1}}), "'1' is not a simulated_activity: must be idle, busy or unknown")]
 fn an_invalid_profile_is_refused_with_a_message(#[case] properties: Value, #[case] message: &str) {
     assert_eq!(
         SimulatedProvider::new("db", At(0)).check_profile(&profile(&properties)).unwrap_err(),

@@ -22,7 +22,7 @@ use crate::service::Service;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
     /// Several objects have this name or an id that begins so.
-    #[error("several objects fit '{0}'")]
+    #[error("several objects match '{0}'")]
     Ambiguous(String),
     /// The caller may not perform the operation, or the object could not be read.
     #[error(transparent)]

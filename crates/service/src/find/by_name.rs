@@ -39,7 +39,7 @@ impl ClusterRef<'_> {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FindError {
     /// No such cluster exists that the caller may see.
-    #[error("there is no such cluster")]
+    #[error("cluster not found")]
     Missing,
     /// Several clusters have this name.
     #[error("{} clusters have this name", .0.len())]

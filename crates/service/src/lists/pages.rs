@@ -143,13 +143,13 @@ impl PageTokens<'_> {
         let read: Option<Token> = carried.and_then(|carried| serde_json::from_slice(&carried).ok());
         let Token { cursor, at } = read.ok_or_else(|| {
             ServiceError::invalid(format!(
-                "page_token '{token}' is none that was given for this list: begin again without one, \
-                 or ask with the same filters and order"
+                "page_token '{token}' does not belong to this list: omit it, or use the filters and order of the first \
+                 page"
             ))
         })?;
         if self.now.since(Timestamp::from_micros(at)) > self.retention {
             let message = format!(
-                "page_token is older than {}, and history ends there: begin again without one",
+                "page_token is older than {}, which is the retention of history: begin again without one",
                 self.retention
             );
             return Err(ServiceError::new(ErrorKind::Expired, message).code("PageTokenExpired"));

@@ -112,8 +112,8 @@ async fn detach(harness: &Harness, cluster: &Cluster, given: &str) {
 #[rstest]
 #[case("bob", None)]
 #[case("command/bob", None)]
-#[case("deploy/bob", Some("app 'deploy/bob' names a Deployment, and an app with a process is a command: "))]
-#[case("pod/bob", Some("app 'pod/bob' names a Pod, and an app with a process is a command: "))]
+#[case("deploy/bob", Some("app 'deploy/bob' is a Deployment, but an app with a process must be a command: "))]
+#[case("pod/bob", Some("app 'pod/bob' is a Pod, but an app with a process must be a command: "))]
 #[tokio::test]
 async fn a_process_is_not_registered_as_an_object_of_kubernetes(
     #[case] app: &str,

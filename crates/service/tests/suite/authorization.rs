@@ -64,7 +64,7 @@ async fn a_namespace_is_refused_with_the_namespace_of_the_callers_project_if_it_
         assert_eq!(refused.kind, ErrorKind::NotFound);
         refused.message
     };
-    let other = "namespace 'demo' could not be found: what you create goes to namespace 'other'";
+    let other = "namespace 'demo' could not be found: use your namespace 'other'";
     assert_eq!(refused("other"), other);
     assert!(refused("").ends_with("belongs to no project"), "{}", refused(""));
 }

@@ -58,8 +58,11 @@ async fn objects_of_other_projects_do_not_exist_for_a_change() {
         for door in [Door::Core, Door::Clustering, Door::Webhook] {
             let changed = harness.service.change_cluster(&caller(door), &cluster, change.clone()).await;
             let refused = changed.expect_err(kind);
-            let expected = format!("there is no {kind} '");
-            assert!(refused.message.starts_with(&expected), "{kind}, {door}: {refused}");
+            let expected = format!("{kind} '");
+            assert!(
+                refused.message.starts_with(&expected) && refused.message.contains("not found in project"),
+                "{kind}, {door}: {refused}"
+            );
             assert_eq!(refused.kind, ErrorKind::Invalid);
         }
     }

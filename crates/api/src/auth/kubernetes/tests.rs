@@ -117,7 +117,7 @@ async fn an_account_in_a_namespace_of_no_project_is_refused() {
     let harness = harness();
     harness.identity.answers(Ok(Some(vouched("system:serviceaccount:demo:robot", &[]))));
     let why = call(&harness, "t").await.unwrap_err().to_string();
-    assert!(why.contains("namespace 'demo', which is no project's"), "{why}");
+    assert!(why.contains("namespace 'demo', which belongs to no project"), "{why}");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn good_and_bad_answers_hold_for_a_moment_and_none_does_not() {
         harness.identity.answers(Err(error("Kubernetes does not say".to_owned())));
         let error = ApiError::from(call(&harness, "new").await.unwrap_err());
         assert_eq!(error.status.as_u16(), status);
-        assert_eq!(error.message, "cannot tell who is calling: Kubernetes does not say");
+        assert_eq!(error.message, "cannot identify the caller: Kubernetes does not say");
     }
     assert_eq!(asked(), 5, "it is asked again");
 }

@@ -34,7 +34,8 @@ pub(super) fn changed(
     let given = given.cluster_spec.as_ref().map(|spec| spec.worker_group_spec.as_slice()).unwrap_or_default();
     if given.is_empty() {
         return Err(ApiError::invalid(format!(
-            "update_mask has '{GROUPS}', and the request has no worker group: give each that changes, with its group_name"
+            "update_mask has '{GROUPS}', but the request has no worker group: give each group that changes, with its \
+             group_name"
         )));
     }
     check_group_count(given)?;
@@ -50,7 +51,7 @@ pub(super) fn changed(
         let own = fields.of_element(mask, GROUPS, place);
         if fields.is_whole() && !own.gives_any(UPDATABLE).unwrap_or(*group != nothing) {
             return Err(ApiError::invalid(format!(
-                "worker group '{name}' is given with nothing that changes: give what changes of {}",
+                "worker group '{name}' has no changes: set at least one of {}",
                 UPDATABLE.join(", ")
             )));
         }
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(changes, [expected]);
         let only_name = FieldMask { paths: vec![GROUPS.to_owned(), format!("{GROUPS}.0.group_name")] };
         let refused = changed(&ray(), &given, &only_name, 10).unwrap_err();
-        assert!(refused.message.contains("given with nothing that changes"), "{refused}");
+        assert!(refused.message.contains("has no changes: set at least one of"), "{refused}");
     }
 
     /// Guards against quadratic work: each group scans the mask, to which a JSON body adds the fields of each group.
@@ -224,7 +225,7 @@ mod tests {
             wire::ClusterSpec { worker_group_spec: vec![named(); count], ..wire::ClusterSpec::default() };
         let given = wire::Cluster { cluster_spec: Some(spec), ..wire::Cluster::default() };
         let refused = changed(&ray(), &given, &mask, 10).unwrap_err().message;
-        assert_eq!(refused, "101 worker groups are given: 100 are possible", "as of a create");
+        assert_eq!(refused, "101 worker groups are given: must be at most 100", "as of a create");
     }
 
     #[test]

@@ -50,7 +50,9 @@ pub(super) fn normalized(path: &str) -> Result<String, ApiError> {
         };
         let field = snake_case(field);
         if field.is_empty() || behind == Some("") {
-            return Err(ApiError::invalid(format!("update_mask has '{path}': a name is missing at a dot")));
+            return Err(ApiError::invalid(format!(
+                "update_mask has '{path}': must be names separated by single dots"
+            )));
         }
         normal.push_str(&field);
         rest = behind;
@@ -115,7 +117,7 @@ impl<'m> Fields<'m> {
             if !(field.is_empty() || updatable.contains(&field)) || !(part.is_empty() || has_part) {
                 let rest = if part.is_empty() { field.to_owned() } else { format!("{field}.{part}") };
                 return Err(ApiError::invalid(format!(
-                    "update_mask has '{whole}.{rest}', which cannot be changed: what can is {}",
+                    "update_mask has '{whole}.{rest}', which cannot be changed: use {}",
                     updatable.join(", ")
                 )));
             }
@@ -237,8 +239,11 @@ mod tests {
     )]
     #[case("envs.E1", Ok("envs.E1"))]
     #[case("labels.app.kubernetes.io/Name", Ok("labels.app.kubernetes.io/Name"))]
-    #[case("labels.", Err("update_mask has 'labels.': a name is missing at a dot"))]
-    #[case("clusterSpec..image", Err("update_mask has 'clusterSpec..image': a name is missing at a dot"))]
+    #[case("labels.", Err("update_mask has 'labels.': must be names separated by single dots"))]
+    #[case(
+        "clusterSpec..image",
+        Err("update_mask has 'clusterSpec..image': must be names separated by single dots")
+    )]
     fn fields_are_written_as_in_the_proto_files_and_keys_as_they_are(
         #[case] path: &str,
         #[case] expected: Result<&str, &str>,
@@ -281,7 +286,7 @@ mod tests {
     #[case("m.0.image")]
     fn a_path_that_names_nothing_is_refused(#[case] path: &str) {
         let refused = Fields::of(&mask(&[path]), "m", UPDATABLE).unwrap_err();
-        let expected = format!("update_mask has '{path}', which cannot be changed: what can is ");
+        let expected = format!("update_mask has '{path}', which cannot be changed: use ");
         assert!(refused.message.starts_with(&expected), "{refused}");
     }
 

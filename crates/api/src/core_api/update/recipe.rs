@@ -72,7 +72,7 @@ fn check_head(
 ) -> Result<(), ApiError> {
     if fields.is_whole() && *given == wire::HeadGroupSpec::default() {
         return Err(ApiError::invalid(format!(
-            "update_mask has '{HEAD}', and the request gives nothing for it: give what changes of {}",
+            "update_mask has '{HEAD}', but the request does not set it: set at least one of {}",
             UPDATABLE.join(", ")
         )));
     }

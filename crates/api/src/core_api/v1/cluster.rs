@@ -28,7 +28,7 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
             worker_group_spec: spec
                 .worker_group_spec
                 .into_iter()
-                .filter(|group| !is_unasked(group))
+                .filter(|group| !is_default_group(group))
                 .map(|group| workers(group, &common))
                 .collect(),
             enable_in_tree_autoscaling: spec.enable_in_tree_autoscaling,
@@ -47,8 +47,8 @@ pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
     }
 }
 
-/// Returns true for the group that a cluster gets that was created without groups.
-fn is_unasked(group: &wire::WorkerGroupSpec) -> bool {
+/// Returns true for the default group of a cluster that was created without groups.
+fn is_default_group(group: &wire::WorkerGroupSpec) -> bool {
     let none = wire::WorkerGroupSpec {
         group_name: DEFAULT_GROUP.to_owned(),
         min_replicas: Some(0),

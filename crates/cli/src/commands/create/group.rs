@@ -102,7 +102,7 @@ mod tests {
     #[case("name=a,shape=disk=2", "'shape=disk=2' is not part of a group")]
     #[case("name=a,name=b", "name is given twice: give it once")]
     #[case("name=a,shape=cpu=1,cpu=2", "cpu is given twice: give it once")]
-    #[case("name=a,memory=0", "memory is 0, and no program runs in less than 1Mi")]
+    #[case("name=a,memory=0", "memory is 0: must be at least 1Mi")]
     #[case("name=a,workers=-1", "workers is '-1': must be a number, 0 or greater")]
     #[case("name=a,max=many", "max is 'many'")]
     #[case("name=a,memory=x", "'x' is not an amount of memory")]

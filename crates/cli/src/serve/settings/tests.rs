@@ -70,7 +70,7 @@ fn no_two_projects_share_a_namespace() {
     let projects = read(&table).unwrap().project_namespaces;
     assert_eq!(projects.namespace_of("demo"), Some("team-a"), "as the printed file shows it");
     let error = read("[project_namespaces]\na = 'n'\nb = 'n'").unwrap_err().to_string();
-    assert!(error.contains("both at home in namespace 'n'"), "{error}");
+    assert!(error.contains("both have namespace 'n'"), "{error}");
 }
 
 #[test]

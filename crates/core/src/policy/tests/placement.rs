@@ -20,14 +20,14 @@ fn shares_are_read_with_their_defaults() {
 }
 
 #[rstest]
-#[case(ZONE, json!({}), "'zones' must hold a zone whose 'weight' is > 0")]
-#[case(REGION, json!({"regions": []}), "'regions' must hold a region whose 'weight' is > 0")]
-#[case(ZONE, json!({"zones": [{"name": "a", "weight": 0}]}), "'zones' must hold a zone whose 'weight' is > 0")]
+#[case(ZONE, json!({}), "'zones' must have a zone whose 'weight' is > 0")]
+#[case(REGION, json!({"regions": []}), "'regions' must have a region whose 'weight' is > 0")]
+#[case(ZONE, json!({"zones": [{"name": "a", "weight": 0}]}), "'zones' must have a zone whose 'weight' is > 0")]
 #[case(ZONE, json!({"zones": [{"weight": 5}]}), "each zone must have a 'name'")]
 #[case(ZONE, json!({"zones": [{"name": ""}]}), "each zone must have a 'name'")]
 #[case(ZONE, json!({"zones": [{"name": "a", "weight": -1}]}), "the 'weight' of zone 'a' must be from 0 to 4294967295")]
 #[case(ZONE, json!({"zones": [{"name": "a"}, {"name": "a"}]}), "the zone 'a' is in 'zones' more than once")]
-#[case(REGION, json!({"regions": [{"name": "r", "cap": -2}]}), "the 'cap' of region 'r' must be >= 0, or -1 for no bound")]
+#[case(REGION, json!({"regions": [{"name": "r", "cap": -2}]}), "the 'cap' of region 'r' must be >= 0, or -1 for unlimited")]
 fn what_cannot_be_spread_over_is_refused(#[case] kind: &str, #[case] properties: Value, #[case] words: &str) {
     assert_eq!(refused(kind, &properties), InvalidPolicy::Invalid(words.to_owned()));
 }

@@ -97,12 +97,12 @@ async fn begin(run: &mut ActionRun, ids: &[NodeId], intent: bool) -> Result<(), 
 }
 
 fn availability(row: Option<Node>) -> Availability {
-    let Some(node) = row else { return Availability::Impossible("it is not there any more".to_owned()) };
+    let Some(node) = row else { return Availability::Impossible("not found".to_owned()) };
     match (node.cluster_id, node.status) {
-        (Some(cluster), _) => Availability::Impossible(format!("it is in cluster {cluster} by now")),
+        (Some(cluster), _) => Availability::Impossible(format!("already a member of cluster {cluster}")),
         (None, NodeStatus::Active) => Availability::Free(Box::new(node)),
         (None, NodeStatus::Error | NodeStatus::Warning) => {
-            Availability::Impossible(format!("it does not run: {}", node.status_reason))
+            Availability::Impossible(format!("not running: {}", node.status_reason))
         }
         (None, _) => Availability::Busy,
     }

@@ -18,7 +18,7 @@ pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
     let node = target(&run.subject)?;
     if node.physical_id.is_none() {
         return Err(Stop::Failed(
-            "Node check failed. It was never made, or is not there any more.".to_owned(),
+            "Node check failed. The node was never created, or was deleted.".to_owned(),
         ));
     }
     let observed = check_health(run, Some(node.id)).await?;
@@ -45,9 +45,11 @@ pub(crate) async fn check_all(run: &mut ActionRun, delete_earlier: bool) -> Resu
     for id in ids {
         let message = match observed.of(id) {
             Observation::Unknown { reason } => {
-                format!("It is left as it was, since its state is unknown: {reason}")
+                format!("Node status unchanged, because its state is unknown: {reason}")
             }
-            Observation::Starting { .. } => "It is left as it was, since it still starts.".to_owned(),
+            Observation::Starting { .. } => {
+                "Node status unchanged, because the node is still starting.".to_owned()
+            }
             _ => "Node check succeeded.".to_owned(),
         };
         run.children.end(id, succeeded(&message));

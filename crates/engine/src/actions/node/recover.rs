@@ -37,7 +37,9 @@ pub(crate) async fn recover(run: &mut ActionRun, recovery: Recovery) -> Result<(
     };
     if node.physical_id.is_none() {
         run.subject.nodes.set_status(node.id, NodeStatus::Error, "Recovery failed", run.now());
-        return Err(Stop::Failed(format!("the node was never made, and {name} makes none: use {RECREATE}")));
+        return Err(Stop::Failed(format!(
+            "the node was never created, and {name} does not create one: use {RECREATE}"
+        )));
     }
     recover_by_operation(run, vec![node.id], &name, operation_params).await
 }

@@ -48,7 +48,7 @@ pub(crate) async fn recreate(
     if recreation.old.is_some()
         && run.subject.node(node.id).is_some_and(|result| result.physical_id == recreation.old)
     {
-        let why = "what it was cannot be stopped, and nothing can take its place before".to_owned();
+        let why = "the old instance cannot be stopped, so it cannot be replaced".to_owned();
         let now = run.now();
         return Err(failed(&mut run.subject.nodes, node.id, why, now));
     }
@@ -97,7 +97,7 @@ async fn handle_stuck(
         Stop::TimedOut if force => stop_and_start(run, id, recreation, None).await,
         Stop::TimedOut => {
             let seconds = stop_options.delete_timeout.unwrap_or_default();
-            let why = format!("it was not gone within {seconds} s (delete_timeout)");
+            let why = format!("the old instance did not stop within {seconds} s (delete_timeout)");
             Err(failed(&mut run.subject.nodes, id, why, now))
         }
         Stop::Failed(why) if !force => Err(failed(&mut run.subject.nodes, id, why, now)),

@@ -19,7 +19,7 @@ pub(crate) async fn update(run: &mut ActionRun, update: NodeUpdate) -> Result<()
     let before = target(&run.subject)?;
     if before.physical_id.is_none() && run.action.applied_at.is_none() {
         return Err(Stop::Failed(
-            "Node update failed. It was never made, or is not there any more.".to_owned(),
+            "Node update failed. The node was never created, or was deleted.".to_owned(),
         ));
     }
     let new = |profile: &ProfileId| *profile != before.profile_id || run.data.update.is_some();

@@ -284,7 +284,7 @@ fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Resul
         }
         let kind = &subject.cluster.profile_type;
         return Err(Stop::Failed(format!(
-            "clusters of type {kind} cannot choose victims: which of their workers go is not up to Muster"
+            "clusters of type {kind} cannot choose victims: their operator chooses the workers to remove"
         )));
     }
     let mut victims = Vec::new();
@@ -307,14 +307,14 @@ fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Resul
 /// Decides to replace the current head, and the workers that cannot rejoin another head.
 fn restarted(subject: &Subject, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let Some(target) = &subject.target else {
-        return Err(Stop::Failed("its target is no node".to_owned()));
+        return Err(Stop::Failed("its target is not a node".to_owned()));
     };
     match subject.node(target.id).map(|node| node.role) {
         Some(NodeRole::Head) => {}
         Some(NodeRole::Worker | NodeRole::Unknown(_)) => {
-            return Err(Stop::Failed("its operator brings single workers back".to_owned()));
+            return Err(Stop::Failed("its operator recreates single workers".to_owned()));
         }
-        None => return Err(Stop::Failed("its node is not there any more".to_owned())),
+        None => return Err(Stop::Failed("its node was deleted".to_owned())),
     }
     let said = matches!(&observed.object, ObjectState::Present(spec) if spec.workers_outlive_head);
     let alone = said || subject.capabilities.workers_outlive_head;

@@ -133,7 +133,7 @@ impl Mirror {
         for observed in &spec.groups {
             let present = self.cluster.group(&observed.name).cloned();
             if present.is_none() {
-                differences.push(format!("there is a group '{}'", observed.name));
+                differences.push(format!("group '{}' was added", observed.name));
             }
             let mut group = present.unwrap_or_else(|| unknown_group(&observed.name));
             copy_sizes(&mut group, observed, &mut differences);
@@ -146,7 +146,7 @@ impl Mirror {
         }
         let left =
             self.cluster.groups.iter().filter(|group| spec.groups.iter().all(|s| s.name != group.name));
-        differences.extend(left.map(|group| format!("there is no group '{}'", group.name)));
+        differences.extend(left.map(|group| format!("group '{}' was removed", group.name)));
         if differences.is_empty() {
             return;
         }
@@ -198,7 +198,7 @@ impl Mirror {
                     MemberId::unbind(&mut node);
                     node.physical_id = None;
                     node.status = NodeStatus::Recovering;
-                    "it is not there".clone_into(&mut node.status_reason);
+                    "not found".clone_into(&mut node.status_reason);
                 }
                 self.change(row, node, now);
             }
@@ -313,8 +313,8 @@ impl Mirror {
                 continue;
             }
             let reason = match now {
-                None => "it is not there any more",
-                Some(now) if now.status == NodeStatus::Active => "another one is there in its place",
+                None => "deleted",
+                Some(now) if now.status == NodeStatus::Active => "replaced by another pod",
                 Some(now) => &now.status_reason,
             };
             lost.push(ObservationEvent::Lost(Box::new(Node {
@@ -417,15 +417,16 @@ fn unknown_group(name: &str) -> WorkerGroup {
 fn copy_sizes(group: &mut WorkerGroup, observed: &ObservedGroup, differences: &mut Vec<String>) {
     let ObservedGroup { name, desired, bounds, floor_differs: _, autoscaled: _, template: _ } = observed;
     if group.desired != *desired {
-        differences.push(format!("group '{name}' shall have {desired} workers, not {}", group.desired));
+        differences
+            .push(format!("desired size of group '{name}' changed from {} to {desired}", group.desired));
         group.desired = *desired;
     }
     let present = Bounds { min: group.min, max: group.max };
     if let Some(bounds) = bounds.filter(|bounds| *bounds != present) {
         differences.push(format!(
-            "group '{name}' has the bounds {}, not {}",
-            describe_bounds(bounds),
-            describe_bounds(present)
+            "bounds of group '{name}' changed from {} to {}",
+            describe_bounds(present),
+            describe_bounds(bounds)
         ));
         (group.min, group.max) = (bounds.min, bounds.max);
     }
@@ -441,13 +442,13 @@ fn copy_template(
     let name = group.name.clone();
     if before.image != template.image {
         differences
-            .push(format!("group '{name}' is made from image {}, not {}", template.image, before.image));
+            .push(format!("image of group '{name}' changed from {} to {}", before.image, template.image));
         let image = Some(template.image.clone());
         NodeRecipe { image, image_template: None, ..NodeRecipe::stored_in(group) }.store_in(group);
     }
     let (now, then) = (amounts(&template.shape), amounts(&before.shape));
     if now != then {
-        differences.push(format!("workers of group '{name}' have {now}, not {then}"));
+        differences.push(format!("workers of group '{name}' changed from {then} to {now}"));
         let Shape { cpu, memory, gpu, .. } = template.shape;
         NodeRecipe { cpu: None, memory: None, gpu: None, ..NodeRecipe::stored_in(group) }.store_in(group);
         group.shape = Shape { cpu, memory, gpu, ..group.shape.clone() };
@@ -465,8 +466,8 @@ fn amounts(Shape { cpu, memory, gpu, .. }: &Shape) -> String {
 }
 
 fn describe_bounds(bounds: Bounds) -> String {
-    let max = bounds.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
-    format!("{} to {max}", bounds.min)
+    let max = bounds.max.map_or_else(|| "no max".to_owned(), |max| format!("max {max}"));
+    format!("min {}, {max}", bounds.min)
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ pub(crate) fn plan(
         Write::RestartHead => restart(goal, &observed.members, progress, now),
         Write::Delete if !spec.leaving => Some(call(progress, now)),
         Write::Delete if progress.acknowledged => {
-            let what = "the object is still there".to_owned();
+            let what = "the object still exists".to_owned();
             Some(Verdict::Wait(None, std::iter::once(what).chain(spec.pending.clone()).collect()))
         }
         Write::Delete => Some(Verdict::Acknowledged),
@@ -177,7 +177,7 @@ fn without_object(
         Write::Delete => Verdict::Wait(None, left(observed)),
         Write::Nothing if goal.complete == WaitScope::Groups(Vec::new()) => Verdict::Reached,
         _ if goal.unmade => {
-            unreachable("it was never made, because its creation failed: recover or delete it")
+            unreachable("it does not exist, because its creation failed: recover or delete it")
         }
         _ => unreachable("the cluster was deleted elsewhere"),
     }
@@ -186,9 +186,9 @@ fn without_object(
 /// Describes the leftovers of a deleted object.
 fn left(observed: &Observed) -> Vec<String> {
     let members = &observed.members;
-    let verb = if members.len() == 1 { "is" } else { "are" };
-    let still = (!members.is_empty())
-        .then(|| format!("{} {verb} still there{}", names(members), why(members.iter())));
+    let verb = if members.len() == 1 { "exists" } else { "exist" };
+    let still =
+        (!members.is_empty()).then(|| format!("{} still {verb}{}", names(members), why(members.iter())));
     still.into_iter().chain(observed.remaining.clone()).collect()
 }
 
@@ -208,7 +208,7 @@ fn update(goal: &WriteGoal, spec: &ObjectSpec, progress: &WriteProgress, now: Ti
     let mut differences = Vec::new();
     for wanted in &goal.wanted {
         let Some(group) = spec.groups.iter().find(|group| group.name == wanted.group) else {
-            return Some(unreachable(&format!("there is no group '{}' any more", wanted.group)));
+            return Some(unreachable(&format!("group '{}' no longer exists", wanted.group)));
         };
         if group.autoscaled && wanted.desired.is_some() {
             return Some(unreachable(&scaled_by_autoscaler(&group.name)));
@@ -237,11 +237,11 @@ fn difference(wanted: &GroupSizes, group: &ObservedGroup) -> Option<String> {
     // An object without bounds cannot differ in them.
     let bounds = wanted.bounds.is_some() && group.bounds.is_some() && wanted.bounds != group.bounds;
     (desired || bounds).then(|| {
-        let between = group.bounds.map_or_else(String::new, |Bounds { min, max }| {
-            let max = max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
-            format!(" between {min} and {max}")
+        let bounds = group.bounds.map_or_else(String::new, |Bounds { min, max }| {
+            let max = max.map_or_else(|| "no max".to_owned(), |max| format!("max {max}"));
+            format!(", min {min}, {max}")
         });
-        format!("group '{}' shall now have {} workers{between}", group.name, group.desired)
+        format!("group '{}' now has desired size {}{bounds}", group.name, group.desired)
     })
 }
 
@@ -289,7 +289,7 @@ fn missing(goal: &WriteGoal, spec: &ObjectSpec, members: &[ObservedMember]) -> V
         match head {
             Some(head) if works(head) => {}
             Some(head) => missing.push(format!("the head does not work yet{}", why([head].into_iter()))),
-            None => missing.push("the head is not there yet".to_owned()),
+            None => missing.push("the head does not exist yet".to_owned()),
         }
     }
     for group in &spec.groups {
@@ -321,8 +321,9 @@ pub(crate) fn obstacles(has_head: bool, spec: &ObjectSpec, members: &[ObservedMe
 fn taken_away(spec: &ObjectSpec) -> Option<String> {
     let what = spec.missing.join(", ");
     // If the operator refuses the object, its refusal names the remedy.
-    let how = if spec.refused.is_empty() { ": recover, restart or scale it to make it again" } else { "" };
-    (!what.is_empty()).then(|| format!("{what} is not there{how}"))
+    let how =
+        if spec.refused.is_empty() { ": recover, restart or scale the cluster to recreate it" } else { "" };
+    (!what.is_empty()).then(|| format!("{what} was deleted{how}"))
 }
 
 fn missing_of(group: &ObservedGroup, members: &[ObservedMember]) -> Option<String> {
@@ -340,7 +341,7 @@ fn missing_of(group: &ObservedGroup, members: &[ObservedMember]) -> Option<Strin
         let idle = own().filter(|member| !member.leaving && !works(member));
         Some(format!("group '{name}': {work} of {wanted} workers work{}", why(idle)))
     } else if stay > wanted {
-        Some(format!("group '{name}': {} workers more than {wanted} are there", stay - wanted))
+        Some(format!("group '{name}': {stay} workers instead of {wanted}"))
     } else if leave > 0 {
         Some(format!("group '{name}': {leave} workers are being removed"))
     } else {

@@ -16,8 +16,8 @@ use crate::run::ActionRun;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The status reason of a cluster whose creation did not succeed.
-const HEALING_DISABLED: &str = "Nothing is brought back unasked in a cluster whose creation did not succeed: \
-                                     restart, scale or delete it.";
+const HEALING_DISABLED: &str = "Creation did not succeed, so nodes are not restarted automatically: restart, \
+                                scale or delete the cluster.";
 
 /// Returns true if lost nodes are recovered only on a user's request. A cancelled creation must not be completed by
 /// healing, and a creation that failed once rarely succeeds by retrying.

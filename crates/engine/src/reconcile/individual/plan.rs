@@ -200,7 +200,7 @@ impl Planner<'_> {
         // Workers are not started without a head; the head is handled first.
         if !head_is_up && node.role == NodeRole::Worker {
             if self.input.only.is_some() {
-                self.failures.push(format!("{}: its head does not run", node.name));
+                self.failures.push(format!("{}: the head is not running", node.name));
             }
             return;
         }
@@ -211,7 +211,7 @@ impl Planner<'_> {
         } else {
             let minutes = node.next_start(self.now).since(self.now).secs() / 60 + 1;
             self.failures.push(format!(
-                "{}: started {} times in 10 minutes, and may be again in {minutes} min: {why}",
+                "{}: started {} times in 10 minutes, the limit; the next start is possible in {minutes} min: {why}",
                 node.name,
                 node.starts.len()
             ));

@@ -89,7 +89,7 @@ impl Individual<'_> {
         let futile: Vec<NodeId> = plan.stop.iter().filter(futile).copied().collect();
         for id in &futile {
             let message =
-                format!("it was stopped {FUTILE_ATTEMPTS} times, each time with success, and is still there");
+                format!("still running after {FUTILE_ATTEMPTS} successful stop calls: end it by hand");
             let error = ProviderError::permanent("StopIgnored", message);
             self.record_failure(*id, &error, now);
             report_failure(nodes, children, journal, *id, &error, now);

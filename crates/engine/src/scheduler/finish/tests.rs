@@ -66,7 +66,11 @@ fn a_cluster_whose_creation_failed_names_the_reason_and_that_it_is_not_healed() 
     settle_cluster(&mut subject, &action, false, &end(ActionStatus::Failed, "no image"), NOW);
     let cluster = &subject.cluster;
     assert_eq!(cluster.created_at, None);
-    assert!(cluster.status_reason.contains("no image. Nothing is brought back"), "{}", cluster.status_reason);
+    assert!(
+        cluster.status_reason.contains("no image. Creation did not succeed, so nodes"),
+        "{}",
+        cluster.status_reason
+    );
 }
 
 #[test]

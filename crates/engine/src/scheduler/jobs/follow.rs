@@ -102,7 +102,7 @@ impl Following<'_> {
         let cluster = self.context.store.cluster(job.cluster_id).await?;
         let provider = self.context.provider(&job.instance);
         let Some(runner) = provider.and_then(|provider| Arc::clone(&provider).job_runner()) else {
-            let why = format!("no jobs run at '{}'", job.instance);
+            let why = format!("'{}' does not run jobs", job.instance);
             return self.end(&job, cluster.as_ref(), TaskStatus::Failed, why, job.outputs()).await;
         };
         let period: Duration = self.context.config.safety_period.into();
@@ -150,7 +150,7 @@ impl Following<'_> {
             ClusterReadiness::Ready => cluster,
         };
         let Some(cluster) = ready else {
-            let reason = format!("It waits for its cluster '{}'.", job.cluster_name);
+            let reason = format!("Waiting for cluster '{}'.", job.cluster_name);
             if job.task.status_reason != reason {
                 let outputs = JobOutputs::default();
                 return Ok(if self.record.reached(job, reason, &outputs, None).await? {
@@ -161,7 +161,7 @@ impl Following<'_> {
             }
             return Ok(Step::Wait);
         };
-        let missing = || ProviderError::permanent("NoProfile", "the profile of its cluster is gone");
+        let missing = || ProviderError::permanent("NoProfile", "the profile of its cluster was deleted");
         let profile = self.context.store.profile(cluster.profile_id).await?.ok_or_else(missing)?;
         let missing = || ProviderError::permanent("NoProvider", "no server serves its cluster");
         let provider = self.context.provider(&cluster.instance).ok_or_else(missing)?;

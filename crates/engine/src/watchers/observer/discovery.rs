@@ -38,7 +38,7 @@ pub(crate) async fn discover(
     else {
         return Ok(false);
     };
-    let message = format!("it was found in namespace '{}'", cluster.namespace);
+    let message = format!("it was discovered in namespace '{}'", cluster.namespace);
     let event = events::of_cluster(None, &cluster, Level::Info, reason::DISCOVERED, &message, now);
     let engine = context.lease().id;
     context.store.discover(Discover { duty, engine, cluster, object, profile, event }).await

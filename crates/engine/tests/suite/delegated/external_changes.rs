@@ -24,8 +24,10 @@ async fn a_size_changed_elsewhere_is_mirrored_with_an_event_and_never_reverted(h
         .map(|event| event.message)
         .collect();
     words.sort_unstable();
-    let expected =
-        ["group 'default' shall have 1 workers, not 5", "group 'default' shall have 5 workers, not 3"];
+    let expected = [
+        "desired size of group 'default' changed from 3 to 5",
+        "desired size of group 'default' changed from 5 to 1",
+    ];
     assert_eq!(words, expected);
     assert_eq!(harness.operators.deeds().len(), 1, "something was written");
     let row = harness.cluster(cluster.id).await;
@@ -70,7 +72,7 @@ async fn a_change_after_our_write_ends_the_action_and_stays(harness: Harness) {
     harness.operators.edit(cluster.id, |group| group.desired = 2);
     let resize = harness.ended(resize).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    let words = "changed elsewhere: group 'default' shall now have 2 workers between 0 and any number";
+    let words = "changed elsewhere: group 'default' now has desired size 2, min 0, no max";
     assert_eq!(resize.status_reason, words);
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2);
     harness.operators.go_on();

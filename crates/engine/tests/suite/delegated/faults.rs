@@ -53,7 +53,7 @@ async fn an_admission_rule_that_clamps_is_named_and_mirrored(harness: Harness) {
     harness.operators.clamp(3);
     let resize = harness.resized(&cluster, 8).await;
     assert_eq!(resize.status, ActionStatus::Failed);
-    assert!(resize.status_reason.contains("shall now have 3 workers"), "{}", resize.status_reason);
+    assert!(resize.status_reason.contains("now has desired size 3"), "{}", resize.status_reason);
     until(&harness, cluster.id, "three", |row, nodes| row.desired() == 3 && nodes.len() == 4).await;
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));
 }

@@ -143,7 +143,7 @@ async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(harness: 
     let create = harness.create(&cluster).await;
     assert_eq!(harness.ended(create).await.status, ActionStatus::Failed);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
-    let words = "it was never made, because its creation failed: recover or delete it";
+    let words = "it does not exist, because its creation failed: recover or delete it";
     assert_eq!(harness.ended(resize).await.status_reason, words);
     assert_eq!(harness.operators.objects(), 0);
 
@@ -342,7 +342,7 @@ async fn what_its_operator_cannot_do_is_refused_at_once(harness: Harness) {
     let refused = harness.engine.submit(change, caller()).await.unwrap_err().to_string();
     assert_eq!(
         refused,
-        "clusters of type operated.plain-1.0 cannot choose victims: which of their workers go is not up to Muster"
+        "clusters of type operated.plain-1.0 cannot choose victims: their operator chooses the workers to remove"
     );
     assert_eq!(harness.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));

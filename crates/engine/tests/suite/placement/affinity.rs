@@ -52,8 +52,8 @@ async fn its_zone_counts_unless_a_placement_policy_has_others(harness: Harness) 
 }
 
 #[rstest]
-#[case(json!({"servergroup": {"policies": "soft-anti-affinity"}}), "'soft-anti-affinity' cannot be acted on: the 'policies' of a 'servergroup' can be 'affinity' or 'anti-affinity'")]
-#[case(json!({"enable_drs_extension": true}), "there is no scheduler of distributed resources: leave 'enable_drs_extension' out")]
+#[case(json!({"servergroup": {"policies": "soft-anti-affinity"}}), "'policies' of 'servergroup' is 'soft-anti-affinity': must be 'affinity' or 'anti-affinity'")]
+#[case(json!({"enable_drs_extension": true}), "'enable_drs_extension' is not supported: leave it out")]
 #[tokio::test]
 async fn what_cannot_be_acted_on_is_refused(#[case] properties: Value, #[case] why: &str) {
     let Some(harness) = with_policies(Kind::Sqlite).await else { return };

@@ -76,8 +76,8 @@ async fn a_cluster_has_one_policy_of_a_type_unless_that_is_scaling(harness: Harn
 #[case("senlin.policy.region_placement-1.0", json!({"regions": [{"name": "r1"}]}), "nodes of fake.node-1.0 cannot be placed by a policy: a policy of type senlin.policy.region_placement-1.0 cannot be attached")]
 #[case("senlin.policy.affinity-1.0", json!({}), "nodes of fake.node-1.0 cannot be placed by a policy: a policy of type senlin.policy.affinity-1.0 cannot be attached")]
 #[case("senlin.policy.loadbalance-1.0", json!({}), "Policy not applicable on profile type: fake.node-1.0. Policies of type senlin.policy.loadbalance-1.0 act on simulated.node only.")]
-#[case("senlin.policy.deletion-1.0", json!({"hooks": {"timeout": 5}}), "'hooks' of type 'zaqar' need a message queue, and there is none: use type 'webhook'")]
-#[case("senlin.policy.health-1.0", json!({"detection": {"detection_modes": []}, "recovery": {"fencing": ["COMPUTE"]}}), "nothing can be fenced here, and 'fencing' asks for COMPUTE: leave it out")]
+#[case("senlin.policy.deletion-1.0", json!({"hooks": {"timeout": 5}}), "'hooks' of type 'zaqar' need a message queue, which this server does not have: use type 'webhook'")]
+#[case("senlin.policy.health-1.0", json!({"detection": {"detection_modes": []}, "recovery": {"fencing": ["COMPUTE"]}}), "'fencing' is COMPUTE: fencing is not supported; leave it out")]
 #[case("senlin.policy.health-1.0", json!({"detection": {"detection_modes": []}, "recovery": {"actions": [{"name": "REBOOT"}]}}), "nodes of fake.node-1.0 are recovered by RECREATE, not by REBOOT")]
 #[tokio::test]
 async fn a_policy_that_could_not_act_is_refused(

@@ -130,7 +130,7 @@ fn a_shape_is_replaced_as_a_whole_or_by_amount(
     wire::HeadGroupSpec::default(),
     "update_mask has 'cluster_spec.head_group_spec.volumes', which cannot be changed"
 )]
-#[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable \"A=B\" is not possible")]
+#[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable is \"A=B\": must be a name without")]
 #[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template of head_group_spec cannot be changed to 'fat': give its image instead")]
 fn what_cannot_be_changed_of_a_head_is_refused(
     #[case] path: &str,

@@ -213,7 +213,8 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
     let group = &mirror.cluster.groups[0];
     assert_eq!((group.desired, group.min, group.max), (4, 1, Some(8)));
     assert_eq!(mirror.cluster.generation, before.generation + 1);
-    let message = "group 'default' shall have 4 workers, not 2; group 'default' has the bounds 1 to 8, not 0 to any number";
+    let message = "desired size of group 'default' changed from 2 to 4; bounds of group 'default' changed from min 0, no \
+                   max to min 1, max 8";
     assert_eq!(mirror.events, [ObservationEvent::ChangedElsewhere(message.to_owned())]);
 }
 
@@ -221,7 +222,7 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
 #[case::by_others(
     Fence(5),
     Some(
-        "group 'default' is made from image b:2, not a:1; workers of group 'default' have cpu 2, not cpu 1"
+        "image of group 'default' changed from a:1 to b:2; workers of group 'default' changed from cpu 1 to cpu 2"
     )
 )]
 #[case::by_ourselves(Fence(6), None)]

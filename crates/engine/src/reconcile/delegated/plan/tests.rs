@@ -128,10 +128,7 @@ fn sizes_are_written_once(
 fn a_size_changed_elsewhere_after_the_write_is_not_overwritten() {
     let verdict = plan(&sized(5), &there(object(2, 7), members(2)), &called(true), NOW);
     assert!(matches!(verdict, Verdict::Unreachable(_)));
-    assert_eq!(
-        words(&verdict),
-        "changed elsewhere: group 'default' shall now have 2 workers between 0 and any number"
-    );
+    assert_eq!(words(&verdict), "changed elsewhere: group 'default' now has desired size 2, min 0, no max");
 }
 
 #[test]
@@ -173,12 +170,12 @@ fn bounds_that_the_object_does_not_know_are_only_the_rows() {
 #[test]
 fn a_group_that_is_not_there_cannot_be_sized() {
     let verdict = plan(&sized(5), &there(ObjectSpec::default(), Vec::new()), &fresh(), NOW);
-    assert_eq!(words(&verdict), "there is no group 'default' any more");
+    assert_eq!(words(&verdict), "group 'default' no longer exists");
 }
 
 #[rstest]
 #[case::too_few(members(4), "group 'default': 4 of 5 workers work")]
-#[case::too_many(members(6), "group 'default': 1 workers more than 5 are there")]
+#[case::too_many(members(6), "group 'default': 6 workers instead of 5")]
 fn the_number_of_workers_is_counted(#[case] members: Vec<ObservedMember>, #[case] why: &str) {
     let verdict = plan(&sized(5), &there(object(5, 7), members), &called(true), NOW);
     assert!(matches!(verdict, Verdict::Wait(None, _)));
@@ -239,7 +236,7 @@ fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_roll
     let world = there(object(2, 7), without_head);
     assert_eq!(plan(&rolled, &world, &called(true), NOW), Verdict::Reached, "the head is not concerned");
     let head = WriteGoal { head: true, ..rolled };
-    assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head is not there yet");
+    assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head does not exist yet");
 }
 
 /// Two workers of three are replaced, and the object was written.
@@ -285,7 +282,7 @@ fn a_head_is_replaced_once_and_waited_for() {
     going[0].leaving = true;
     assert_eq!(plan(&restart(), &world(going.clone()), &called(false), NOW), Verdict::Acknowledged);
     let verdict = plan(&restart(), &world(going), &called(true), NOW);
-    assert_eq!(words(&verdict), "the head is not there yet; not replaced yet: h");
+    assert_eq!(words(&verdict), "the head does not exist yet; not replaced yet: h");
     let mut replaced = members(1);
     replaced[0].id.uid = "h2".to_owned();
     assert_eq!(plan(&restart(), &world(replaced), &called(true), NOW), Verdict::Reached);
@@ -318,9 +315,9 @@ fn a_deletion_waits_for_the_object_and_its_members() {
     let spec =
         ObjectSpec { leaving: true, pending: vec!["finalizer 'x' is not done".to_owned()], ..object(1, 0) };
     let verdict = plan(&goal(Write::Delete), &there(spec, members(1)), &called(true), NOW);
-    assert_eq!(words(&verdict), "the object is still there; finalizer 'x' is not done");
+    assert_eq!(words(&verdict), "the object still exists; finalizer 'x' is not done");
     let verdict = plan(&goal(Write::Delete), &observed(ObjectState::Absent, members(0)), &called(true), NOW);
-    assert_eq!(words(&verdict), "h is still there");
+    assert_eq!(words(&verdict), "h still exists");
 }
 
 #[test]
@@ -341,7 +338,7 @@ fn an_observation_ends_whatever_is_observed() {
 fn a_cluster_that_was_never_created_is_reported_as_such() {
     let unmade = WriteGoal { unmade: true, ..sized(5) };
     let verdict = plan(&unmade, &observed(ObjectState::Absent, Vec::new()), &fresh(), NOW);
-    assert!(words(&verdict).starts_with("it was never made"), "{verdict:?}");
+    assert!(words(&verdict).starts_with("it does not exist, because"), "{verdict:?}");
     let made = WriteGoal { unmade: true, ..goal(Write::Create) };
     let verdict = plan(&made, &observed(ObjectState::Absent, Vec::new()), &called(true), NOW);
     assert_eq!(words(&verdict), "the cluster was deleted elsewhere", "it was there");
@@ -356,7 +353,7 @@ fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: WriteG
     assert_eq!(verdict, Verdict::Call);
     assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), Verdict::Reached);
     let message = obstacles(true, &spec, &members(3)).join("; ");
-    assert!(message.starts_with("Service 'fred' (its address) is not there: recover"), "{message}");
+    assert!(message.starts_with("Service 'fred' (its address) was deleted: recover"), "{message}");
     let observing = WriteGoal::observing(WaitScope::Groups(Vec::new()));
     assert_eq!(
         plan(&observing, &there(spec, members(3)), &fresh(), NOW),

@@ -142,7 +142,7 @@ fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
         )
     };
     let reason =
-        "node-1: started 3 times in 10 minutes, and may be again in 11 min: exit status 1".to_owned();
+        "node-1: started 3 times in 10 minutes, the limit; the next start is possible in 11 min: exit status 1".to_owned();
     assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
     assert_eq!(at(NOW.after(START_WINDOW)).start, [node.id]);
 }
@@ -300,7 +300,7 @@ fn one_worker_without_a_head_cannot_be_brought_back() {
     let world = observed([(nodes[0].id, exited()), (worker.id, exited())]);
     let input = Input { only: Some(worker.id), ..input(&cluster, &no_one_leaves) };
     let plan = plan(input, &nodes, &world, &RetryState::default(), NOW);
-    let words = format!("{}: its head does not run", worker.name);
+    let words = format!("{}: the head is not running", worker.name);
     assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
 }
 
