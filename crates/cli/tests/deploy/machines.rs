@@ -2,16 +2,17 @@
 
 use std::net::TcpListener;
 
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use muster_machines::decide::registration::priority_class;
 use muster_machines::types::crds;
 use muster_testkit::eventually;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::machine_objects::{General, NODE};
+use crate::machine_objects::{GUESTS, General, NODE};
 use crate::release;
 use crate::render::{RELEASE, objects, template_for, template_with, the};
 use crate::server::{Server, TIMEOUT, refused};
@@ -124,11 +125,21 @@ async fn the_rights_of_the_chart_are_enough_for_machines() {
     let kubeconfig = kubeconfig.to_str().expect("a plain path").to_owned();
     let server =
         Server::start(folder, &["--kubeconfig", &kubeconfig, "--webhook-listen", "127.0.0.1:0"]).await;
+    // Without a registration Machines and guests are accepted unseen.
+    eventually("the webhook answers", TIMEOUT, async || {
+        let (status, body) = server.call(Method::GET, "/readyz", None).await;
+        if status == 200 { Ok(()) } else { Err(body) }
+    })
+    .await;
 
     let general = General::create(client.clone(), 1).await;
     general.wait_for_counts(json!({"maximum": 1, "reserved": 1, "used": 0, "waiting": 0})).await;
     general.add_guest().await;
     general.wait_for_counts(json!({"maximum": 1, "reserved": 0, "used": 1, "waiting": 0})).await;
+    let guest = Api::<Pod>::namespaced(client.clone(), GUESTS).get("ann").await.expect("a guest");
+    let spec = guest.spec.expect("a spec");
+    assert_eq!((spec.priority_class_name.as_deref(), spec.priority), (Some("muster-guest"), Some(1)));
+    assert_eq!(spec.node_name.as_deref(), Some(NODE));
 
     // Deletions are cleaned up with the same rights.
     general.machines.delete("general", &DeleteParams::default()).await.expect("it is deleted");

@@ -40,8 +40,12 @@ pub struct ObservedCertificates {
     pub authorities: Vec<(String, Validity)>,
     /// The certificate, and the digest of its authority.
     pub certificate: Option<(String, Validity)>,
+    /// The names in the certificate.
+    pub names: Vec<String>,
     /// The digests of the authorities in the registration's bundle.
     pub published: Vec<String>,
+    /// The names by which the API server calls the webhook.
+    pub called_by: Vec<String>,
 }
 
 /// The next step. After each step the state is observed again.
@@ -73,8 +77,10 @@ pub fn next_step(observed: &ObservedCertificates, now: Timestamp) -> Certificate
     if observed.published != bundle {
         return CertificateStep::PublishBundle(bundle);
     }
-    let good =
-        |(authority, certificate): &(String, Validity)| authority == newest && !certificate.is_due(now);
+    let covered = observed.called_by.iter().all(|name| observed.names.contains(name));
+    let good = |(authority, certificate): &(String, Validity)| {
+        authority == newest && covered && !certificate.is_due(now)
+    };
     if !observed.certificate.as_ref().is_some_and(good) {
         return CertificateStep::IssueCertificate(newest.clone());
     }
@@ -109,7 +115,9 @@ mod tests {
         ObservedCertificates {
             authorities: authorities.iter().map(entry).collect(),
             certificate: certificate.as_ref().map(entry),
+            names: vec!["10.0.0.7".to_owned()],
             published: published.iter().map(|digest| (*digest).to_owned()).collect(),
+            called_by: vec!["10.0.0.7".to_owned()],
         }
     }
 
@@ -135,6 +143,22 @@ mod tests {
         #[case] observed: ObservedCertificates,
         #[case] expected: CertificateStep,
     ) {
+        assert_eq!(next_step(&observed, at(100)), expected);
+    }
+
+    #[rstest]
+    #[case::all(&["a.ns.svc", "a.ns.svc.cluster.local"], &["a.ns.svc"], Keep)]
+    #[case::another_address(&["10.0.0.7"], &["10.0.0.8"], IssueCertificate("a".into()))]
+    #[case::one_is_missing(&["a.ns.svc"], &["a.ns.svc", "a.ns.svc.cluster.local"], IssueCertificate("a".into()))]
+    #[case::none_is_known(&[], &["10.0.0.7"], IssueCertificate("a".into()))]
+    fn a_certificate_covers_the_names_by_which_the_webhook_is_called(
+        #[case] names: &[&str],
+        #[case] called_by: &[&str],
+        #[case] expected: CertificateStep,
+    ) {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut observed = observed(&[("a", 90, 390)], Some(("a", 90, 120)), &["a"]);
+        (observed.names, observed.called_by) = (owned(names), owned(called_by));
         assert_eq!(next_step(&observed, at(100)), expected);
     }
 }

@@ -42,6 +42,22 @@ pub struct TypeLoad {
     pub waiting: usize,
 }
 
+/// The priority of the guests' class, as the class exists in the cluster: the API server rejects any other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestPriority {
+    /// The value.
+    pub value: i32,
+    /// The preemption policy.
+    pub preemption_policy: String,
+}
+
+impl Default for GuestPriority {
+    /// That of the class that Muster creates.
+    fn default() -> Self {
+        Self { value: keys::GUEST_PRIORITY, preemption_policy: "PreemptLowerPriority".to_owned() }
+    }
+}
+
 /// The mutation of an admitted pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Injected {
@@ -108,13 +124,14 @@ pub fn guest_request(pod: &Value) -> Option<GuestRequest> {
 }
 
 /// Mutates a guest at its creation, or refuses the guest. `machine` is the Machine of the group; `load` is that of the
-/// type.
+/// type; `priority` is that of the guests' class.
 pub fn inject(
     pod: &Value,
     namespace: &str,
     request: &GuestRequest,
     machine: Option<&Machine>,
     load: TypeLoad,
+    priority: &GuestPriority,
     now: Timestamp,
 ) -> Result<Injected, InjectRefusal> {
     let GuestRequest { group, machine_type } = request;
@@ -144,7 +161,7 @@ pub fn inject(
     require_nodes(spec, group, wanted)?;
     tolerate(spec, group, machine_type)?;
     gate(spec)?;
-    set_priority(spec);
+    set_priority(spec, priority);
     let metadata = object(root, "metadata")?;
     enqueue(object(metadata, "annotations")?, now);
     let warnings = excess(&after, wanted).into_iter().collect();
@@ -251,11 +268,11 @@ fn push_missing(list: &mut Vec<Value>, wanted: Value) {
 
 /// Sets the guests' priority class on a guest without a class. The API server has filled in the default priority before
 /// it calls the injector, and rejects a priority that differs from that of the class: the three fields change together.
-fn set_priority(spec: &mut Map<String, Value>) {
+fn set_priority(spec: &mut Map<String, Value>, priority: &GuestPriority) {
     if text(spec, "priorityClassName").is_none() {
         spec.insert("priorityClassName".to_owned(), keys::GUEST_PRIORITY_CLASS.into());
-        spec.insert("priority".to_owned(), keys::GUEST_PRIORITY.into());
-        spec.insert("preemptionPolicy".to_owned(), "PreemptLowerPriority".into());
+        spec.insert("priority".to_owned(), priority.value.into());
+        spec.insert("preemptionPolicy".to_owned(), priority.preemption_policy.clone().into());
     }
 }
 

@@ -158,7 +158,7 @@ pub struct WaitingGuest {
     /// The position in the queue, from 1; `None` if the type has no slots.
     pub position: Option<usize>,
     /// The time since which the guest waits.
-    pub queued_at: Timestamp,
+    pub since: Timestamp,
 }
 
 impl WaitingGuest {
@@ -186,7 +186,7 @@ pub fn waiting(machine: &Machine, ledger: &[Booking], guests: &[&SlotPod]) -> Ve
             name: guest.name.clone(),
             machine_type: guest.machine_type.clone(),
             position: (machine.maximum(&guest.machine_type) > 0).then_some(*before),
-            queued_at: guest.queued_at,
+            since: guest.waits_since(),
         }
     };
     waiting

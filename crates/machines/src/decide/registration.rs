@@ -167,12 +167,11 @@ pub fn reservation_policy(namespace: &str) -> (ValidatingAdmissionPolicy, Valida
     (policy, binding)
 }
 
-/// The priority class of guests that are created without one.
+/// The priority class of guests that are created without one. An existing class is not changed.
 pub fn priority_class() -> PriorityClass {
     read(json!({
         "metadata": {"name": keys::GUEST_PRIORITY_CLASS},
         "value": keys::GUEST_PRIORITY,
-        "globalDefault": false,
         "preemptionPolicy": "PreemptLowerPriority",
         "description": "Guests of machine types: above reservations, which have the default priority.",
     }))

@@ -126,6 +126,12 @@ impl SlotPod {
         self.gates.iter().any(|gate| gate == keys::GATE)
     }
 
+    /// The time since which the pod waits: the stamp, within the second of the pod's creation, because users can change
+    /// the stamp.
+    pub fn waits_since(&self) -> Timestamp {
+        self.queued_at.clamp(self.created_at, self.created_at.after(TimeSpan::from_secs(1)))
+    }
+
     /// Returns true if a gate of another controller keeps the pod from being placed.
     pub fn has_other_gates(&self) -> bool {
         self.gates.iter().any(|gate| gate != keys::GATE)

@@ -119,6 +119,19 @@ pub enum MachineRefusal {
     },
 }
 
+impl MachineRefusal {
+    /// Returns true if the refusal rests on other objects, of which a cache may be stale.
+    pub fn rests_on_others(&self) -> bool {
+        matches!(
+            self,
+            Self::DuplicateGroup
+                | Self::UnknownNode(_)
+                | Self::NodeOfAnotherGroup { .. }
+                | Self::Collision { .. }
+        )
+    }
+}
+
 /// The prefix of the resources that accelerators are requested by.
 const GPU_MAKER: &str = "nvidia.com/";
 

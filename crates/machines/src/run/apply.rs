@@ -209,10 +209,38 @@ pub(crate) fn message(error: &kube::Error) -> String {
     }
 }
 
+/// The message about a failure: its contexts, and once the message of Kubernetes.
+pub(crate) fn failure(error: &anyhow::Error) -> String {
+    let mut parts = Vec::new();
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<kube::Error>() {
+            parts.push(message(error));
+            break;
+        }
+        parts.push(cause.to_string());
+    }
+    parts.join(": ")
+}
+
 pub(crate) fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 pub(crate) fn is_missing(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_has_the_message_of_kubernetes_once() {
+        let status = Status::failure("secrets is forbidden", "Forbidden").with_code(403).boxed();
+        let error = anyhow::Error::from(kube::Error::Api(status)).context("the Secret cannot be read");
+        assert_eq!(failure(&error), "the Secret cannot be read: secrets is forbidden");
+        assert_eq!(failure(&anyhow::anyhow!("two").context("one")), "one: two");
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use axum_server::tls_rustls::RustlsConfig;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
@@ -39,13 +40,16 @@ pub(crate) struct Authority {
     not_after: i64,
 }
 
-/// The authority that signed the certificate, and its validity.
+/// The authority that signed the certificate, its validity, and its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Issue {
     authority: String,
     not_before: i64,
     not_after: i64,
+    /// Empty if an older version has issued the certificate.
+    #[serde(default)]
+    names: Vec<String>,
 }
 
 /// The content of the Secret.
@@ -63,7 +67,7 @@ const fn validity(not_before: i64, not_after: i64) -> Validity {
 }
 
 impl Certificates {
-    /// Reads the content of a Secret. Damaged content counts as empty, so that it is generated again.
+    /// Reads the content of a Secret.
     pub(crate) fn read(secret: &Secret) -> Self {
         let data = secret.data.clone().unwrap_or_default();
         let bytes = |key: &str| data.get(key).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
@@ -77,11 +81,26 @@ impl Certificates {
         }
     }
 
-    /// Reads the Secret; an empty value if it does not exist.
+    /// Reads the Secret; an empty value if it does not exist. Damaged content counts as empty, so that it is generated
+    /// again.
     pub(crate) async fn load(client: &Client, namespace: &str) -> Result<Self> {
         let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
         let found = secrets.get_opt(SECRET).await.context("the webhook's Secret cannot be read")?;
-        Ok(found.as_ref().map(Self::read).unwrap_or_default())
+        Ok(found.as_ref().map(Self::read).unwrap_or_default().without_damaged().await)
+    }
+
+    /// Drops certificates that are unreadable or do not fit their keys.
+    async fn without_damaged(mut self) -> Self {
+        if !is_pair(&self.certificate, &self.key).await {
+            self.issue = None;
+        }
+        let mut authorities = Vec::new();
+        for authority in self.authorities {
+            if is_pair(&authority.certificate, &authority.key).await {
+                authorities.push(authority);
+            }
+        }
+        Self { authorities, ..self }
     }
 
     /// Writes the Secret, and returns false if another replica wrote it meanwhile.
@@ -111,15 +130,17 @@ impl Certificates {
         }
     }
 
-    /// The inputs of the next decision.
-    pub(crate) fn observed(&self, published: &str) -> ObservedCertificates {
+    /// The inputs of the next decision. `called_by` are the names by which the API server calls the webhook.
+    pub(crate) fn observed(&self, published: &str, called_by: Vec<String>) -> ObservedCertificates {
         let authority = |a: &Authority| (a.id.clone(), validity(a.not_before, a.not_after));
         let issue = |issue: &Issue| (issue.authority.clone(), validity(issue.not_before, issue.not_after));
         let is_published = |authority: &&Authority| published.contains(authority.certificate.trim());
         ObservedCertificates {
             authorities: self.authorities.iter().map(authority).collect(),
-            certificate: self.issue.as_ref().filter(|_| !self.certificate.is_empty()).map(issue),
+            certificate: self.issue.as_ref().map(issue),
+            names: self.issue.as_ref().map(|issue| issue.names.clone()).unwrap_or_default(),
             published: self.authorities.iter().filter(is_published).map(|a| a.id.clone()).collect(),
+            called_by,
         }
     }
 
@@ -154,13 +175,13 @@ impl Certificates {
         let mut issuer = CertificateParams::new(Vec::new())?;
         name(&mut issuer, &found.id);
         let issuer = Issuer::new(issuer, KeyPair::from_pem(&found.key)?);
-        let (mut params, not_before, not_after) = params(names, lives.certificate, now)?;
+        let (mut params, not_before, not_after) = params(names.clone(), lives.certificate, now)?;
         params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         self.certificate = params.signed_by(&key, &issuer)?.pem();
         self.key = key.serialize_pem();
-        self.issue = Some(Issue { authority: authority.to_owned(), not_before, not_after });
+        self.issue = Some(Issue { authority: authority.to_owned(), not_before, not_after, names });
         Ok(())
     }
 
@@ -168,6 +189,11 @@ impl Certificates {
     pub(crate) fn drop_authorities(&mut self, ids: &[String]) {
         self.authorities.retain(|authority| !ids.contains(&authority.id));
     }
+}
+
+/// Returns true if a server could use a certificate with its key.
+async fn is_pair(certificate: &str, key: &str) -> bool {
+    RustlsConfig::from_pem(certificate.into(), key.into()).await.is_ok()
 }
 
 /// The parameters of a certificate, and the times of its issue and of the end of its validity.
@@ -185,4 +211,63 @@ fn name(params: &mut CertificateParams, id: &str) {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.distinguished_name.push(DnType::CommonName, format!("Muster machines {id}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::decide::certificate::{CertificateStep, next_step};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+    fn names() -> Vec<String> {
+        vec!["10.0.0.7".to_owned()]
+    }
+
+    /// A Secret as the leader writes it.
+    fn issued() -> Certificates {
+        let mut certificates = Certificates::default();
+        certificates.add_authority(CertificateLives::default(), NOW).unwrap();
+        let authority = certificates.authorities[0].id.clone();
+        certificates.issue(&authority, names(), CertificateLives::default(), NOW).unwrap();
+        certificates
+    }
+
+    /// The next step for a Secret with this content, of which everything is published.
+    async fn step(certificates: Certificates) -> CertificateStep {
+        let certificates = certificates.without_damaged().await;
+        let published: String = certificates.authorities.iter().map(|one| one.certificate.as_str()).collect();
+        next_step(&certificates.observed(&published, names()), NOW)
+    }
+
+    #[rstest]
+    #[case::whole(|_: &mut Certificates| {}, "Keep")]
+    #[case::no_certificate(|secret: &mut Certificates| secret.certificate.clear(), "IssueCertificate")]
+    #[case::unreadable(|secret: &mut Certificates| secret.certificate = "garbage".into(), "IssueCertificate")]
+    #[case::unreadable_body(|secret: &mut Certificates| secret.certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".into(), "IssueCertificate")]
+    #[case::unreadable_key(|secret: &mut Certificates| secret.key = "garbage".into(), "IssueCertificate")]
+    #[case::key_of_another(|secret: &mut Certificates| secret.key = issued().key, "IssueCertificate")]
+    #[case::authority(|secret: &mut Certificates| secret.authorities[0].certificate = "garbage".into(), "CreateAuthority")]
+    #[case::key_of_authority(|secret: &mut Certificates| secret.authorities[0].key = "garbage".into(), "CreateAuthority")]
+    #[tokio::test]
+    async fn damaged_content_is_generated_again(
+        #[case] damage: fn(&mut Certificates),
+        #[case] expected: &str,
+    ) {
+        let mut secret = issued();
+        damage(&mut secret);
+        let step = format!("{:?}", step(secret).await);
+        assert!(step.starts_with(expected), "{step}");
+    }
+
+    #[tokio::test]
+    async fn a_certificate_of_an_older_version_is_issued_again() {
+        let mut secret = issued();
+        let mut issue = serde_json::to_value(&secret.issue).unwrap();
+        issue.as_object_mut().unwrap().remove("names");
+        secret.issue = serde_json::from_value(issue).unwrap();
+        assert!(matches!(step(secret).await, CertificateStep::IssueCertificate(_)));
+    }
 }

@@ -11,7 +11,7 @@ use super::apply::{MachinesWriter, is_missing, message};
 use super::definitions;
 use super::observe::GroupObservation;
 use super::report::Reporter;
-use super::settings::Settings;
+use super::settings::MachinesSettings;
 use super::world::ObservedWorld;
 use crate::decide::ledger::gate_removals;
 use crate::decide::machine_pass::{MachinePlan, plan_machine};
@@ -48,7 +48,7 @@ pub(crate) enum PassError {
 pub(crate) struct Controller {
     world: ObservedWorld,
     writer: MachinesWriter,
-    settings: Settings,
+    settings: MachinesSettings,
     reporter: Reporter,
     leads: watch::Receiver<bool>,
     groups: HashMap<String, GroupProgress>,
@@ -67,7 +67,7 @@ impl Controller {
     pub(crate) fn new(
         world: ObservedWorld,
         writer: MachinesWriter,
-        settings: Settings,
+        settings: MachinesSettings,
         reporter: Reporter,
         leads: watch::Receiver<bool>,
     ) -> Self {
@@ -154,6 +154,10 @@ impl Controller {
             for published in &group.published_pools {
                 self.writer.remove_published(published).await?;
             }
+            // Their nodes are in the group's present pool now, or were cleaned with it.
+            for left in &group.left_pools {
+                self.release(left).await?;
+            }
         }
         if problems.is_empty() { Ok(()) } else { Err(PassError::Problems(problems.join("; "))) }
     }
@@ -239,10 +243,7 @@ impl Controller {
                 self.writer.set_finalizers(pool, finalizers).await?;
             }
             FinalizerStep::Keep => {}
-            FinalizerStep::Remove => {
-                let others = pool.finalizers().iter().filter(|name| *name != keys::POOL_FINALIZER);
-                self.writer.set_finalizers(pool, others.cloned().collect()).await?;
-            }
+            FinalizerStep::Remove => self.release(pool).await?,
         }
         let problems = self.writer.write_nodes(plan.writes).await;
         if let Some(status) = plan.status {
@@ -250,5 +251,11 @@ impl Controller {
         }
         self.reporter.cleaned(pool, &plan.cleaned);
         Ok(problems)
+    }
+
+    /// Removes Muster's finalizer from a pool.
+    async fn release(&self, pool: &MachineNodePool) -> Result<(), PassError> {
+        let others = pool.finalizers().iter().filter(|name| *name != keys::POOL_FINALIZER);
+        self.writer.set_finalizers(pool, others.cloned().collect()).await
     }
 }

@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::apply::is_missing;
+use super::apply::{is_missing, message};
 use crate::types::{Machine, MachineNodePool, crds, stores_all_fields};
 
 /// The interval between reads of definitions that are missing or outdated.
@@ -28,7 +28,7 @@ pub(crate) async fn served(client: &Client, obstacle: &watch::Sender<Option<&'st
         let found = match find_obstacle(client).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!("custom resources cannot be read: {error}");
+                tracing::warn!("custom resources cannot be read: {}", message(&error));
                 *obstacle.borrow()
             }
         };

@@ -15,6 +15,8 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::apply::{failure, is_missing, message};
+use super::namespace::ensure_namespace;
 use crate::keys::LEASE;
 
 /// The times of a Lease: its duration, the time that a leader continues without renewal, and the interval of renewals.
@@ -47,6 +49,8 @@ struct LeaseRecord {
 
 /// The participation of one replica in the election.
 pub(crate) struct Election {
+    client: Client,
+    namespace: String,
     leases: Api<Lease>,
     identity: String,
     times: LeaseTimes,
@@ -56,23 +60,40 @@ pub(crate) struct Election {
 
 impl Election {
     pub(crate) fn new(client: Client, namespace: &str, identity: String, times: LeaseTimes) -> Self {
-        Self { leases: Api::namespaced(client, namespace), identity, times, seen: None }
+        let leases = Api::namespaced(client.clone(), namespace);
+        Self { client, namespace: namespace.to_owned(), leases, identity, times, seen: None }
     }
 
     /// Takes part in the election until the future is dropped, and publishes whether this replica leads.
     pub(crate) async fn run(mut self, leads: watch::Sender<bool>) {
         let mut renewed = None::<Instant>;
         loop {
-            let begun = Instant::now();
+            let (begun, mut is_homeless) = (Instant::now(), false);
             match tokio::time::timeout(self.times.deadline, self.attempt()).await {
                 Ok(Ok(true)) => renewed = Some(begun),
                 Ok(Ok(false)) => renewed = None,
-                Ok(Err(error)) => tracing::warn!("the Lease {LEASE} could not be renewed: {error}"),
+                Ok(Err(error)) => {
+                    tracing::warn!("the Lease {LEASE} could not be renewed: {}", message(&error));
+                    is_homeless = is_missing(&error);
+                }
                 Err(_) => tracing::warn!("the Lease {LEASE} could not be renewed in time"),
             }
             let is_leader = renewed.is_some_and(|at| at.elapsed() < self.times.deadline);
             leads.send_if_modified(|leads| std::mem::replace(leads, is_leader) != is_leader);
+            if is_homeless {
+                self.restore_namespace().await;
+            }
             sleep(self.times.period).await;
+        }
+    }
+
+    /// Creates the namespace again, which somebody has deleted.
+    async fn restore_namespace(&self) {
+        let created = ensure_namespace(&self.client, &self.namespace);
+        match tokio::time::timeout(self.times.deadline, created).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("{}", failure(&error)),
+            Err(_) => tracing::warn!("namespace {} was not created in time", self.namespace),
         }
     }
 
@@ -152,3 +173,6 @@ fn taken(written: kube::Result<Lease>) -> kube::Result<bool> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

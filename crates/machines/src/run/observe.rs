@@ -31,6 +31,8 @@ pub(crate) struct GroupObservation {
     pub(crate) pool: Option<MachineNodePool>,
     /// Pools of the published operator that Muster's pool replaces.
     pub(crate) published_pools: Vec<MachineNodePool>,
+    /// Other pools that are being deleted and wait for Muster: those of a Machine that had the group before.
+    pub(crate) left_pools: Vec<MachineNodePool>,
     pub(crate) nodes: BTreeMap<String, Arc<Node>>,
     other_groups: BTreeMap<String, BTreeSet<String>>,
     pub(crate) pods: Vec<SlotPod>,
@@ -47,7 +49,7 @@ impl GroupObservation {
             let (machine, rivals) = machine_and_rivals(machines.values(), name);
             (machine.cloned(), rivals.into_iter().cloned().collect())
         };
-        let (pool, published_pools) = pools(&world.pools.read(), name, machine.as_ref());
+        let GroupPools { own, published, left } = pools(&world.pools.read(), name, machine.as_ref());
         let of_group = |labels: &BTreeMap<String, String>| {
             labels.get(keys::MACHINE_GROUP).map(String::as_str) == Some(name)
         };
@@ -60,8 +62,9 @@ impl GroupObservation {
             name: name.to_owned(),
             machine,
             rivals,
-            pool,
-            published_pools,
+            pool: own,
+            published_pools: published,
+            left_pools: left,
             nodes: nodes(&world.nodes.read()),
             other_groups: other_groups(&world.machines.read(), name),
             pods,
@@ -121,19 +124,35 @@ impl GroupObservation {
     }
 }
 
-/// The pool of a group, and pools of the published operator that have another name.
-fn pools(
-    pools: &HashMap<ObjectKey, MachineNodePool>,
-    group: &str,
-    machine: Option<&Machine>,
-) -> (Option<MachineNodePool>, Vec<MachineNodePool>) {
+/// The pools of a group.
+#[derive(Debug, Default)]
+struct GroupPools {
+    own: Option<MachineNodePool>,
+    published: Vec<MachineNodePool>,
+    left: Vec<MachineNodePool>,
+}
+
+/// The pool of a group's Machine; pools of the published operator that have another name; and pools that are being
+/// deleted and have Muster's finalizer. Without a Machine, the group's pool is one that stays, if there is one.
+fn pools(pools: &HashMap<ObjectKey, MachineNodePool>, group: &str, machine: Option<&Machine>) -> GroupPools {
+    let is_leaving = |pool: &MachineNodePool| pool.metadata.deletion_timestamp.is_some();
     let of_group = || pools.values().filter(|pool| pool.group() == Some(group));
-    let Some(machine) = machine.map(kube::ResourceExt::name_any) else {
-        return (of_group().next().cloned(), Vec::new());
+    let machine = machine.map(kube::ResourceExt::name_any);
+    let own = match &machine {
+        Some(machine) => pools.get(&(String::new(), keys::pool_name(machine))),
+        None => of_group().min_by_key(|pool| (is_leaving(pool), pool.name_any())),
     };
-    let own = pools.get(&(String::new(), keys::pool_name(&machine))).cloned();
-    let published = of_group().filter(|pool| is_published_pool(pool, &machine)).cloned().collect();
-    (own, published)
+    let waits = |pool: &&MachineNodePool| {
+        let is_guarded = pool.finalizers().iter().any(|finalizer| finalizer == keys::POOL_FINALIZER);
+        is_guarded && is_leaving(pool) && own.is_none_or(|own| own.name_any() != pool.name_any())
+    };
+    let is_published =
+        |pool: &&MachineNodePool| machine.as_ref().is_some_and(|machine| is_published_pool(pool, machine));
+    GroupPools {
+        own: own.cloned(),
+        published: of_group().filter(is_published).cloned().collect(),
+        left: of_group().filter(waits).cloned().collect(),
+    }
 }
 
 fn nodes(nodes: &HashMap<ObjectKey, ObservedNode>) -> BTreeMap<String, Arc<Node>> {
@@ -168,4 +187,58 @@ fn pods(
     let others = other_requests(pods.values().map(|pod| &pod.demand).filter(is_listed), &uids);
     let others = others.into_iter().map(|(node, requests)| (node.to_owned(), requests)).collect();
     (slots, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn machine(name: &str) -> Machine {
+        from_value(json!({
+            "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine",
+            "metadata": {"name": name, "labels": {keys::MACHINE_GROUP: "g"}},
+            "spec": {"nodePool": [], "machineTypes": []},
+        }))
+        .unwrap()
+    }
+
+    /// A pool of group `g` with Muster's finalizer, of the Machine `NAME` for `NAME-node-pool`; `-` is being deleted.
+    fn pool(words: &str) -> MachineNodePool {
+        let name = words.trim_end_matches('-');
+        let owner = name.trim_end_matches("-node-pool");
+        let going = words.ends_with('-').then_some("2023-11-14T22:13:20Z");
+        from_value(json!({
+            "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "MachineNodePool",
+            "metadata": {"name": name, "deletionTimestamp": going, "finalizers": [keys::POOL_FINALIZER],
+                "ownerReferences": [
+                    {"apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine", "name": owner, "uid": "u"}]},
+            "spec": {"machineGroup": "g", "nodePool": [], "machineTypeStock": []},
+        }))
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::its_own(Some("new"), "new-node-pool", Some("new-node-pool"), &[])]
+    #[case::of_a_machine_that_was_renamed(Some("new"), "new-node-pool old-node-pool-", Some("new-node-pool"), &["old-node-pool"])]
+    #[case::its_own_is_not_applied_yet(Some("new"), "old-node-pool-", None, &["old-node-pool"])]
+    #[case::its_own_leaves(Some("new"), "new-node-pool-", Some("new-node-pool"), &[])]
+    #[case::another_stays(Some("new"), "new-node-pool other-node-pool", Some("new-node-pool"), &[])]
+    #[case::without_a_machine(None, "a-node-pool- b-node-pool", Some("b-node-pool"), &["a-node-pool"])]
+    #[case::without_a_machine_all_leave(None, "b-node-pool- a-node-pool-", Some("a-node-pool"), &["b-node-pool"])]
+    fn pools_that_wait_for_us_are_found(
+        #[case] of_machine: Option<&str>,
+        #[case] all: &str,
+        #[case] own: Option<&str>,
+        #[case] left: &[&str],
+    ) {
+        let all = all.split_whitespace().map(pool);
+        let all = all.map(|pool| ((String::new(), pool.name_any()), pool)).collect();
+        let found = pools(&all, "g", of_machine.map(machine).as_ref());
+        assert_eq!(found.own.as_ref().map(MachineNodePool::name_any).as_deref(), own);
+        let names: Vec<String> = found.left.iter().map(MachineNodePool::name_any).collect();
+        assert_eq!(names, left);
+    }
 }

@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,10 +16,10 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::apply::apply;
+use super::apply::{apply, failure, is_conflict};
 use super::certificate::Certificates;
 use super::owners::check_other_muster;
-use super::settings::Settings;
+use super::settings::MachinesSettings;
 use crate::decide::certificate::{CertificateStep, next_step};
 use crate::decide::covers::covers;
 use crate::decide::registration::{
@@ -35,7 +37,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Registrar {
     pub(crate) client: Client,
-    pub(crate) settings: Settings,
+    pub(crate) settings: MachinesSettings,
     pub(crate) leads: watch::Receiver<bool>,
 }
 
@@ -43,14 +45,14 @@ impl Registrar {
     /// Runs until the election ends; idle while another replica leads.
     pub(crate) async fn run(mut self) {
         let period = PERIOD.min(self.settings.lives.certificate / 10);
+        let mut logged = Vec::new();
         while self.leads.wait_for(|leads| *leads).await.is_ok() {
-            let wait = match self.compare().await {
-                Ok(()) => period,
-                Err(error) => {
-                    tracing::warn!("the webhook's registration could not be compared: {error:#}");
-                    RETRY.min(period)
-                }
-            };
+            let failures = self.reconcile().await;
+            for message in failures.iter().filter(|message| !logged.contains(*message)) {
+                tracing::warn!("{message}");
+            }
+            let wait = if failures.is_empty() { period } else { RETRY.min(period) };
+            logged = failures;
             tokio::select! {
                 () = sleep(wait) => {}
                 _ = self.leads.changed() => {}
@@ -58,16 +60,44 @@ impl Registrar {
         }
     }
 
+    /// Reconciles everything, and returns the messages of failures. Guests need the class as soon as they are reviewed;
+    /// but a class that cannot be created does not prevent the registration.
+    async fn reconcile(&self) -> Vec<String> {
+        let class = self.create_class().await.err();
+        let compared = self.compare().await.err();
+        let compared = compared
+            .map(|error| format!("the webhook's registration could not be compared: {}", failure(&error)));
+        class.map(|error| failure(&error)).into_iter().chain(compared).collect()
+    }
+
+    /// Creates the class of guests if it is missing. An existing one is never changed: an administrator may have chosen
+    /// another value, which the injector then writes.
+    async fn create_class(&self) -> Result<()> {
+        let (classes, wanted) = (Api::<PriorityClass>::all(self.client.clone()), priority_class());
+        let name = wanted.name_any();
+        let present = classes.get_metadata_opt(&name).await;
+        if present.with_context(|| format!("PriorityClass {name} cannot be read"))?.is_some() {
+            return Ok(());
+        }
+        match classes.create(&PostParams::default(), &wanted).await {
+            Err(error) if !is_conflict(&error) => {
+                Err(error).with_context(|| format!("PriorityClass {name} cannot be created"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reconciles certificate and registration, step by step.
     async fn compare(&self) -> Result<()> {
-        let Settings { namespace, lives, clock, .. } = &self.settings;
+        let MachinesSettings { namespace, lives, clock, .. } = &self.settings;
         // Detects another Muster that started at the same time, which the check at the start misses.
         check_other_muster(&self.client, namespace, clock.now()).await?;
         loop {
             let mut certificates = Certificates::load(&self.client, namespace).await?;
             let published = self.published().await?;
             let now = clock.now();
-            match next_step(&certificates.observed(&published), now) {
+            let called_by = names(&self.settings.target);
+            match next_step(&certificates.observed(&published, called_by.clone()), now) {
                 CertificateStep::Keep => return self.apply_all(&published).await,
                 CertificateStep::CreateAuthority => certificates.add_authority(*lives, now)?,
                 CertificateStep::PublishBundle(authorities) => {
@@ -76,7 +106,7 @@ impl Registrar {
                     continue;
                 }
                 CertificateStep::IssueCertificate(authority) => {
-                    certificates.issue(&authority, names(&self.settings.target), *lives, now)?;
+                    certificates.issue(&authority, called_by, *lives, now)?;
                 }
                 CertificateStep::DropAuthorities(authorities) => certificates.drop_authorities(&authorities),
             }
@@ -103,8 +133,7 @@ impl Registrar {
     }
 
     async fn apply_all(&self, bundle: &str) -> Result<()> {
-        let Settings { namespace, target, .. } = &self.settings;
-        self.apply(&priority_class()).await?;
+        let MachinesSettings { namespace, target, .. } = &self.settings;
         let (policy, binding) = reservation_policy(namespace);
         self.apply(&policy).await?;
         self.apply(&binding).await?;
@@ -142,3 +171,6 @@ fn names(target: &WebhookTarget) -> Vec<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,7 @@ use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -19,22 +18,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::apply::{MachinesWriter, is_conflict, message};
+use super::apply::{MachinesWriter, message};
 use super::certificate::{Certificates, SECRET};
 use super::controller::Controller;
 use super::definitions;
 use super::leader::{self, Election};
 use super::metrics::MachineMetrics;
+use super::namespace::ensure_namespace;
 use super::observe::GroupObservation;
 use super::owners::{check_other_muster, check_published, leftover_registrations};
 use super::register::Registrar;
 use super::report::Reporter;
-use super::settings::Settings;
+use super::settings::MachinesSettings;
 use super::webhook::{self, Reviewer};
 use super::world::ObservedWorld;
 use crate::decide::ledger::waiting;
 use crate::decide::node_health::HealthRules;
-use crate::decide::registration::machines_namespace;
 use crate::decide::reservations::{GroupOverview, overview};
 use crate::keys;
 
@@ -78,7 +77,7 @@ impl Machines {
     /// Starts all tasks. Returns before anything was observed; [`Self::readiness`] reports when reviews are answered.
     pub async fn start(
         client: Client,
-        settings: Settings,
+        settings: MachinesSettings,
         listener: TcpListener,
         metrics: MachineMetrics,
     ) -> Result<Self> {
@@ -202,7 +201,9 @@ impl Machines {
         tasks.shutdown().await;
         match tokio::time::timeout(RELEASE, leader::release(&self.leases, &self.identity)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!("the Lease {} could not be given up: {error}", keys::LEASE),
+            Ok(Err(error)) => {
+                tracing::warn!("the Lease {} could not be given up: {}", keys::LEASE, message(&error));
+            }
             Err(_) => tracing::warn!("the Lease {} could not be given up in time", keys::LEASE),
         }
     }
@@ -211,7 +212,7 @@ impl Machines {
 /// The webhook of this replica.
 struct Webhook {
     client: Client,
-    settings: Settings,
+    settings: MachinesSettings,
     listener: axum_server::Server<SocketAddr>,
     handle: Handle<SocketAddr>,
     reviewer: Reviewer,
@@ -286,19 +287,6 @@ async fn check_version(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
-    let namespaces = Api::<Namespace>::all(client.clone());
-    if namespaces.get_opt(name).await.with_context(|| format!("namespace {name} cannot be read"))?.is_some() {
-        return Ok(());
-    }
-    match namespaces.create(&PostParams::default(), &machines_namespace(name)).await {
-        Err(error) if !is_conflict(&error) => {
-            Err(error).with_context(|| format!("namespace {name} cannot be created"))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
@@ -325,7 +313,7 @@ mod tests {
         let listener = TcpListener::from(OwnedFd::from(file));
         listener.set_nonblocking(true).unwrap();
         let target = WebhookTarget::Url("https://127.0.0.1:1".to_owned());
-        let settings = Settings::new("n".to_owned(), "one".to_owned(), target, Arc::new(NoClock));
+        let settings = MachinesSettings::new("n".to_owned(), "one".to_owned(), target, Arc::new(NoClock));
         let metrics = MachineMetrics::register(&mut Registry::default());
         let started = Machines::start(crate::run::unreachable_client(), settings, listener, metrics).await;
         let error = started.err().map(|error| format!("{error:#}")).unwrap_or_default();

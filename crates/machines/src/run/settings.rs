@@ -12,7 +12,7 @@ use crate::decide::reservations::{RESERVATION_IMAGE, ReservationSettings};
 
 /// The settings of the machines part of a server.
 #[derive(Clone)]
-pub struct Settings {
+pub struct MachinesSettings {
     /// The namespace of reservations, Lease and certificate.
     pub namespace: String,
     /// The identity of this replica in the election of a leader.
@@ -55,7 +55,7 @@ impl Default for CertificateLives {
     }
 }
 
-impl Settings {
+impl MachinesSettings {
     /// The default settings.
     pub fn new(
         namespace: String,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -12,38 +12,33 @@ use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use super::apply::message;
+use super::live;
 use super::metrics::{MachineMetrics, ReviewKind};
 use super::settings::WallClock;
 use super::world::ObservedWorld;
 use crate::decide::group::machine_of;
-use crate::decide::inject::{GuestRequest, TypeLoad, guest_request, inject};
+use crate::decide::inject::{GuestRequest, InjectRefusal, Injected, TypeLoad, guest_request, inject};
 use crate::decide::ledger::type_load;
 use crate::decide::registration::{INJECT_PATH, MACHINE_PATH, UPDATE_PATH};
 use crate::decide::slot_pod::counted_guests;
 use crate::decide::update::{GateChange, UpdateRefusal, check_update};
-use crate::decide::validate::{ValidationWorld, validate_machine};
+use crate::decide::validate::{MachineRefusal, ValidationWorld, validate_machine};
 use crate::keys;
 use crate::types::{Machine, Overflow};
 
 /// The largest accepted review: two objects of the largest size that an API server stores.
 const LARGEST: usize = 8 << 20;
 
-/// The time-out for reads of the ledger, a little shorter than that of the review.
-const LEDGER_READ: Duration = Duration::from_secs(3);
-
 /// The state of the webhook.
 #[derive(Clone)]
 pub(crate) struct Reviewer {
     pub(crate) world: ObservedWorld,
     pub(crate) clock: Arc<dyn WallClock>,
-    /// Reads the ledger where the caches may be stale.
+    /// Reads what the caches may not have yet, before a review is refused by them.
     pub(crate) client: Client,
     pub(crate) metrics: MachineMetrics,
 }
@@ -87,7 +82,7 @@ async fn injected(
     State(reviewer): State<Reviewer>,
     Json(AdmissionReview { request }): Json<AdmissionReview>,
 ) -> Response {
-    reviewer.answer(ReviewKind::Inject, &request, async { reviewer.inject(&request) }).await
+    reviewer.answer(ReviewKind::Inject, &request, async { Box::pin(reviewer.inject(&request)).await }).await
 }
 
 async fn updated(
@@ -101,7 +96,9 @@ async fn machine(
     State(reviewer): State<Reviewer>,
     Json(AdmissionReview { request }): Json<AdmissionReview>,
 ) -> Response {
-    reviewer.answer(ReviewKind::Machine, &request, async { reviewer.validate(&request) }).await
+    reviewer
+        .answer(ReviewKind::Machine, &request, async { Box::pin(reviewer.validate(&request)).await })
+        .await
 }
 
 impl Reviewer {
@@ -140,17 +137,42 @@ impl Reviewer {
             .into_response()
     }
 
-    fn inject(&self, request: &ReviewRequest) -> ReviewVerdict {
+    async fn inject(&self, request: &ReviewRequest) -> ReviewVerdict {
         let Some(guest) = guest_request(&request.object) else { return ReviewVerdict::Allowed };
-        let machines = self.world.machines.read();
-        let machine = machine_of(machines.values(), &guest.group);
-        // The count visits all pods, and only Machines that refuse guests beyond their slots need it.
-        let refuses = machine.filter(|machine| machine.spec.overflow == Overflow::Deny);
-        let load = refuses.map(|machine| self.load(machine, &guest)).unwrap_or_default();
-        match inject(&request.object, &request.namespace, &guest, machine, load, self.clock.now()) {
+        let (by_cache, may_be_stale) = {
+            let machines = self.world.machines.read();
+            let machine = machine_of(machines.values(), &guest.group);
+            let has_slots = machine.is_some_and(|machine| machine.maximum(&guest.machine_type) > 0);
+            (self.inject_by(machine, request, &guest), !has_slots)
+        };
+        // A Machine that was created or changed just now may be missing in the cache.
+        let decided = match by_cache {
+            Err(refusal) if may_be_stale => match live::machines_of(&self.client, &guest.group).await {
+                Ok(machines) => self.inject_by(machine_of(&machines, &guest.group), request, &guest),
+                Err(error) => {
+                    tracing::warn!("a guest is refused by the cache: Machines cannot be read: {error}");
+                    Err(refusal)
+                }
+            },
+            by_cache => by_cache,
+        };
+        match decided {
             Ok(injected) => ReviewVerdict::Changed { patch: injected.patch, warnings: injected.warnings },
             Err(refusal) => ReviewVerdict::Refused(refusal.to_string()),
         }
+    }
+
+    fn inject_by(
+        &self,
+        machine: Option<&Machine>,
+        request: &ReviewRequest,
+        guest: &GuestRequest,
+    ) -> Result<Injected, InjectRefusal> {
+        // The count visits all pods, and only Machines that refuse guests beyond their slots need it.
+        let refuses = machine.filter(|machine| machine.spec.overflow == Overflow::Deny);
+        let load = refuses.map(|machine| self.load(machine, guest)).unwrap_or_default();
+        let (priority, now) = (self.world.guest_priority(), self.clock.now());
+        inject(&request.object, &request.namespace, guest, machine, load, &priority, now)
     }
 
     /// The numbers of guests that hold and that wait for a slot of the type.
@@ -190,32 +212,63 @@ impl Reviewer {
             return ReviewVerdict::Allowed;
         }
         // The leader removes a gate right after it wrote the ledger: the booking may be missing in the cache.
-        let machines = Api::<Machine>::all(self.client.clone());
-        let of_group = ListParams::default().labels(&format!("{}={group}", keys::MACHINE_GROUP));
-        match timeout(LEDGER_READ, machines.list(&of_group)).await {
-            Ok(Ok(listed)) if machine_of(&listed, group).is_some_and(is_booked) => ReviewVerdict::Allowed,
-            Ok(Ok(_)) => ReviewVerdict::Refused(UpdateRefusal::Gate.to_string()),
-            Ok(Err(error)) => {
-                ReviewVerdict::Refused(format!("the ledger cannot be read: {}", message(&error)))
-            }
-            Err(_) => {
-                ReviewVerdict::Refused(format!("the ledger was not read within {} s", LEDGER_READ.as_secs()))
-            }
+        match live::machines_of(&self.client, group).await {
+            Ok(machines) if machine_of(&machines, group).is_some_and(is_booked) => ReviewVerdict::Allowed,
+            Ok(_) => ReviewVerdict::Refused(UpdateRefusal::Gate.to_string()),
+            Err(error) => ReviewVerdict::Refused(format!("the ledger cannot be read: {error}")),
         }
     }
 
-    fn validate(&self, request: &ReviewRequest) -> ReviewVerdict {
+    async fn validate(&self, request: &ReviewRequest) -> ReviewVerdict {
         let machine = match Machine::deserialize(&request.object) {
             Ok(machine) => machine,
             Err(error) => return ReviewVerdict::Refused(format!("the Machine cannot be read: {error}")),
         };
         let before = Machine::deserialize(&request.old_object).ok();
+        match self.validate_by_cache(&machine, before.as_ref()) {
+            Err(refusal) if refusal.rests_on_others() => {
+                refused(self.validate_live(&machine, before.as_ref(), refusal).await)
+            }
+            decided => refused(decided),
+        }
+    }
+
+    fn validate_by_cache(&self, machine: &Machine, before: Option<&Machine>) -> Result<(), MachineRefusal> {
         let (machines, nodes) = (self.world.machines.read(), self.world.nodes.read());
         let world = ValidationWorld {
             machines: machines.values().collect(),
             nodes: nodes.keys().map(|(_, name)| name.as_str()).collect(),
         };
-        refused(validate_machine(&machine, before.as_ref(), &world))
+        validate_machine(machine, before, &world)
+    }
+
+    /// Validates a Machine that the caches refuse: a node may have joined, or another Machine may be gone, just now.
+    async fn validate_live(
+        &self,
+        machine: &Machine,
+        before: Option<&Machine>,
+        by_cache: MachineRefusal,
+    ) -> Result<(), MachineRefusal> {
+        let known = |name: &str| self.world.nodes.get("", name).is_some();
+        let listed: BTreeSet<&str> = machine.spec.node_pool.iter().map(|entry| entry.name.as_str()).collect();
+        let (known, unknown): (Vec<_>, Vec<_>) = listed.into_iter().partition(|name| known(name));
+        let unknown = unknown.into_iter().map(str::to_owned).collect();
+        match live::machines_and_nodes(&self.client, unknown).await {
+            Ok((machines, found)) => {
+                let nodes = known.into_iter().chain(found.iter().map(String::as_str)).collect();
+                validate_machine(
+                    machine,
+                    before,
+                    &ValidationWorld { machines: machines.iter().collect(), nodes },
+                )
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "a Machine is refused by the cache: nodes and Machines cannot be read: {error}"
+                );
+                Err(by_cache)
+            }
+        }
     }
 }
 
@@ -227,59 +280,4 @@ fn refused<E: std::fmt::Display>(checked: Result<(), E>) -> ReviewVerdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::stream;
-    use kube::runtime::watcher::Event;
-    use muster_core::time::Timestamp;
-    use prometheus_client::registry::Registry;
-
-    use super::*;
-
-    struct NoClock;
-
-    impl WallClock for NoClock {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_micros(1_700_000_000_000_000)
-        }
-    }
-
-    /// A Machine of the group `g` with one slot of a type.
-    fn machine(name: &str, minute: u32, machine_type: &str) -> Machine {
-        let spec = json!({"cpu": "1", "memory": "1Gi"});
-        let machine = json!({
-            "apiVersion": "imperator.tenzen-y.io/v1alpha1", "kind": "Machine",
-            "metadata": {"name": name, "uid": name, "creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
-                "labels": {keys::MACHINE_GROUP: "g"}},
-            "spec": {
-                "nodePool": [{"name": "n1", "mode": "ready", "machineType": [{"name": machine_type}]}],
-                "machineTypes": [{"name": machine_type, "available": 1, "spec": spec}],
-            },
-        });
-        serde_json::from_value(machine).unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_guest_gets_the_types_of_the_oldest_machine_of_its_group() {
-        let world = ObservedWorld::new();
-        let rivals = (1..60).map(|minute| machine(&format!("rival-{minute}"), minute, "other"));
-        let machines: Vec<Machine> = rivals.chain([machine("oldest", 0, "medium")]).collect();
-        let listed = machines.into_iter().map(Event::InitApply);
-        let events = [Event::Init].into_iter().chain(listed).chain([Event::InitDone]);
-        world.machines.clone().follow(stream::iter(events.map(Ok)), |machine| machine, |_| {}).await;
-        let reviewer = Reviewer {
-            world,
-            clock: Arc::new(NoClock),
-            client: crate::run::unreachable_client(),
-            metrics: MachineMetrics::register(&mut Registry::default()),
-        };
-        let guest = |machine_type: &str| {
-            let labels = json!({keys::MACHINE_GROUP: "g", keys::MACHINE_TYPE: machine_type, keys::POD_ROLE: keys::GUEST});
-            let object = json!({"metadata": {"name": "guest", "labels": labels}, "spec": {"containers": [{"name": "main"}]}});
-            ReviewRequest { uid: String::new(), namespace: "n".to_owned(), object, old_object: Value::Null }
-        };
-        let verdict = reviewer.inject(&guest("medium"));
-        assert!(matches!(verdict, ReviewVerdict::Changed { .. }), "{verdict:?}");
-        let verdict = reviewer.inject(&guest("other"));
-        assert!(matches!(verdict, ReviewVerdict::Refused(_)), "{verdict:?}");
-    }
-}
+mod tests;

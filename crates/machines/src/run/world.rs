@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition, NodeStatus, Pod, Service};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::cache::Cache;
+use crate::decide::inject::GuestPriority;
 use crate::decide::pod_requests::PodDemand;
 use crate::decide::slot_pod::SlotPod;
 use crate::keys;
@@ -59,6 +61,8 @@ pub(crate) struct ObservedWorld {
     pub(crate) namespaces: Cache<bool>,
     pub(crate) sets: Cache<StatefulSet>,
     pub(crate) services: Cache<Service>,
+    /// The class of guests. Nothing waits for the first list, so that a server that may not read it works all the same.
+    pub(crate) classes: Cache<GuestPriority>,
     dirty: Arc<Mutex<Dirty>>,
     changed: Arc<Notify>,
 }
@@ -73,6 +77,7 @@ impl ObservedWorld {
             namespaces: Cache::new(),
             sets: Cache::new(),
             services: Cache::new(),
+            classes: Cache::new(),
             dirty: Arc::default(),
             changed: Arc::default(),
         }
@@ -121,6 +126,9 @@ impl ObservedWorld {
             self.services.clone().follow(watcher(services, labelled()), without_fields, move |changed| {
                 world.mark(group_of(changed));
             });
+        let classes = Api::<PriorityClass>::all(client.clone());
+        let named = all().fields(&format!("metadata.name={}", keys::GUEST_PRIORITY_CLASS));
+        let classes = self.classes.clone().follow(watcher(classes, named), guest_priority, |_| {});
         vec![
             machines.boxed(),
             pools.boxed(),
@@ -129,6 +137,7 @@ impl ObservedWorld {
             namespaces.boxed(),
             sets.boxed(),
             services.boxed(),
+            classes.boxed(),
         ]
     }
 
@@ -200,10 +209,23 @@ impl ObservedWorld {
         of_machines.chain(pools.values().filter_map(MachineNodePool::group)).map(str::to_owned).collect()
     }
 
+    /// The priority of the guests' class; that of the class that Muster creates if none is known.
+    pub(crate) fn guest_priority(&self) -> GuestPriority {
+        self.classes.get("", keys::GUEST_PRIORITY_CLASS).map(|class| class.clone()).unwrap_or_default()
+    }
+
     /// The namespaces by name; the value is true if their guests are served.
     pub(crate) fn enabled_namespaces(&self) -> BTreeMap<String, bool> {
         let namespaces = self.namespaces.read();
         namespaces.iter().map(|((_, name), enabled)| (name.clone(), *enabled)).collect()
+    }
+}
+
+fn guest_priority(class: PriorityClass) -> GuestPriority {
+    let GuestPriority { preemption_policy, .. } = GuestPriority::default();
+    GuestPriority {
+        value: class.value,
+        preemption_policy: class.preemption_policy.unwrap_or(preemption_policy),
     }
 }
 

@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt as _};
 use muster_core::time::Timestamp;
 use muster_machines::decide::registration::WebhookTarget;
 use muster_machines::keys;
-use muster_machines::run::{LeaseTimes, MachineMetrics, Machines, Settings, WallClock};
+use muster_machines::run::{LeaseTimes, MachineMetrics, Machines, MachinesSettings, WallClock};
 use muster_machines::types::{Machine, crds};
 use muster_testkit::{OwnKubernetes, eventually};
 use prometheus_client::registry::Registry;
@@ -70,7 +70,11 @@ impl Site {
     }
 
     /// A server with other settings than usual.
-    pub(crate) async fn replica_with(&self, name: &str, change: impl FnOnce(&mut Settings)) -> Machines {
+    pub(crate) async fn replica_with(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut MachinesSettings),
+    ) -> Machines {
         let (listener, target) = listener();
         ready(self.start(name, listener, target, change).await).await
     }
@@ -89,14 +93,14 @@ impl Site {
     pub(crate) async fn try_start(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut MachinesSettings),
     ) -> Result<Machines, String> {
         let (listener, target) = listener();
         self.start(name, listener, target, change).await.map_err(|error| format!("{error:#}"))
     }
 
     /// The reason why a server with these settings does not start.
-    pub(crate) async fn refused_start(&self, change: impl FnOnce(&mut Settings)) -> String {
+    pub(crate) async fn refused_start(&self, change: impl FnOnce(&mut MachinesSettings)) -> String {
         match self.try_start("refused", change).await {
             Ok(_) => panic!("it has started"),
             Err(error) => error,
@@ -108,9 +112,10 @@ impl Site {
         name: &str,
         listener: TcpListener,
         target: WebhookTarget,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut MachinesSettings),
     ) -> anyhow::Result<Machines> {
-        let mut settings = Settings::new(OURS.to_owned(), name.to_owned(), target, Arc::new(SystemClock));
+        let mut settings =
+            MachinesSettings::new(OURS.to_owned(), name.to_owned(), target, Arc::new(SystemClock));
         settings.lease = LeaseTimes::within(Duration::from_secs(2));
         change(&mut settings);
         let metrics = MachineMetrics::register(&mut Registry::default());

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use muster_machines::keys;
-use muster_machines::run::Settings;
+use muster_machines::run::MachinesSettings;
 use muster_testkit::eventually;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::harness::{OURS, PATIENCE, Site, spec};
 /// A webhook configuration of the published operator.
 const LEFT: &str = "imperator-validating-webhook-configuration";
 
-fn elsewhere(settings: &mut Settings) {
+fn elsewhere(settings: &mut MachinesSettings) {
     "elsewhere".clone_into(&mut settings.namespace);
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use muster_machines::decide::registration::WebhookTarget;
 use muster_machines::decide::slot_pod::SlotPod;
-use muster_machines::run::{LeaseTimes, Machines, Settings};
+use muster_machines::run::{LeaseTimes, Machines, MachinesSettings};
 use muster_testkit::eventually;
 use parking_lot::Mutex;
 use tokio::io::copy_bidirectional;
@@ -65,7 +65,7 @@ async fn released(site: &Site) -> BTreeSet<String> {
 async fn a_leader_that_is_stopped_makes_room_at_once() {
     let Some(site) = Site::open().await else { return };
     // The Lease expires only after the test has given up.
-    let long = |settings: &mut Settings| settings.lease = LeaseTimes::within(PATIENCE + PATIENCE / 2);
+    let long = |settings: &mut MachinesSettings| settings.lease = LeaseTimes::within(PATIENCE + PATIENCE / 2);
     let first = site.replica_with("first", long).await;
     let leads = async |replica: &Machines| {
         eventually(

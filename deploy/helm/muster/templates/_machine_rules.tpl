@@ -43,10 +43,11 @@
   resources: [leases]
   resourceNames: [c402a1f6.imperator.tenzen-y.io, muster-machines]
   verbs: [get]
-# Check the PriorityClass of guests, which the chart creates.
+# Read the PriorityClass of guests, which the chart creates.
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
-  verbs: [get]
+  resourceNames: [muster-guest]
+  verbs: [get, list, watch]
 {{- end -}}
 
 {{/* Rights in the namespace of machines. */}}

@@ -82,7 +82,8 @@ fn guest(spec: Value) -> Value {
 
 fn injected(pod: &Value, now: Timestamp) -> Result<Value, InjectRefusal> {
     let request = GuestRequest { group: "g".into(), machine_type: "t".into() };
-    let Injected { patch, .. } = inject(pod, "ns", &request, Some(&machine()), TypeLoad::default(), now)?;
+    let Injected { patch, .. } =
+        inject(pod, "ns", &request, Some(&machine()), TypeLoad::default(), &GuestPriority::default(), now)?;
     let mut after = pod.clone();
     json_patch::patch(&mut after, &patch).unwrap();
     Ok(after)

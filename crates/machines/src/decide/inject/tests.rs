@@ -38,8 +38,15 @@ fn labelled(key: &str, value: &str) -> Value {
 
 fn injected(pod: &Value, machine: &Machine) -> Result<(Value, Vec<String>), InjectRefusal> {
     let request = guest_request(pod).unwrap();
-    let Injected { patch, warnings } =
-        inject(pod, "ns", &request, Some(machine), TypeLoad { holders: 1, waiting: 1 }, NOW)?;
+    let Injected { patch, warnings } = inject(
+        pod,
+        "ns",
+        &request,
+        Some(machine),
+        TypeLoad { holders: 1, waiting: 1 },
+        &GuestPriority::default(),
+        NOW,
+    )?;
     let mut after = pod.clone();
     json_patch::patch(&mut after, &patch).unwrap();
     Ok((after, warnings))
@@ -102,7 +109,15 @@ fn the_container_is_named_by_a_label(#[case] labels: &[(&str, &str)], #[case] ex
 fn refusals_have_the_published_messages(#[case] machine: Option<Machine>, #[case] message: &str) {
     let pod = guest(&plain());
     let load = TypeLoad { holders: 1, waiting: 1 };
-    let refused = inject(&pod, "ns", &guest_request(&pod).unwrap(), machine.as_ref(), load, NOW);
+    let refused = inject(
+        &pod,
+        "ns",
+        &guest_request(&pod).unwrap(),
+        machine.as_ref(),
+        load,
+        &GuestPriority::default(),
+        NOW,
+    );
     assert_eq!(refused.unwrap_err().to_string(), message);
 }
 
@@ -166,6 +181,20 @@ fn class_priority_and_policy_are_set_together(#[case] brought: Value, #[case] ex
     assert_eq!(
         [&spec["priorityClassName"], &spec["priority"], &spec["preemptionPolicy"]],
         [&json!(class), &json!(priority), &json!(policy)]
+    );
+}
+
+#[test]
+fn a_guest_has_the_priority_of_the_class_as_it_exists() {
+    let pod = guest(&plain());
+    let class = GuestPriority { value: 1000, preemption_policy: "Never".into() };
+    let (request, machine) = (guest_request(&pod).unwrap(), machine("wait", 1));
+    let injected = inject(&pod, "ns", &request, Some(&machine), TypeLoad::default(), &class, NOW).unwrap();
+    let mut after = pod.clone();
+    json_patch::patch(&mut after, &injected.patch).unwrap();
+    assert_eq!(
+        [&after["spec"]["priorityClassName"], &after["spec"]["priority"], &after["spec"]["preemptionPolicy"]],
+        [&json!("muster-guest"), &json!(1000), &json!("Never")]
     );
 }
 

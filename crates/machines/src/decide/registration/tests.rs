@@ -77,7 +77,7 @@ fn updates_of_guests_by_any_user_are_reviewed_for_labels_and_gate() {
 #[test]
 fn the_class_of_guests_is_one_above_the_default() {
     let class = priority_class();
-    assert_eq!((class.value, class.global_default), (1, Some(false)));
+    assert_eq!((class.value, class.global_default), (1, None));
     assert_eq!(class.preemption_policy.as_deref(), Some("PreemptLowerPriority"));
     assert_eq!(machines_namespace("x").metadata.name.as_deref(), Some("x"));
 }

@@ -78,7 +78,7 @@ pub fn overview(observed: &ObservedMachine<'_>) -> GroupOverview {
             name: guest.name.clone(),
             has_slot: false,
             position: guest.position,
-            since: guest.queued_at,
+            since: guest.since,
         });
         TypeOverview {
             name: name.to_owned(),

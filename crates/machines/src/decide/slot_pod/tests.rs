@@ -43,6 +43,16 @@ fn the_place_in_the_queue_is_the_stamp(#[case] stamp: Option<&str>, #[case] micr
 }
 
 #[rstest]
+#[case::stamp(Some("1700000000000007"), 1_700_000_000_000_007)]
+#[case::none(None, 1_700_000_000_000_000)]
+#[case::of_the_past(Some("5"), 1_700_000_000_000_000)]
+#[case::of_the_future(Some("1800000000000000"), 1_700_000_001_000_000)]
+fn a_guest_waits_since_the_second_of_its_creation(#[case] stamp: Option<&str>, #[case] micros: i64) {
+    let pod = pod(&json!({"metadata": {"annotations": {keys::QUEUED_AT: stamp}}}));
+    assert_eq!(pod.waits_since(), Timestamp::from_micros(micros));
+}
+
+#[rstest]
 #[case::in_a_namespace_with_the_label("ns", json!({}), true)]
 #[case::elsewhere("other", json!({}), false)]
 #[case::elsewhere_with_an_annotation_of_a_user("other", json!({"annotations": {keys::BOOKED_AT: "x"}}), false)]

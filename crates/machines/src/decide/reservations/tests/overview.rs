@@ -1,4 +1,6 @@
-use super::fixture::world;
+use muster_core::time::TimeSpan;
+
+use super::fixture::{NOW, world};
 use crate::decide::reservations::{GuestOverview, TypeOverview, overview};
 use crate::types::{MachineStatus, Usage};
 
@@ -17,6 +19,8 @@ fn guests_with_a_slot_come_first_and_then_the_queue() {
     let status = MachineStatus { bookings: world.ledger(), ..MachineStatus::default() };
     world.machine.status = Some(status);
     world.machine.spec.machine_types[0].spec.cpu.0 = "10000m".to_owned();
+    // A user has changed the stamp.
+    world.pods[3].queued_at = NOW.before(TimeSpan::from_secs(60));
     let shown = overview(&world.observed());
     assert_eq!((shown.name.as_str(), shown.machine.as_str(), shown.types.len()), ("g", "m", 1));
     let only = &shown.types[0];
@@ -25,6 +29,7 @@ fn guests_with_a_slot_come_first_and_then_the_queue() {
     assert_eq!((amounts.cpu.0.as_str(), amounts.memory.0.as_str()), ("10", "10Gi"));
     let expected = [("g0", true, None), ("g1", true, None), ("g2", false, Some(1)), ("g3", false, Some(2))];
     assert_eq!(guests(only), expected.map(named));
+    assert_eq!(only.guests[2].since, NOW);
 }
 
 #[test]
