@@ -181,7 +181,7 @@ impl Authenticators {
         let schemes = self.schemes().join(", ");
         let is_of_domino = self.schemes().contains(&DOMINO_SCHEME);
         let given = caller.headers.contains_key(header::AUTHORIZATION)
-            || (is_of_domino && caller.domino_credentials().is_some());
+            || (is_of_domino && caller.headers.get(API_KEY).is_some_and(|key| !key.is_empty()));
         let accepted = match self.schemes().as_slice() {
             [DOMINO_SCHEME] => "X-Domino-Api-Key or Authorization",
             _ if is_of_domino => "X-Domino-Api-Key, Authorization or X-Auth-Token",

@@ -25,6 +25,7 @@ pub(crate) fn routes() -> Router {
     Router::new()
         .route("/openapi.json", get(async || typed("application/json", OPENAPI.as_bytes())))
         .route("/docs", get(page))
+        .route("/docs/", get(page))
         .route("/docs/{file}", get(file))
         // The KubeRay API server has its page at this path.
         .route("/swagger-ui", get(async || Redirect::permanent("/docs")))

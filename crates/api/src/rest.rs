@@ -170,12 +170,8 @@ async fn wrong_method(request: Request) -> Response {
         return unknown_path(request).await;
     }
     let message = format!("{method} is not allowed on {path}: use {}", allowed_methods(&request));
-    // Clients of `/apis/v1` expect the status of the KubeRay API server.
-    let error = if response::is_strict(path) {
-        ApiError::unimplemented(message)
-    } else {
-        ApiError::wrong_method(message)
-    };
+    // Clients expect 501, the status of the KubeRay API server and of every gRPC gateway.
+    let error = ApiError::unimplemented(message).code("MethodNotAllowed");
     ErrorContext::of(&request).render(&error.into())
 }
 

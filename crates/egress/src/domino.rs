@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,18 +18,24 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url, header};
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{ClientError, client, read, reason};
 
 /// The header in which API keys are sent.
 const API_KEY: &str = "X-Domino-Api-Key";
 
-/// The time limit of a request with all its attempts, so that a caller has a response within 5 s.
-const WITHIN: Duration = Duration::from_millis(4_500);
+/// The time limits of a request.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimits {
+    /// The time limit of a request with all its attempts.
+    total: Duration,
+    /// The time after which a request without a response is repeated beside the first.
+    slow: Duration,
+}
 
-/// The time limit of one attempt.
-const ATTEMPT_WITHIN: Duration = Duration::from_secs(2);
+/// The time limits, with which a caller has a response within 5 s.
+const LIMITS: TimeLimits = TimeLimits { total: Duration::from_millis(4_500), slow: Duration::from_secs(2) };
 
 /// The largest number of concurrent requests.
 const CONCURRENT_REQUESTS: usize = 32;
@@ -44,6 +51,7 @@ const LARGEST_TIERS: usize = 16 << 20;
 pub struct Domino {
     base: String,
     client: Client,
+    limits: TimeLimits,
     permits: Semaphore,
     users: AnswerCache<Option<DominoUser>>,
     tiers: AnswerCache<Arc<[HardwareTier]>>,
@@ -60,11 +68,15 @@ enum DominoResponse {
 impl Domino {
     /// Connects to the deployment at a URL of the configuration, to which the egress rule does not apply.
     pub fn new(url: &Url, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        Self::with_limits(url, clock, LIMITS)
+    }
+
+    fn with_limits(url: &Url, clock: Arc<dyn Clock>, limits: TimeLimits) -> Result<Self, ClientError> {
         // Redirects are not followed, because they could send the credentials to another server.
-        let client = client(|builder| builder.redirect(Policy::none()).timeout(ATTEMPT_WITHIN))?;
+        let client = client(|builder| builder.redirect(Policy::none()))?;
         let (users, tiers) = (AnswerCache::new(Arc::clone(&clock)), AnswerCache::new(clock));
         let base = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { base, client, permits: Semaphore::new(CONCURRENT_REQUESTS), users, tiers })
+        Ok(Self { base, client, limits, permits: Semaphore::new(CONCURRENT_REQUESTS), users, tiers })
     }
 
     async fn get(
@@ -73,24 +85,52 @@ impl Domino {
         credentials: &DominoCredentials,
         largest: usize,
     ) -> Result<DominoResponse, DominoUnavailable> {
-        let deadline = Instant::now() + WITHIN;
+        let deadline = Instant::now() + self.limits.total;
         let Ok(Ok(_permit)) = timeout_at(deadline, self.permits.acquire()).await else {
             return Err(DominoUnavailable("too many requests wait for Domino".to_owned()));
         };
+        let response = timeout_at(deadline, self.get_or_repeat(path, credentials, largest)).await;
+        response.unwrap_or_else(|_| Err("it did not respond in time".to_owned())).map_err(|why| {
+            tracing::warn!(path, why, "a request to Domino failed");
+            DominoUnavailable(format!("Domino is unavailable: {why}"))
+        })
+    }
+
+    /// Makes a request and repeats it once if it is slow, since its connection may be dead. The first request goes on,
+    /// since Domino may be slow to respond to both.
+    async fn get_or_repeat(
+        &self,
+        path: &str,
+        credentials: &DominoCredentials,
+        largest: usize,
+    ) -> Result<DominoResponse, String> {
+        let mut first = pin!(self.get_with_retries(path, credentials, largest));
+        if let Ok(response) = timeout(self.limits.slow, &mut first).await {
+            return response;
+        }
+        let mut second = pin!(self.get_with_retries(path, credentials, largest));
+        tokio::select! {
+            response = &mut first => if response.is_ok() { response } else { second.await },
+            response = &mut second => if response.is_ok() { response } else { first.await },
+        }
+    }
+
+    /// Makes a request, and again after temporary failures. The error has the reason.
+    async fn get_with_retries(
+        &self,
+        path: &str,
+        credentials: &DominoCredentials,
+        largest: usize,
+    ) -> Result<DominoResponse, String> {
         let mut pauses = PAUSES.into_iter();
         loop {
-            let attempt = timeout_at(deadline, self.attempt(path, credentials, largest)).await;
-            let (why, may_recover) = match attempt {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(failed)) => failed,
-                Err(_) => ("it did not respond in time".to_owned(), false),
+            let (why, may_recover) = match self.attempt(path, credentials, largest).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
             };
             match pauses.next().filter(|_| may_recover) {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => {
-                    tracing::warn!(path, why, "a request to Domino failed");
-                    return Err(DominoUnavailable(format!("Domino is unavailable: {why}")));
-                }
+                Some(pause) => sleep(pause).await,
+                None => return Err(why),
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use muster_core::action::Fence;
+use muster_core::action::{Action, Fence};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::placement::{Axis, Counts, Placement};
@@ -247,8 +247,33 @@ pub struct DelegatedDecision {
     pub before: HashSet<MemberId>,
     /// The fence of the first write.
     pub called: Option<Fence>,
+    /// True if the last write was refused because another program had changed the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
+}
+
+/// The outcome of the write of an action on a cluster with delegated membership that was not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// Nothing was sent.
+    NotSent,
+    /// The last write was refused because another program had changed the object.
+    Refused,
+    /// A write was sent, and its outcome is not known: it may still arrive.
+    Unknown,
+}
+
+impl WriteOutcome {
+    /// Returns the outcome of the write of an action.
+    pub fn of(action: &Action) -> Self {
+        match ActionData::read(&action.data).delegated {
+            Some(DelegatedDecision { refused: true, .. }) => Self::Refused,
+            Some(DelegatedDecision { called: Some(_), .. }) => Self::Unknown,
+            _ => Self::NotSent,
+        }
+    }
 }
 
 impl ActionData {

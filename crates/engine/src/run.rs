@@ -73,7 +73,7 @@ impl ActionRun {
         slot: Option<Slot>,
         action: Action,
         taken_over: bool,
-        claimed: Option<reads::Subject>,
+        claimed: Option<reads::ClusterWithProfile>,
     ) -> Result<Self, Stop> {
         let action = Arc::new(action);
         let control = Control::new(context, lease, &action, slot);

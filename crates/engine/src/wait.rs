@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use muster_core::action::{Action, Milestone};
 use muster_core::ids::ActionId;
+use muster_core::image_template::ImageTemplate;
 use muster_core::job::Job;
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
@@ -72,6 +73,31 @@ impl Engine {
                 () = follow.changed_since(version) => {}
                 () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
                 () = &mut deadline => return Ok(job),
+            }
+        }
+    }
+
+    /// Waits until the build of an image has ended, at most for `at_most`, and returns the template as it then is; none
+    /// if it was deleted meanwhile.
+    pub async fn wait_for_build(
+        &self,
+        template: ImageTemplate,
+        at_most: TimeSpan,
+    ) -> Result<Option<ImageTemplate>, StoreError> {
+        let follow = self.context.notifier.subscribe(Topic::Task(template.task.id));
+        let deadline = tokio::time::sleep(at_most.into());
+        tokio::pin!(deadline);
+        loop {
+            let version = follow.version();
+            let found = self.context.store.image_template(&template.namespace, &template.name).await?;
+            let Some(found) = found.filter(|found| found.id == template.id) else { return Ok(None) };
+            if found.task.status.is_ended() {
+                return Ok(Some(found));
+            }
+            tokio::select! {
+                () = follow.changed_since(version) => {}
+                () = tokio::time::sleep(self.context.config.safety_period.into()) => {}
+                () = &mut deadline => return Ok(Some(found)),
             }
         }
     }

@@ -5,6 +5,7 @@ mod cluster_location;
 mod current_cluster;
 mod object_writes;
 mod parts;
+mod recipe_update;
 mod source;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -57,10 +57,28 @@ pub(crate) async fn run_watch<K>(
     K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
 {
     let mut failures = 0;
+    let (resource, mut rights) = (api.resource_url().to_owned(), WatchRights::default());
     loop {
-        let watch = forward_events(watcher::watcher(api.clone(), config(selector)), &sink);
-        let Some(WatchEnd { reason, was_synced }) = stop.run_until_cancelled(watch).await else { return };
-        tracing::debug!(reason, "a watch ended");
+        let events = watcher::watcher(api.clone(), config(selector));
+        let synced = || {
+            if rights.allow() {
+                tracing::info!(resource, "the server may watch this resource now");
+            }
+        };
+        let watch = forward_events(events, &sink, synced);
+        let Some(WatchEnd { reason, was_synced, is_forbidden }) = stop.run_until_cancelled(watch).await
+        else {
+            return;
+        };
+        if is_forbidden && rights.deny() {
+            tracing::warn!(
+                resource,
+                reason,
+                "the server may not watch this resource: it counts as unknown until the right is granted"
+            );
+        } else {
+            tracing::debug!(resource, reason, "a watch ended");
+        }
         sink.lost(reason);
         // The delays grow only while no watch completes its first list.
         failures = if was_synced { 1 } else { failures + 1 };
@@ -71,15 +89,36 @@ pub(crate) async fn run_watch<K>(
     }
 }
 
+/// Whether the account of the server may watch a resource, so that only changes of that are logged: the watch is
+/// retried for as long as it is refused.
+#[derive(Default)]
+struct WatchRights {
+    is_forbidden: bool,
+}
+
+impl WatchRights {
+    /// Records that a watch was refused; returns true if that is new.
+    fn deny(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_forbidden, true)
+    }
+
+    /// Records that a watch has listed everything; returns true if it was refused before.
+    fn allow(&mut self) -> bool {
+        std::mem::take(&mut self.is_forbidden)
+    }
+}
+
 /// The end of a watch, with its reason. `was_synced` says that it had completed a list before.
 struct WatchEnd {
     reason: String,
     was_synced: bool,
+    is_forbidden: bool,
 }
 
 async fn forward_events<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
     sink: &impl WatchSink<K>,
+    mut synced: impl FnMut() + Send,
 ) -> WatchEnd {
     let mut events = std::pin::pin!(events);
     let mut was_synced = false;
@@ -90,14 +129,18 @@ async fn forward_events<K>(
             Ok(Event::InitApply(object)) => sink.apply(object, Some(begun)),
             Ok(Event::InitDone) => {
                 sink.synced(begun);
+                synced();
                 was_synced = true;
             }
             Ok(Event::Apply(object)) => sink.apply(object, None),
             Ok(Event::Delete(object)) => sink.delete(object),
-            Err(error) => return WatchEnd { reason: errors::watch_error_message(error), was_synced },
+            Err(error) => {
+                let is_forbidden = errors::is_forbidden(&error);
+                return WatchEnd { reason: errors::watch_error_message(error), was_synced, is_forbidden };
+            }
         }
     }
-    WatchEnd { reason: "the watch ended".to_owned(), was_synced }
+    WatchEnd { reason: "the watch ended".to_owned(), was_synced, is_forbidden: false }
 }
 
 /// Returns the API of a typed object in a namespace, or in all namespaces.
@@ -156,5 +199,19 @@ where
             Some(token) => parameters = parameters.continue_token(&token),
             None => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_watch_is_reported_once_until_it_is_allowed() {
+        let mut rights = WatchRights::default();
+        assert!(!rights.allow(), "a first list is no news");
+        assert_eq!([rights.deny(), rights.deny(), rights.deny()], [true, false, false]);
+        assert_eq!([rights.allow(), rights.allow()], [true, false]);
+        assert!(rights.deny(), "the right was taken away again");
     }
 }

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, Error};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, JobId, NodeId};
-use muster_engine::ports::provider::{NO_NAMESPACE, ProviderError};
+use muster_engine::ports::provider::{ALREADY_EXISTS, NO_NAMESPACE, ProviderError};
 use muster_frameworks::kubernetes::{Manifest, POD, ResourceKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,9 +21,6 @@ use crate::fences::Fences;
 use crate::untyped_object::ObjectMetadata;
 use crate::watches::untyped_api;
 use crate::{errors, ownership};
-
-/// The reason of the refusal of a write to an object that has changed since it was observed.
-pub(crate) const CHANGED_MEANWHILE: &str = "ChangedMeanwhile";
 
 /// The reason of errors because an object exists and is being deleted.
 pub(crate) const LEAVING: &str = "Leaving";
@@ -146,7 +143,7 @@ impl ObjectWriter {
             let message = format!(
                 "cannot {what}: it already exists, and does not belong to this cluster: choose another name"
             );
-            return Err(ProviderError::permanent("AlreadyExists", message));
+            return Err(ProviderError::permanent(ALREADY_EXISTS, message));
         }
         if !object["metadata"]["deletionTimestamp"].is_null() {
             let message = format!("cannot {what}: it is being deleted");

@@ -59,7 +59,7 @@ pub fn request(
         (Body::Whole, Some(body)) => {
             let mut body = object(body)?;
             names::check(&fields(&message), &body, "", method.unknown_names)?;
-            drop_nulls(&message, &mut body);
+            normalize(&message, &mut body);
             request.extend(take_known(&fields(&message), &mut body));
         }
         (Body::Field(name), Some(body)) => {
@@ -70,7 +70,7 @@ pub fn request(
                 let beside = mutation_fields(&message, &inner);
                 let allowed = [fields(&inner), beside.clone()].concat();
                 names::check(&allowed, &body, &format!("{name}."), method.unknown_names)?;
-                drop_nulls(&inner, &mut body);
+                normalize(&inner, &mut body);
                 request.extend(take_known(&beside, &mut body));
                 mask = Some(paths_of(&inner, &body));
                 request.insert(field.json_name().to_owned(), Value::Object(body));
@@ -118,27 +118,57 @@ fn object(body: Value) -> Result<Map<String, Value>, BadRequest> {
     }))
 }
 
-/// Removes members that are null: null stands for a field's default, except within a `Struct`, where it is a value.
-fn drop_nulls(message: &MessageDescriptor, body: &mut Map<String, Value>) {
+/// Converts a body to JSON that deserialization accepts. Members that are null are removed: null stands for a field's
+/// default, except within a `Struct`, where it is a value. Whole numbers may be written as `2.0` or `2e0`.
+fn normalize(message: &MessageDescriptor, body: &mut Map<String, Value>) {
     body.retain(|_, value| !value.is_null());
     for (name, value) in body {
-        let Some(Kind::Message(inner)) = query::field(message, name).map(|field| field.kind()) else {
-            continue;
-        };
-        if !is_ours(&inner) {
-            continue;
-        }
-        match value {
-            Value::Object(members) => drop_nulls(&inner, members),
-            Value::Array(values) => {
-                values
-                    .iter_mut()
-                    .filter_map(Value::as_object_mut)
-                    .for_each(|members| drop_nulls(&inner, members));
+        let Some(field) = query::field(message, name) else { continue };
+        match (field.kind(), value) {
+            (Kind::Message(entry), Value::Object(members)) if field.is_map() => {
+                let kind = entry.map_entry_value_field().kind();
+                members.retain(|_, value| !value.is_null());
+                for value in members.values_mut() {
+                    normalize_value(&kind, value);
+                }
             }
-            _ => {}
+            (kind, Value::Array(values)) => {
+                for value in values {
+                    normalize_value(&kind, value);
+                }
+            }
+            (kind, value) => normalize_value(&kind, value),
         }
     }
+}
+
+fn normalize_value(kind: &Kind, value: &mut Value) {
+    match (kind, &mut *value) {
+        (Kind::Message(inner), Value::Object(members)) if is_ours(inner) => normalize(inner, members),
+        (
+            Kind::Int32
+            | Kind::Sint32
+            | Kind::Sfixed32
+            | Kind::Uint32
+            | Kind::Fixed32
+            | Kind::Int64
+            | Kind::Sint64
+            | Kind::Sfixed64
+            | Kind::Uint64
+            | Kind::Fixed64,
+            Value::Number(number),
+        ) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole_number) {
+                *value = whole.into();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns a number without a fraction as an integer.
+fn whole_number(number: f64) -> Option<i64> {
+    if number.fract() == 0.0 { format!("{number:.0}").parse().ok() } else { None }
 }
 
 /// Moves the members that belong to these fields out of the body, and returns them under their JSON names.

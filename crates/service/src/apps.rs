@@ -92,11 +92,11 @@ impl Service {
         }
         let (instance, namespace) = (&cluster.instance, cluster.namespace.as_str());
         let found = self.registered_object(access, instance, namespace, app, across_rollouts, None).await?;
-        Ok(found.map(|(app, _)| app))
+        found.map(|(app, _)| check_present(app)).transpose()
     }
 
-    /// Resolves the name of an app, and registers the app, with the name of its Deployment; none if there certainly
-    /// is no such app.
+    /// Resolves the name of an app, and registers the app in its present state, with its Deployment; none if there
+    /// certainly is no such app.
     async fn registered_object(
         &self,
         access: &Access,
@@ -105,7 +105,7 @@ impl Service {
         app: &str,
         across_rollouts: bool,
         cluster_name: Option<String>,
-    ) -> Result<Option<(App, Option<String>)>, ServiceError> {
+    ) -> Result<Option<(App, Option<AppIdentity>)>, ServiceError> {
         let given = given_app(app)?;
         let resolved = match self.engine.find_app(instance, namespace, &given).await? {
             FoundApp::Missing => return Ok(None),
@@ -114,15 +114,18 @@ impl Service {
             FoundApp::Command(app) => return Ok(Some((*app, None))),
             FoundApp::Object(resolved) => resolved,
         };
-        let ResolvedApp { app, deployment: owner, cluster: recorded, .. } = *resolved;
-        let deployment = owner.as_ref().map(|deployment| deployment.name.clone());
-        let identity = if across_rollouts { owner.ok_or_else(|| no_deployment(&app))? } else { app };
+        let ResolvedApp { app, deployment, cluster: recorded, .. } = *resolved;
+        let identity =
+            if across_rollouts { deployment.clone().ok_or_else(|| no_deployment(&app))? } else { app };
         // A cluster name is given only by the registration of a driver.
         let cluster = match cluster_name {
             Some(name) => Some(self.recorded_cluster(namespace, recorded).await?.unwrap_or((name, None))),
             None => None,
         };
-        let row = self.new_app(access, instance.clone(), identity)?;
+        let mut row = self.new_app(access, instance.clone(), identity)?;
+        if self.engine.app_state(&row).await == AppState::Gone {
+            (row.state, row.ended_at) = (AppState::Gone, Some(self.now()));
+        }
         let register = RegisterApp { app: row, lease: None, cluster };
         Ok(Some((self.store().register_app(register).await?, deployment)))
     }
@@ -182,7 +185,7 @@ impl Service {
                 .registered_object(access, instance, namespace, app, across_rollouts, cluster_name)
                 .await?;
             let (app, deployment) = found.ok_or_else(|| not_found(app, namespace))?;
-            return self.with_uses(app, deployment).await;
+            return self.with_uses(check_present(app)?, deployment).await;
         };
         if process.pid == 0 {
             return Err(ServiceError::invalid("process.pid is 0: must be greater than 0"));
@@ -265,9 +268,14 @@ impl Service {
         if is_permitted(access, on)? { Ok(app) } else { Err(missing()) }
     }
 
-    async fn with_uses(&self, app: App, deployment: Option<String>) -> Result<AppWithUses, ServiceError> {
+    async fn with_uses(
+        &self,
+        app: App,
+        deployment: Option<AppIdentity>,
+    ) -> Result<AppWithUses, ServiceError> {
         let uses = self.store().app_uses(&[app.id]).await?;
         let lease = app.lease_until.map(|_| self.engine.config().app_times.lease);
+        let deployment = deployment.map(|deployment| deployment.name);
         Ok(AppWithUses { app, uses, deployment, lease })
     }
 
@@ -283,6 +291,8 @@ impl Service {
         let found =
             self.registered_object(access, &cluster.instance, &cluster.namespace, app, false, None).await?;
         let (found, deployment) = found.unzip();
+        let deployment = deployment.flatten();
+        let present = found.as_ref().map(|app| app.id);
         let apps = match found {
             Some(found) if uses => vec![found],
             None if uses => Vec::new(),
@@ -290,7 +300,10 @@ impl Service {
         };
         for app in &apps {
             let events = vec![self.use_event(writer, app, cluster, uses)];
-            let command = ChangeAppUse { app: app.id, cluster: cluster.id, uses, now: self.now(), events };
+            // An earlier app of the same name belonged to an earlier Deployment.
+            let deployment = deployment.clone().filter(|_| present == Some(app.id));
+            let command =
+                ChangeAppUse { app: app.id, deployment, cluster: cluster.id, uses, now: self.now(), events };
             match self.store().change_app_use(command).await? {
                 AppUseChanged::Changed => self.write_marks(&cluster.instance).await,
                 AppUseChanged::Unchanged => {}
@@ -298,7 +311,7 @@ impl Service {
             }
         }
         let app = apps.into_iter().next().ok_or_else(|| not_found(app, &cluster.namespace))?;
-        self.with_uses(app, deployment.flatten()).await
+        self.with_uses(app, deployment).await
     }
 
     /// The apps of a name that use a cluster: a use outlives its app, and an app that is recreated under the same name
@@ -462,13 +475,20 @@ fn refused(app: &App, cluster: &Cluster, refusal: AppUseRefusal) -> ServiceError
                 format!("cluster '{name}' is ephemeral and belongs to app '{mark}': only that may use it");
             ServiceError::impossible(message).code("OfAnotherApp")
         }
-        AppUseRefusal::OfThis => {
+        AppUseRefusal::OfThis(owner) => {
             let message =
-                format!("cluster '{name}' ends with app {app}, which cannot leave it: delete the cluster");
+                format!("cluster '{name}' ends with app {owner}, which cannot leave it: delete the cluster");
             ServiceError::impossible(message).code("OwnEphemeralCluster")
         }
-        AppUseRefusal::AppGone => {
-            ServiceError::impossible(format!("app {app} is gone: it cannot use a cluster")).code("AppGone")
-        }
+        AppUseRefusal::AppGone => gone(&app),
     }
+}
+
+fn gone(app: &AppIdentity) -> ServiceError {
+    ServiceError::impossible(format!("app {app} is gone: it cannot use a cluster")).code("AppGone")
+}
+
+/// Refuses an app that is gone or is being deleted: its cluster would be deleted at once.
+fn check_present(app: App) -> Result<App, ServiceError> {
+    if app.state == AppState::Gone { Err(gone(&app.identity())) } else { Ok(app) }
 }

@@ -22,8 +22,24 @@ const NAMED_USERS: usize = 5;
 
 impl Service {
     /// Creates a template, as a record of the provider that stores the templates of its namespace, otherwise as a
-    /// row.
+    /// row. A repeated request gets the template that the first one created.
     pub async fn create_compute_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        namespace: &str,
+        name: &str,
+        spec: TemplateSpec,
+    ) -> Result<ComputeTemplate, ServiceError> {
+        let create = self.new_compute_template(access, writer, namespace, name, spec);
+        let replay = async |first: String| {
+            let found = self.compute_template(access, namespace, name).await?;
+            if found.uid == first { Ok(found) } else { Err(unknown(namespace, name)) }
+        };
+        Box::pin(self.write_once(writer, create, replay)).await
+    }
+
+    async fn new_compute_template(
         &self,
         access: &Access,
         writer: &Writer,
@@ -54,7 +70,8 @@ impl Service {
             None => new,
         };
         let events = vec![self.template_event(writer, Written::Created, &template)];
-        let insert = InsertComputeTemplate { template: template.clone(), events };
+        let named = self.named_write(writer, template.uid.clone());
+        let insert = InsertComputeTemplate { template: template.clone(), events, named };
         if self.store().insert_compute_template(insert).await? {
             Ok(template)
         } else {
@@ -104,6 +121,18 @@ impl Service {
         name: &str,
         force: bool,
     ) -> Result<(), ServiceError> {
+        let delete = self.remove_compute_template(access, writer, namespace, name, force);
+        self.write_once(writer, delete, async |_| Ok(())).await
+    }
+
+    async fn remove_compute_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        namespace: &str,
+        name: &str,
+        force: bool,
+    ) -> Result<(), ServiceError> {
         let template = self.compute_template(access, namespace, name).await?;
         if !force {
             let users = self.store().clusters_with_template(namespace, name).await?;
@@ -120,7 +149,8 @@ impl Service {
             provider.delete(&template).await?;
         }
         let events = vec![self.template_event(writer, Written::Deleted, &template)];
-        self.store().delete_compute_template(DeleteComputeTemplate { template, events }).await?;
+        let named = self.named_write(writer, template.uid.clone());
+        self.store().delete_compute_template(DeleteComputeTemplate { template, events, named }).await?;
         Ok(())
     }
 
@@ -128,7 +158,7 @@ impl Service {
     pub async fn named_shape(&self, namespace: &str, name: &str) -> Result<Shape, ServiceError> {
         match self.store().compute_template(namespace, name).await? {
             Some(template) => shape_of(&template),
-            None => self.find_shape(name).cloned().ok_or_else(|| self.unknown_shape(name, Some(namespace))),
+            None => self.find_shape(name).cloned().ok_or_else(|| self.unknown_shape(name, namespace)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use muster_core::ids::ActionId;
-use muster_engine::ports::provider::{INVALID, NO_NAMESPACE, ProviderError};
+use muster_engine::ports::provider::{ALREADY_EXISTS, INVALID, NO_NAMESPACE, ProviderError};
 use muster_engine::{Conflict, QueryError, SubmitError};
 use muster_store::StoreError;
 
@@ -50,6 +50,7 @@ impl ErrorKind {
             // Like an invalid object, a refusal by an admission webhook concerns the object itself.
             INVALID | "Rejected" | "TooLarge" => Self::Invalid,
             "NotFound" | NO_NAMESPACE => Self::NotFound,
+            ALREADY_EXISTS => Self::Exists,
             "NamespaceTerminating" => Self::Conflict,
             _ => Self::Impossible,
         }

@@ -1,9 +1,10 @@
 //! Creates, reads and deletes image templates, whose images are built by tasks.
 
+use muster_core::action::Milestone;
 use muster_core::cluster::Framework;
 use muster_core::event::{Event, Level, ObjectKind};
 use muster_core::ids::{EventId, ImageTemplateId, InstanceId, LOCAL_PROVIDER, TaskId};
-use muster_core::image_template::{ImageSpec, ImageTemplate};
+use muster_core::image_template::{ImageSpec, ImageState, ImageTemplate};
 use muster_core::shape::Shape;
 use muster_core::task::{Task, TaskKind};
 use muster_engine::new_id;
@@ -17,6 +18,7 @@ use crate::authorize::Resource;
 use crate::compute_templates::check_unused;
 use crate::error::{ErrorKind, ServiceError};
 use crate::find::is_permitted;
+use crate::mutation::Wait;
 use crate::placement::cluster_type;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
@@ -25,8 +27,25 @@ use crate::write_event::{Object, Writer, Written};
 const NOT_APPLIED: &str = "ImageFieldNotApplied";
 
 impl Service {
-    /// Creates a template, and with it the task that builds its image.
+    /// Creates a template, and with it the task that builds its image. A repeated request gets the template that the
+    /// first one created.
     pub async fn create_image_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        (namespace, name): (&str, &str),
+        provider: &str,
+        spec: ImageSpec,
+    ) -> Result<ImageTemplate, ServiceError> {
+        let create = self.new_image_template(access, writer, (namespace, name), provider, spec);
+        let replay = async |first: String| {
+            let found = self.image_template(access, namespace, name).await?;
+            if found.id.to_string() == first { Ok(found) } else { Err(unknown(namespace, name)) }
+        };
+        Box::pin(self.write_once(writer, create, replay)).await
+    }
+
+    async fn new_image_template(
         &self,
         access: &Access,
         writer: &Writer,
@@ -78,11 +97,9 @@ impl Service {
         let created = self.image_event(writer, Written::Created, &template);
         let warnings = ignored.into_iter().map(|message| warning(&created, message));
         let events = std::iter::once(created.clone()).chain(warnings).collect();
-        if self
-            .store()
-            .insert_image_template(InsertImageTemplate { template: template.clone(), events })
-            .await?
-        {
+        let named = self.named_write(writer, template.id.to_string());
+        let insert = InsertImageTemplate { template: template.clone(), events, named };
+        if self.store().insert_image_template(insert).await? {
             return Ok(template);
         }
         let message = format!("Image template with name {name} already exists in namespace {namespace}");
@@ -100,11 +117,43 @@ impl Service {
             return Err(ServiceError::invalid("name or namespace of the image template is empty: give both"));
         }
         let what = format!("image template '{namespace}/{name}'");
-        let unknown =
-            || ServiceError::not_found(format!("Image template {name} not found in namespace {namespace}"));
+        let unknown = || unknown(namespace, name);
         let template = self.store().image_template(namespace, name).await?.ok_or_else(unknown)?;
         let on = Resource { what: &what, project: &template.project, owner: &UNOWNED };
         if is_permitted(access, on)? { Ok(template) } else { Err(unknown()) }
+    }
+
+    /// Waits for a milestone of a new template: the request is applied when the template is stored, and its goal is
+    /// reached when the image is built.
+    pub async fn wait_for_image(
+        &self,
+        template: ImageTemplate,
+        wait: &Wait,
+    ) -> Result<ImageTemplate, ServiceError> {
+        if wait.milestone != Milestone::Reached {
+            return Ok(template);
+        }
+        let what = format!("image template '{}/{}'", template.namespace, template.name);
+        let gone = unknown(&template.namespace, &template.name);
+        let waiting = self.engine.wait_for_build(template, wait.at_most);
+        let Some(waited) = self.closing().run_until_cancelled(waiting).await else {
+            let message =
+                format!("the server is stopping, and the build of {what} has not ended; it continues");
+            return Err(ServiceError::new(ErrorKind::Unavailable, message).code("ServerStopping"));
+        };
+        let template = waited?.ok_or(gone)?;
+        match template.state() {
+            ImageState::Ready => Ok(template),
+            ImageState::Failed => {
+                let message = format!("the build of {what} failed: {}", template.task.status_reason);
+                Err(ServiceError::impossible(message).code("ImageBuildFailed"))
+            }
+            ImageState::Pending | ImageState::Building => {
+                let message =
+                    format!("the build of {what} has not ended within {}; it continues", wait.at_most);
+                Err(ServiceError::new(ErrorKind::TimedOut, message))
+            }
+        }
     }
 
     /// Refuses callers who may not run code as the server's user, because that user builds and removes local images.
@@ -150,6 +199,18 @@ impl Service {
         name: &str,
         force: bool,
     ) -> Result<(), ServiceError> {
+        let delete = self.remove_image_template(access, writer, namespace, name, force);
+        Box::pin(self.write_once(writer, delete, async |_| Ok(()))).await
+    }
+
+    async fn remove_image_template(
+        &self,
+        access: &Access,
+        writer: &Writer,
+        namespace: &str,
+        name: &str,
+        force: bool,
+    ) -> Result<(), ServiceError> {
         let template = self.image_template(access, namespace, name).await?;
         self.check_local_image(access, &template.instance)?;
         if !force {
@@ -158,7 +219,8 @@ impl Service {
             check_unused(&what, &users).map_err(|error| error.code("ImageTemplateInUse"))?;
         }
         let events = vec![self.image_event(writer, Written::Deleted, &template)];
-        let command = DeleteImageTemplate { template: template.clone(), events };
+        let named = self.named_write(writer, template.id.to_string());
+        let command = DeleteImageTemplate { template: template.clone(), events, named };
         if self.store().delete_image_template(command).await? {
             self.engine.remove_image(&template).await;
         }
@@ -170,6 +232,10 @@ impl Service {
         let id = format!("{namespace}/{name}");
         self.write_event(writer, written, &Object { kind: "ImageTemplate", id, name, project })
     }
+}
+
+fn unknown(namespace: &str, name: &str) -> ServiceError {
+    ServiceError::not_found(format!("Image template {name} not found in namespace {namespace}"))
 }
 
 /// A warning beside the event of a creation.

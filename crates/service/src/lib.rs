@@ -23,6 +23,7 @@ pub mod lists;
 pub mod machines;
 pub mod membership;
 mod mutation;
+mod named_write;
 mod node_usage;
 pub mod owned;
 pub mod placement;

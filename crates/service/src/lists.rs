@@ -35,10 +35,11 @@ use crate::authorize::Denied;
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// The largest number of objects on one page, so that no request can fill the memory with rows.
+/// The largest number of objects on one page, which is also the largest number of rows that one query reads.
 pub const LONGEST_PAGE: u32 = 1_000;
 
-/// The size of a page: the requested one, limited to the largest, which is also the default.
+/// The size of a page: the requested one, limited to the largest, which is the default of APIs without lists of all
+/// objects.
 pub fn page_length(asked: Option<u32>) -> u32 {
     asked.map_or(LONGEST_PAGE, |asked| asked.min(LONGEST_PAGE))
 }

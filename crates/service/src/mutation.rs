@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use muster_core::action::{Action, ActionStatus, Milestone};
+use muster_core::action::{Action, ActionKind, ActionStatus, Milestone};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ActionId;
 use muster_core::time::TimeSpan;
@@ -43,8 +43,18 @@ impl Wait {
         let kind = reason.as_deref().map_or(ErrorKind::Impossible, ErrorKind::of_refusal);
         let refused = ServiceError::new(kind, format!("{} {verb}: {}", action.kind, action.status_reason));
         let obstacle = reason.map(Obstacle::Provider);
-        Err(ServiceError { obstacle, ..refused.code("ActionFailed").about(action.id) })
+        let refused = if is_name_taken(kind, action) {
+            refused.code("ClusterNameTaken")
+        } else {
+            refused.code("ActionFailed")
+        };
+        Err(ServiceError { obstacle, ..refused.about(action.id) })
     }
+}
+
+/// Returns true if the creation of a cluster was refused because an object that was not observed yet has its name.
+fn is_name_taken(refused: ErrorKind, action: &Action) -> bool {
+    refused == ErrorKind::Exists && action.kind == ActionKind::ClusterCreate
 }
 
 /// A future that finds the object of a request, authorizes and submits. It is boxed, because it is large and not
@@ -82,7 +92,14 @@ impl Service {
             }
             None => submit.await?,
         };
-        Ok(self.outcome(action, &mutation.wait).await?)
+        let outcome = self.outcome(action.clone(), &mutation.wait).await;
+        if let Err(error) = &outcome
+            && is_name_taken(error.kind, &action)
+            && let Err(failed) = Box::pin(self.discard_refused(&mutation.caller, action.id)).await
+        {
+            tracing::warn!(error = %failed.message, action = %action.id, "cannot delete a cluster that was refused");
+        }
+        Ok(outcome?)
     }
 
     /// Returns true if the caller may perform the operation of a repeated request on the cluster of its action, and

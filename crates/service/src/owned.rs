@@ -14,6 +14,7 @@ use muster_core::resize::Resize;
 use muster_core::restart::ReplacedHead;
 use muster_core::tier::HardwareTier;
 use muster_core::time::TimeSpan;
+use muster_engine::action_data::WriteOutcome;
 use muster_engine::ports::provider::Membership;
 use muster_store::Direction;
 use muster_store::commands::SignalKind;
@@ -174,7 +175,7 @@ impl Service {
         }
         let refused = match self.mutate(&mutation, submit).await {
             Err(error) if error.kind == ErrorKind::TimedOut => error,
-            Err(_) if is_delegated && self.is_being_deleted(cluster.id).await? => {
+            Err(_) if self.is_being_deleted(cluster.id, is_delegated).await? => {
                 return Err(ServiceError::not_found("the cluster was deleted in the meantime"));
             }
             done => return done,
@@ -189,35 +190,33 @@ impl Service {
             let cluster = self.store().cluster(cluster.id).await?;
             return cluster.map(|cluster| (cluster, action)).ok_or(refused);
         }
-        let has_begun = action.status == ActionStatus::Running;
         // The signal may fail because the action has ended by now.
         drop(self.signal(&action, SignalKind::Cancel, None).await);
-        let ended = self.wait_for_end(action, CANCELLED_WITHIN).await?;
+        let ended = match self.wait_for_end(action.clone(), CANCELLED_WITHIN).await {
+            Err(error) if error.kind == ErrorKind::TimedOut => self.store().action(action.id).await?,
+            ended => Some(ended?),
+        };
+        let Some(ended) = ended else { return Err(refused) };
         let cluster = match ended.cluster_id {
             Some(id) => self.store().cluster(id).await?,
             None => None,
         };
         match cluster.filter(|_| ended.has_reached(Milestone::Applied)) {
             Some(cluster) => Ok((cluster, ended)),
-            None if has_begun => {
-                let message =
-                    "Kubernetes has not accepted the change in time; nothing was changed: try again";
-                Err(ServiceError::new(ErrorKind::Unavailable, message))
-            }
-            None => {
-                let message = "another change of the cluster was in progress; nothing was changed: try again";
-                Err(ServiceError::new(ErrorKind::Conflict, message))
-            }
+            None => Err(not_applied(&action, WriteOutcome::of(&ended))),
         }
     }
 
-    /// Returns true if a cluster is deleted or being deleted. The row is read several times, because a deletion is
-    /// observed a moment after it began.
-    async fn is_being_deleted(&self, cluster: ClusterId) -> Result<bool, ServiceError> {
-        for _ in 0..DELETION_READS {
+    /// Returns true if a cluster is deleted or being deleted. The row of a delegated cluster is read several times,
+    /// because a deletion is observed a moment after it began.
+    async fn is_being_deleted(&self, cluster: ClusterId, is_delegated: bool) -> Result<bool, ServiceError> {
+        for read in 1..=DELETION_READS {
             let row = self.store().cluster(cluster).await?;
             if row.is_none_or(|row| row.deleted_at.is_some() || row.status == ClusterStatus::Deleting) {
                 return Ok(true);
+            }
+            if !is_delegated || read == DELETION_READS {
+                break;
             }
             tokio::time::sleep(DELETION_READ_PAUSE).await;
         }
@@ -293,6 +292,32 @@ impl Service {
     }
 }
 
+/// Returns the error for a change that was not applied in time, and was cancelled for that. `action` is its action
+/// before that, and `write` the outcome of its write.
+fn not_applied(action: &Action, write: WriteOutcome) -> ServiceError {
+    let was_tried = action.status == ActionStatus::Running || action.tries > 0;
+    let (kind, message) = match write {
+        WriteOutcome::Unknown => (
+            ErrorKind::Unavailable,
+            "Kubernetes has not confirmed the change in time, and it is not known whether the change was made or will \
+             still be made: read the cluster, and repeat the request if the cluster is not as requested",
+        ),
+        WriteOutcome::Refused => (
+            ErrorKind::Conflict,
+            "other programs changed the cluster again and again at the same time; nothing was changed: try again",
+        ),
+        WriteOutcome::NotSent if was_tried => (
+            ErrorKind::Unavailable,
+            "Kubernetes has not accepted the change in time; nothing was changed: try again",
+        ),
+        WriteOutcome::NotSent => (
+            ErrorKind::Conflict,
+            "another change of the cluster was in progress; nothing was changed: try again",
+        ),
+    };
+    ServiceError::new(kind, message)
+}
+
 /// Applies the sizes and recipes that an action requests to a cluster that is only shown.
 fn show_change(cluster: &mut Cluster, action: &Action) {
     match Change::read(action.kind, &action.inputs) {
@@ -345,6 +370,29 @@ mod tests {
         let Change::UpdateCluster(update) = with_tier.of(&cluster) else { panic!("an update") };
         let group = &update.groups.as_ref().expect("groups")[0];
         assert_eq!((group.desired, group.min), (Some(size), Some(size).filter(|size| *size < 2)));
+    }
+
+    #[rstest]
+    #[case::not_begun(ActionStatus::Ready, 0, json!({}), ErrorKind::Conflict, "another change of the cluster was in progress; nothing was changed")]
+    #[case::before_its_write(ActionStatus::Running, 0, json!({}), ErrorKind::Unavailable, "nothing was changed")]
+    #[case::before_its_write_again(ActionStatus::Ready, 1, json!({}), ErrorKind::Unavailable, "nothing was changed")]
+    #[case::during_its_write(ActionStatus::Running, 0, json!({"delegated": {"called": 7}}), ErrorKind::Unavailable, "it is not known whether the change was made")]
+    #[case::after_a_lost_write(ActionStatus::Ready, 1, json!({"delegated": {"called": 7}}), ErrorKind::Unavailable, "it is not known whether the change was made")]
+    #[case::against_others(ActionStatus::Ready, 1, json!({"delegated": {"called": 7, "refused": true}}), ErrorKind::Conflict, "nothing was changed")]
+    fn the_error_says_whether_a_change_that_was_not_confirmed_may_have_been_made(
+        #[case] status: ActionStatus,
+        #[case] tries: u32,
+        #[case] data: Value,
+        #[case] kind: ErrorKind,
+        #[case] words: &str,
+    ) {
+        let cluster = sample::cluster(2, 2, Some(5));
+        let mut action = sample::action(1, ActionKind::ClusterResize, cluster.id);
+        (action.status, action.tries, action.data) = (status, tries, data);
+        let error = not_applied(&action, WriteOutcome::of(&action));
+        assert_eq!(error.kind, kind);
+        assert!(error.message.contains(words), "{}", error.message);
+        assert_eq!(error.message.contains("nothing was changed"), words.contains("nothing was changed"));
     }
 
     #[test]

@@ -11,7 +11,10 @@ use muster_engine::new_id;
 use muster_store::commands::{DeleteProfile, InsertProfile, UpdateProfile};
 use serde_json::{Map, Value};
 
+use crate::access::Access;
 use crate::error::ServiceError;
+use crate::find::IdentifyError;
+use crate::lists::ProfileQuery;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
 
@@ -58,8 +61,36 @@ impl Service {
             .any(|provider| provider.capabilities(&kind, None).is_some())
     }
 
+    /// The stored profile with this id or, if there is none, with this name; none if neither exists. Profiles of single
+    /// clusters have no name of their own.
+    pub async fn stored_profile(
+        &self,
+        access: &Access,
+        given: &str,
+    ) -> Result<Option<Profile>, ServiceError> {
+        if given.parse::<ProfileId>().is_ok() {
+            return match self.identify_profile(access, given).await {
+                Ok(found) => Ok(found),
+                Err(IdentifyError::Service(error)) => Err(error),
+                Err(error @ IdentifyError::Ambiguous(_)) => Err(ServiceError::invalid(error.to_string())),
+            };
+        }
+        let named = ProfileQuery { names: vec![given.to_owned()], ..ProfileQuery::default() };
+        let mut found = self.list(&access.visible(named)).await?;
+        found.retain(|profile| !profile.implicit);
+        if found.len() > 1 {
+            let ids: Vec<String> = found.iter().map(|profile| profile.id.to_string()).collect();
+            return Err(ServiceError::invalid(format!(
+                "{} profiles are named '{given}': use one of the ids {}",
+                ids.len(),
+                ids.join(", ")
+            )));
+        }
+        Ok(found.pop())
+    }
+
     /// Builds a profile from a specification. Nothing is stored.
-    pub fn build_profile(
+    pub async fn build_profile(
         &self,
         principal: &Principal,
         name: &str,
@@ -74,7 +105,7 @@ impl Service {
         self.check_recipe_namespace(principal, &properties)?;
         let kind = ProfileType::new(info.name, info.version);
         let namespace = self.recipe_namespace(&principal.project, &properties)?;
-        self.resolve_names(&kind, &namespace, &mut properties)?;
+        self.resolve_names(&kind, &namespace, &mut properties).await?;
         let mut envelope = envelope.whole().clone();
         envelope.retain(|key, _| key != "properties");
         let profile = Profile {

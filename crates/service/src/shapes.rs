@@ -20,33 +20,28 @@ impl Service {
         &self.shapes
     }
 
-    /// The configured shape with this name.
-    pub fn shape(&self, name: &str) -> Result<&Shape, ServiceError> {
-        self.find_shape(name).ok_or_else(|| self.unknown_shape(name, None))
-    }
-
     /// The configured shape with this name, if there is one.
     pub(crate) fn find_shape(&self, name: &str) -> Option<&Shape> {
         self.shapes().iter().find(|known| known.name == name).map(|known| &known.shape)
     }
 
-    /// The error of a shape that is not configured and, if a namespace is given, has no compute template there.
-    pub(crate) fn unknown_shape(&self, name: &str, namespace: Option<&str>) -> ServiceError {
+    /// The error of a name that neither a configured shape nor a compute template of the namespace has.
+    pub(crate) fn unknown_shape(&self, name: &str, namespace: &str) -> ServiceError {
         let names: Vec<&str> = self.shapes().iter().map(|known| known.name.as_str()).collect();
-        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace '{namespace}'"));
         let remedies = [
-            namespace.map(|_| "create it with `muster shape create`".to_owned()),
+            Some("create it with `muster shape create`".to_owned()),
             (!names.is_empty()).then(|| format!("use one of {}", names.join(", "))),
             Some("give amounts such as cpu=2,memory=4Gi,gpu=1".to_owned()),
         ];
         let remedies: Vec<String> = remedies.into_iter().flatten().collect();
-        let message = format!("shape '{name}' not found{place}: {}", remedies.join(", or "));
+        let message =
+            format!("shape '{name}' not found in namespace '{namespace}': {}", remedies.join(", or "));
         ServiceError::invalid(message).code("UnknownShape")
     }
 
-    /// Completes the recipe in a profile by the shapes and machine types that it names. Amounts in the recipe take
-    /// precedence over those of a named shape.
-    pub fn resolve_names(
+    /// Completes the recipe in a profile by the shapes, compute templates of the namespace and machine types that it
+    /// names. Amounts in the recipe take precedence over those of a named shape.
+    pub async fn resolve_names(
         &self,
         kind: &ProfileType,
         namespace: &str,
@@ -59,7 +54,7 @@ impl Service {
             // Invalid recipes are refused with the other properties.
             let Ok(recipe) = NodeRecipe::deserialize(&*given) else { continue };
             if let Some(name) = &recipe.shape {
-                let shape = recipe.shape().or(self.shape(name)?.clone());
+                let shape = recipe.shape().or(self.named_shape(&namespace, name).await?);
                 shape.check().map_err(|why| ServiceError::invalid(format!("{node}: {why}")))?;
                 *given = serde_json::to_value(recipe.with_shape(shape)).unwrap_or_default();
             } else if let Some(guest) = self.guest_recipe(node, framework, &namespace, &recipe)? {

@@ -18,6 +18,8 @@ pub struct Writer {
     pub door: Door,
     /// The id of the request in the access log; empty if it has none.
     pub request_id: String,
+    /// The id that the caller gave the request, with a digest of the request; a repeated request is not executed again.
+    pub named: Option<(String, String)>,
 }
 
 /// The operation on an object that is written without an action.
@@ -58,7 +60,7 @@ pub(crate) struct Object<'o> {
 impl Service {
     /// The event of a write.
     pub(crate) fn write_event(&self, writer: &Writer, written: Written, object: &Object<'_>) -> Event {
-        let Writer { principal, door, request_id } = writer;
+        let Writer { principal, door, request_id, named: _ } = writer;
         let Object { kind, id, name, project } = object;
         let mut data = Map::new();
         if !request_id.is_empty() {

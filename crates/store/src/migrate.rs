@@ -105,7 +105,7 @@ pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<(), StoreE
     for migration in pending(present)? {
         connection.execute_batch(migration.sql)?;
         connection.execute_batch(migration.sqlite)?;
-        at_once(note(&mut Transaction::new(Connection::Sqlite(connection)), migration))?;
+        at_once(record_version(&mut Transaction::new(Connection::Sqlite(connection)), migration))?;
     }
     Ok(connection.execute_batch("COMMIT")?)
 }
@@ -118,7 +118,7 @@ pub(crate) async fn postgres(pool: &PgPool) -> Result<(), StoreError> {
     for migration in pending(present)? {
         open.execute(sqlx::raw_sql(migration.sql)).await?;
         open.execute(sqlx::raw_sql(migration.postgres)).await?;
-        note(&mut Transaction::new(Connection::Postgres(&mut open)), migration).await?;
+        record_version(&mut Transaction::new(Connection::Postgres(&mut open)), migration).await?;
     }
     open.commit().await?;
     Ok(())
@@ -163,13 +163,13 @@ fn pending(present: Present) -> Result<impl Iterator<Item = &'static Migration>,
     Ok(MIGRATIONS.iter().filter(move |migration| migration.version > present.version))
 }
 
-async fn note(tx: &mut Transaction<'_>, migration: &Migration) -> Result<(), StoreError> {
-    const NOTE: &str = "INSERT INTO muster (singleton, database_id, token_key, version, min_reader) VALUES (1, $1, $2, $3, $4) \
+async fn record_version(tx: &mut Transaction<'_>, migration: &Migration) -> Result<(), StoreError> {
+    const RECORD: &str = "INSERT INTO muster (singleton, database_id, token_key, version, min_reader) VALUES (1, $1, $2, $3, $4) \
                         ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader";
     let id = Uuid::new_v4().to_string();
     // Two UUIDs, whose 244 random bits cannot be guessed.
     let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    tx.execute(NOTE, args![id, key, migration.version, migration.min_reader]).await?;
+    tx.execute(RECORD, args![id, key, migration.version, migration.min_reader]).await?;
     Ok(())
 }
 

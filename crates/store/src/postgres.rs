@@ -164,7 +164,7 @@ impl PostgresServer {
     }
 
     /// Runs a query that always has one row, outside of any transaction.
-    pub(crate) async fn ask(&self, sql: &'static str) -> Result<Row, StoreError> {
+    pub(crate) async fn query_row(&self, sql: &'static str) -> Result<Row, StoreError> {
         let mut session = Session::open(&self.pool).await?;
         let work =
             async { Transaction::new(Connection::Postgres(&mut session.connection)).one(sql, args![]).await };

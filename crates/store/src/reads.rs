@@ -22,7 +22,7 @@ pub use actions::{ActionQuery, ActionSignals, ActionSort, Edges};
 pub use apps::{AppQuery, AppSort, UnmarkedApp};
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
-pub use clusters::{ClusterQuery, ClusterSort, Deleted, Subject};
+pub use clusters::{ClusterQuery, ClusterSort, ClusterWithProfile, Deleted};
 pub use compute_templates::{ComputeTemplateQuery, ComputeTemplateSort};
 pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};

@@ -71,7 +71,7 @@ pub(crate) fn rows(of: &Connection, sql: &str, arguments: Vec<Value>) -> Result<
     let mut found = Vec::new();
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        found.push(Cells::of(row, columns)?);
+        found.push(Cells::read(row, columns)?);
     }
     Ok(found)
 }

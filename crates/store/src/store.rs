@@ -206,7 +206,7 @@ impl Store {
     pub(crate) async fn ask_server(&self, sql: &'static str) -> Result<Option<Row>, StoreError> {
         match &self.backend {
             Backend::Sqlite { .. } => Ok(None),
-            Backend::Postgres(server) => server.ask(sql).await.map(Some),
+            Backend::Postgres(server) => server.query_row(sql).await.map(Some),
         }
     }
 

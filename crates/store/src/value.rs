@@ -136,7 +136,7 @@ enum Cell {
 }
 
 impl Cells {
-    pub(crate) fn of(row: &rusqlite::Row<'_>, columns: usize) -> Result<Self, StoreError> {
+    pub(crate) fn read(row: &rusqlite::Row<'_>, columns: usize) -> Result<Self, StoreError> {
         let mut read = Self { texts: String::new(), cells: Vec::with_capacity(columns) };
         for column in 0..columns {
             let cell = match row.get_ref(column)? {

@@ -76,7 +76,7 @@ impl<C: Command> QueuedCommand for Pending<C> {
 struct QueueSlot(Arc<AtomicUsize>);
 
 impl QueueSlot {
-    fn take(taken: &Arc<AtomicUsize>) -> Self {
+    fn acquire(taken: &Arc<AtomicUsize>) -> Self {
         taken.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(taken))
     }
@@ -143,7 +143,7 @@ impl SqliteWriter {
     async fn run_in_turn<C: Command>(&self, command: C) -> Result<C::Output, StoreError> {
         let closed = || StoreError::Unavailable("the store is closed".to_owned());
         let (reply, answer) = oneshot::channel();
-        let place = QueueSlot::take(&self.places);
+        let place = QueueSlot::acquire(&self.places);
         let job = Box::new(Pending { command, result: None, reply, place });
         self.jobs.send(job).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?.unwrap_or_else(|panic| resume_unwind(panic))

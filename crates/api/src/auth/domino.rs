@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::header;
 use muster_core::domino::SCHEME;
 use muster_core::principal::{Principal, Role};
@@ -17,6 +20,11 @@ use super::{AuthError, Authenticator, Caller};
 
 /// The header of API keys.
 pub(crate) const API_KEY: &str = "x-domino-api-key";
+
+/// Decodes everything that some server may decode.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
 
 /// Authenticates callers by asking Domino who owns the credentials.
 ///
@@ -34,19 +42,32 @@ impl DominoUsers {
 }
 
 impl Caller<'_> {
-    /// Returns the credentials to forward to Domino: the API key, else the `Authorization` header. Tokens of Muster are
-    /// not forwarded.
+    /// Returns the credentials to forward to Domino: the API key, else the `Authorization` header. Credentials that
+    /// contain a token of Muster are not forwarded.
     pub fn domino_credentials(&self) -> Option<DominoCredentials> {
         let text =
             |name: &str| Some(self.headers.get(name)?.to_str().ok()?.trim()).filter(|text| !text.is_empty());
         if self.headers.get(API_KEY).is_some_and(|key| !key.is_empty()) {
-            let key = text(API_KEY).filter(|key| !key.starts_with(PREFIX));
+            let key = text(API_KEY).filter(|key| !contains_own_token(key));
             return key.map(|key| DominoCredentials::ApiKey(key.to_owned()));
         }
-        let value = text(header::AUTHORIZATION.as_str())?;
-        let is_ours = self.token().is_some_and(|token| token.starts_with(PREFIX));
-        (!is_ours).then(|| DominoCredentials::Authorization(value.to_owned()))
+        let value = text(header::AUTHORIZATION.as_str()).filter(|value| !contains_own_token(value))?;
+        Some(DominoCredentials::Authorization(value.to_owned()))
     }
+}
+
+/// Returns true if credentials contain a token of Muster, as it is or encoded as in `Basic` credentials.
+fn contains_own_token(credentials: &str) -> bool {
+    let prefix = PREFIX.as_bytes();
+    credentials.split([' ', '\t', ',', '"']).any(|part| {
+        // JWTs begin so and are long, so that some contain the prefix by chance.
+        let is_jwt = part.starts_with("eyJ");
+        (part.contains(PREFIX) && !is_jwt)
+            || [STANDARD, URL_SAFE].iter().any(|alphabet| {
+                let decoded = GeneralPurpose::new(alphabet, LENIENT).decode(part);
+                decoded.is_ok_and(|decoded| decoded.windows(prefix.len()).any(|bytes| bytes == prefix))
+            })
+    })
 }
 
 fn principal(user: DominoUser) -> Principal {

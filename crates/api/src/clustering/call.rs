@@ -97,7 +97,7 @@ impl Call {
     /// The caller, as events of plain writes record it.
     pub(super) fn writer(&self) -> Result<Writer, SenlinError> {
         let principal = self.principal()?.clone();
-        Ok(Writer { principal, door: Door::Clustering, request_id: self.request_id.clone() })
+        Ok(Writer { principal, door: Door::Clustering, request_id: self.request_id.clone(), named: None })
     }
 
     /// The caller, as actions record it.

@@ -46,7 +46,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     let metadata = form.map("metadata")?.unwrap_or_default();
     form.require("name").require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let built = call.service().build_profile(call.principal()?, name, &spec);
+    let built = call.service().build_profile(call.principal()?, name, &spec).await;
     let built =
         built.map_err(|error| refused(error, |why| format!("Failed in creating profile {name}: {why}")))?;
     let profile = Profile { metadata, ..built };
@@ -54,12 +54,12 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
-pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn validate(call: &Call) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("profile")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
     let spec = Value::Object(spec.unwrap_or_default());
-    let built = call.service().build_profile(call.principal()?, "validated_profile", &spec);
+    let built = call.service().build_profile(call.principal()?, "validated_profile", &spec).await;
     let mut shown = show::profile(&built.map_err(|error| refused(error, str::to_owned))?);
     shown["id"] = Value::Null;
     Ok(Reply::of("profile", shown))

@@ -111,7 +111,7 @@ routes! {
     GET "/profile-types/{type}/ops" See 4 now profile_types::operations;
     GET "/profiles" See 0 list profiles::list;
     POST "/profiles" Change 0 later profiles::create;
-    POST "/profiles/validate" See 2 now profiles::validate;
+    POST "/profiles/validate" See 2 later profiles::validate;
     GET "/profiles/{id}" See 0 later profiles::show;
     PATCH "/profiles/{id}" Change 0 later profiles::update;
     DELETE "/profiles/{id}" Change 0 later profiles::delete;

@@ -21,9 +21,11 @@ use muster_service::lists::{
 use muster_service::{Mutation, Recipe};
 use tonic::{Request, Response, Status, async_trait};
 
+use super::external::{shown_cluster, shown_clusters};
 use super::find::{named, optional, optional_id, optional_variant, variant};
 use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, page_request};
+use super::profiles::ProfileNames;
 use super::{CoreApi, access, convert, create, machines, update};
 use crate::access::Access;
 use crate::error::ApiError;
@@ -41,9 +43,10 @@ impl CoreApi {
         let mut given = request.cluster.unwrap_or_default();
         let namespace = create::namespace(&request.namespace, &given.namespace)?;
         self.service.authorize_namespace(access, &namespace)?;
+        let names = self.resolve_profile(access, &namespace, &mut given).await?;
         self.configure(&namespace, &request.stored_config, request.config, &mut given).await?;
         let (app, ephemeral) = (given.app.clone(), given.ephemeral);
-        Ok((self.resolved_cluster(access, namespace, given).await?, app, ephemeral))
+        Ok((self.resolved_cluster(access, namespace, given, names).await?, app, ephemeral))
     }
 
     /// Builds a new cluster with the shapes, machines and templates that the request names, without storing it.
@@ -52,7 +55,11 @@ impl CoreApi {
         access: &Access,
         namespace: String,
         mut given: Cluster,
+        names: ProfileNames,
     ) -> Result<create::New, ApiError> {
+        if names == ProfileNames::Given {
+            self.resolve_properties(&namespace, &mut given).await?;
+        }
         self.resolve_shapes(&namespace, &mut given).await?;
         machines::check_provider(&given, &given.provider)?;
         self.resolve_machines(&namespace, &mut given)?;
@@ -67,9 +74,16 @@ impl CoreApi {
     ) -> Result<(Vec<Cluster>, String, Option<i32>), ApiError> {
         let page = self.service.list_page(query, page).await?;
         let unobserved = self.service.unobserved();
-        let shown = |cluster| convert::cluster(unobserved.explain(cluster));
-        let clusters = page.items.into_iter().map(shown).collect();
+        let rows = page.items.into_iter().map(|cluster| unobserved.explain(cluster)).collect();
+        let clusters = shown_clusters(&self.service, rows).await?;
         Ok((clusters, page.next_token, pages::total(page.total)))
+    }
+
+    /// Converts the result of a mutation: the present cluster as the message, and the action in the metadata.
+    async fn changed(&self, changed: Result<(Row, Action), ApiError>) -> GrpcResult<Cluster> {
+        let (cluster, action) = changed?;
+        let shown = shown_cluster(&self.service, cluster).await.map_err(ApiError::from)?;
+        with_action(shown, &action)
     }
 }
 
@@ -115,7 +129,7 @@ impl ClusterService for CoreApi {
                 None => self.service.create_cluster(caller, cluster, recipe, true).await?,
             })
         });
-        changed(self.service.mutate(&mutation, create).await)
+        self.changed(self.service.mutate(&mutation, create).await).await
     }
 
     async fn get_cluster(&self, request: Request<GetClusterRequest>) -> GrpcResult<Cluster> {
@@ -131,7 +145,8 @@ impl ClusterService for CoreApi {
         let events = self.service.list(&latest).await.map_err(ApiError::from)?;
         let events = events.into_iter().map(convert::cluster_event).collect();
         let cluster = self.service.unobserved().explain(cluster);
-        Ok(Response::new(Cluster { events, ..convert::cluster(cluster) }))
+        let shown = shown_cluster(&self.service, cluster).await.map_err(ApiError::from)?;
+        Ok(Response::new(Cluster { events, ..shown }))
     }
 
     async fn list_cluster(&self, request: Request<ListClustersRequest>) -> GrpcResult<ListClustersResponse> {
@@ -180,14 +195,15 @@ impl ClusterService for CoreApi {
             let cluster = self.find(access, &named!(request)).await?;
             let mut given = request.cluster.unwrap_or_default();
             self.resolve_shapes(&cluster.namespace, &mut given).await?;
-            let mask = request.update_mask.unwrap_or_default();
             let restart = update::restart(&request.restart)?;
             let present = self.service.after_waiting(&cluster).await?;
+            let mask = request.update_mask.unwrap_or_default();
+            let mask = self.resolve_images_of_update(access, &present, &mut given, mask).await?;
             let update = update::update(&present, &given, &mask, restart, self.service.max_nodes())?;
             let change = Change::UpdateCluster(Box::new(update));
             Ok(self.service.change_cluster(caller, &cluster, change).await?)
         });
-        changed(self.service.mutate(&mutation, update).await)
+        self.changed(self.service.mutate(&mutation, update).await).await
     }
 
     async fn preview_update(&self, request: Request<UpdateClusterRequest>) -> GrpcResult<UpdatePreview> {
@@ -196,9 +212,10 @@ impl ClusterService for CoreApi {
         let cluster = self.find(&access, &named!(request)).await?;
         let mut given = request.cluster.unwrap_or_default();
         self.resolve_shapes(&cluster.namespace, &mut given).await?;
-        let mask = request.update_mask.unwrap_or_default();
         let restart = update::restart(&request.restart)?;
         let present = self.service.after_waiting(&cluster).await.map_err(ApiError::from)?;
+        let mask = request.update_mask.unwrap_or_default();
+        let mask = self.resolve_images_of_update(&access, &present, &mut given, mask).await?;
         let update = update::update(&present, &given, &mask, restart, self.service.max_nodes())?;
         let preview = self.service.preview_update(&present, update).await.map_err(ApiError::from)?;
         Ok(Response::new(UpdatePreview {
@@ -218,7 +235,7 @@ impl ClusterService for CoreApi {
             let scale = update::scale(&present, &request.group_name, request.replicas, max_nodes)?;
             Ok(self.service.change_cluster(caller, &cluster, Change::Resize(scale)).await?)
         });
-        changed(self.service.mutate(&mutation, scale).await)
+        self.changed(self.service.mutate(&mutation, scale).await).await
     }
 
     async fn restart_head(&self, request: Request<RestartHeadRequest>) -> GrpcResult<Cluster> {
@@ -228,7 +245,7 @@ impl ClusterService for CoreApi {
             let cluster = self.find(access, &named!(request)).await?;
             Ok(self.service.restart_head(caller, &cluster).await?)
         });
-        changed(self.service.mutate(&mutation, restart).await)
+        self.changed(self.service.mutate(&mutation, restart).await).await
     }
 
     async fn list_nodes(&self, request: Request<ListNodesRequest>) -> GrpcResult<ListNodesResponse> {
@@ -355,12 +372,6 @@ fn driver_end(request: &DeleteClusterRequest) -> Result<Option<DriverEnd>, ApiEr
             .code("InvalidAppStatus")
     })?;
     Ok(Some(DriverEnd { status, exit_code: request.exit_code }))
-}
-
-/// Converts the result of a mutation: the present cluster as the message, and the action in the metadata.
-fn changed(changed: Result<(Row, Action), ApiError>) -> GrpcResult<Cluster> {
-    let (cluster, action) = changed?;
-    with_action(convert::cluster(cluster), &action)
 }
 
 pub(super) const ACTION_SORTS: &[(&str, ActionSort)] = &[

@@ -10,12 +10,13 @@ use muster_proto::v1alpha2::{
     ListComputeTemplatesResponse,
 };
 use muster_proto::wkt::Empty;
-use muster_service::Writer;
 use muster_service::lists::{Authorized, ComputeTemplateQuery, ComputeTemplateSort, PageRequest};
+use muster_service::{Mutation, Writer};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::find::optional;
+use super::mutate::mutation;
 use super::pages::{self, page_request};
 use super::shapes::{pod_toleration, toleration};
 use super::{CoreApi, access, convert, create};
@@ -58,9 +59,10 @@ impl ComputeTemplateService for CoreApi {
         &self,
         request: Request<CreateComputeTemplateRequest>,
     ) -> GrpcResult<ComputeTemplate> {
-        let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
-        let CreateComputeTemplateRequest { compute_template, namespace } = request.into_inner();
+        let writer = writer(&access(&request)?, request.metadata());
+        let (request, Mutation { access, caller, .. }) = mutation!(request, "CreateComputeTemplate");
+        let writer = Writer { named: caller.request, ..writer };
+        let CreateComputeTemplateRequest { compute_template, namespace, .. } = request;
         let given = compute_template.unwrap_or_default();
         let namespace = create::namespace(&namespace, &given.namespace)?;
         let name = given.name.clone();
@@ -108,9 +110,10 @@ impl ComputeTemplateService for CoreApi {
         &self,
         request: Request<DeleteComputeTemplateRequest>,
     ) -> GrpcResult<Empty> {
-        let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
-        let DeleteComputeTemplateRequest { name, namespace, force } = request.into_inner();
+        let writer = writer(&access(&request)?, request.metadata());
+        let (request, Mutation { access, caller, .. }) = mutation!(request, "DeleteComputeTemplate");
+        let writer = Writer { named: caller.request, ..writer };
+        let DeleteComputeTemplateRequest { name, namespace, force, .. } = request;
         let deleted = self.service.delete_compute_template(&access, &writer, &namespace, &name, force).await;
         deleted.map_err(ApiError::from)?;
         Ok(Response::new(Empty::default()))
@@ -120,7 +123,12 @@ impl ComputeTemplateService for CoreApi {
 /// Returns the caller and the request id, as events of plain writes record them.
 pub(super) fn writer(access: &Access, metadata: &MetadataMap) -> Writer {
     let request_id = metadata.get(REQUEST_ID.as_str()).and_then(|id| id.to_str().ok()).unwrap_or_default();
-    Writer { principal: access.principal().clone(), door: Door::Core, request_id: request_id.to_owned() }
+    Writer {
+        principal: access.principal().clone(),
+        door: Door::Core,
+        request_id: request_id.to_owned(),
+        named: None,
+    }
 }
 
 fn spec(given: ComputeTemplate) -> TemplateSpec {

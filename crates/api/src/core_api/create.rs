@@ -32,6 +32,9 @@ const LONGEST_KEY: usize = 317;
 /// The largest size of all labels or of all annotations, equal to the limit of Kubernetes for annotations.
 const LARGEST_MARKS: usize = 256 << 10;
 
+/// The domain of the labels and annotations that only Muster writes.
+const OWN_DOMAIN: &str = "muster.dev";
+
 /// The most worker groups of a cluster.
 const MOST_GROUPS: usize = 100;
 
@@ -54,7 +57,7 @@ pub(super) fn namespace(path: &str, body: &str) -> Result<String, ApiError> {
             )));
         }
     };
-    label("namespace", chosen, LONGEST_LABEL)?;
+    check_label("namespace", chosen)?;
     Ok(chosen.to_owned())
 }
 
@@ -84,25 +87,49 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Refuses an invalid cluster name.
-pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
-    label("cluster name", given, LONGEST_NAME)
+/// Refuses labels or annotations that only Muster writes: Muster would take them for its own.
+pub(super) fn check_keys<'k>(what: &str, keys: impl IntoIterator<Item = &'k str>) -> Result<(), ApiError> {
+    let is_own = |key: &&str| {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        domain == OWN_DOMAIN || domain.strip_suffix(OWN_DOMAIN).is_some_and(|sub| sub.ends_with('.'))
+    };
+    match keys.into_iter().find(is_own) {
+        Some(key) => Err(ApiError::invalid(format!(
+            "{what} '{key}' is reserved, because only Muster writes keys of {OWN_DOMAIN}: use another key"
+        ))),
+        None => Ok(()),
+    }
 }
 
-/// Refuses a name that is not a DNS-1035 label.
-fn label(what: &str, given: &str, longest: usize) -> Result<(), ApiError> {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let good = given.starts_with(|first: char| first.is_ascii_lowercase())
-        && !given.ends_with('-')
-        && given.bytes().all(plain)
-        && given.len() <= longest;
-    if good {
+/// Refuses a cluster name that is not a DNS-1035 label, which Kubernetes demands of the names of Services.
+pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
+    if given.starts_with(|first: char| first.is_ascii_lowercase()) && is_label(given, LONGEST_NAME) {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "{what} is '{given}': must have lowercase letters, digits and hyphens, begin with a letter, not end with a \
-         hyphen, and have at most {longest} characters"
+        "cluster name is '{given}': must have lowercase letters, digits and hyphens, begin with a letter, not end with \
+         a hyphen, and have at most {LONGEST_NAME} characters"
     )))
+}
+
+/// Refuses a name that is not a DNS-1123 label, as the names of namespaces.
+fn check_label(what: &str, given: &str) -> Result<(), ApiError> {
+    if is_label(given, LONGEST_LABEL) {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "{what} is '{given}': must have lowercase letters, digits and hyphens, begin and end with a letter or digit, \
+         and have at most {LONGEST_LABEL} characters"
+    )))
+}
+
+fn is_label(given: &str, longest: usize) -> bool {
+    let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = given.as_bytes();
+    bytes.first().is_some_and(is_end)
+        && bytes.last().is_some_and(is_end)
+        && bytes.iter().all(|byte| is_end(byte) || *byte == b'-')
+        && bytes.len() <= longest
 }
 
 impl CoreApi {
@@ -125,14 +152,15 @@ impl CoreApi {
             recipe::check_node(&head.image, &head.environment)?;
         }
         check_marks("annotation", &given.annotations)?;
+        check_keys("label", given.labels.keys().map(String::as_str))?;
+        check_keys("annotation", given.annotations.keys().map(String::as_str))?;
         let (kind, framework) = profile_type(&given)?;
         recipe::check_start_parameters(given.cluster_spec.as_ref(), framework)?;
         recipe::check_image_templates(given.cluster_spec.as_ref(), framework)?;
         let instance = self.service.instance_for(&given.provider, &kind)?;
         machines::check_guests(&given, framework, &instance)?;
         let project = self.service.project_of(&namespace)?.to_owned();
-        let mut properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
-        self.service.resolve_names(&kind, &namespace, &mut properties)?;
+        let properties = given.profile_properties.clone().map(Map::from).unwrap_or_default();
         let properties = recipe::properties(&given, properties, framework)?;
         self.service.check_recipe_namespace(principal, &properties)?;
         let groups = groups(given.cluster_spec.as_ref())?;
@@ -173,10 +201,9 @@ pub(super) fn profile_type(given: &wire::Cluster) -> Result<(ProfileType, Option
         let framework = framework.unwrap_or(Framework::Ray);
         return Ok((cluster_type(framework), Some(framework)));
     }
-    let kind: ProfileType = given
-        .profile
-        .parse()
-        .map_err(|error: InvalidProfileType| ApiError::invalid(format!("profile: {error}")))?;
+    let kind: ProfileType = given.profile.parse().map_err(|error: InvalidProfileType| {
+        ApiError::invalid(format!("profile: {error}, or the id or name of a stored profile"))
+    })?;
     let of_kind = framework_of(&kind);
     match framework {
         Some(framework) if of_kind != Some(framework) => Err(ApiError::invalid(format!(
@@ -228,7 +255,7 @@ fn groups(spec: Option<&wire::ClusterSpec>) -> Result<Vec<WorkerGroup>, ApiError
 /// Validates one group: its name, sizes, shape and node settings.
 pub(super) fn worker_group(given: &wire::WorkerGroupSpec) -> Result<WorkerGroup, ApiError> {
     let name = &given.group_name;
-    label("group_name", name, LONGEST_LABEL)?;
+    check_label("group_name", name)?;
     recipe::check_node(&given.image, &given.environment)?;
     let Sizes { size: desired, min, max } = sizes::of_new_group(given)?;
     let shape = shapes::read(given.shape.as_ref())
@@ -298,6 +325,50 @@ mod tests {
             None => assert_eq!(checked, Ok(())),
             Some(refusal) => assert!(checked.as_ref().is_err_and(|why| why.contains(refusal)), "{checked:?}"),
         }
+    }
+
+    #[rstest]
+    #[case("muster.dev/cluster", true)]
+    #[case("machines.muster.dev/queue", true)]
+    #[case("muster.dev", false)]
+    #[case("mymuster.dev/cluster", false)]
+    #[case("muster.dev.example.org/cluster", false)]
+    #[case("team", false)]
+    fn keys_of_muster_are_refused(#[case] key: &str, #[case] is_refused: bool) {
+        let checked = check_keys("label", [key]).map_err(|refused| refused.message);
+        let expected = format!(
+            "label '{key}' is reserved, because only Muster writes keys of muster.dev: use another key"
+        );
+        assert_eq!(checked, if is_refused { Err(expected) } else { Ok(()) });
+        let labels = BTreeMap::from([(key.to_owned(), String::new())]);
+        let group =
+            wire::WorkerGroupSpec { group_name: "g".to_owned(), labels, ..wire::WorkerGroupSpec::default() };
+        assert_eq!(worker_group(&group).is_err(), is_refused, "labels of pods");
+    }
+
+    #[rstest]
+    #[case::letter("team", true)]
+    #[case::digit("2024-team", true)]
+    #[case::one_digit("7", true)]
+    #[case::longest(&"a".repeat(63), true)]
+    #[case::too_long(&"a".repeat(64), false)]
+    #[case::empty_part("-team", false)]
+    #[case::hyphen("team-", false)]
+    #[case::capital("Team", false)]
+    #[case::dot("my.team", false)]
+    fn namespaces_and_groups_are_labels_as_kubernetes_has_them(#[case] name: &str, #[case] valid: bool) {
+        assert_eq!(namespace(name, "").is_ok(), valid);
+        let group = wire::WorkerGroupSpec { group_name: name.to_owned(), ..wire::WorkerGroupSpec::default() };
+        assert_eq!(worker_group(&group).is_ok(), valid);
+    }
+
+    #[rstest]
+    #[case::letter("fred-2", true)]
+    #[case::digit("2024-fred", false)]
+    #[case::longest(&"a".repeat(53), true)]
+    #[case::too_long(&"a".repeat(54), false)]
+    fn a_cluster_name_begins_with_a_letter(#[case] name: &str, #[case] valid: bool) {
+        assert_eq!(check_name(name).is_ok(), valid);
     }
 
     #[test]

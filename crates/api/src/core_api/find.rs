@@ -27,6 +27,17 @@ macro_rules! named {
 
 pub(super) use named;
 
+/// Refuses a request that names no cluster; a gRPC message may be empty.
+fn check_named(named: &ClusterRef<'_>) -> Result<(), ApiError> {
+    let fields = [("name", named.name), ("namespace", named.namespace)];
+    match fields.iter().find(|(_, given)| named.id.is_none() && given.is_empty()) {
+        Some((field, _)) => Err(ApiError::invalid(format!(
+            "{field} is empty: give the name and namespace of a cluster, or its id"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Converts the error of a search for a cluster.
 fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
     match error {
@@ -64,6 +75,7 @@ fn not_found(named: &ClusterRef<'_>, error: FindError) -> ApiError {
 impl CoreApi {
     /// Finds the cluster that a request names, and checks that the caller has the permission of the method on it.
     pub(super) async fn find(&self, access: &Access, named: &ClusterRef<'_>) -> Result<Cluster, ApiError> {
+        check_named(named)?;
         self.service.find_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
@@ -73,6 +85,7 @@ impl CoreApi {
         access: &Access,
         named: &ClusterRef<'_>,
     ) -> Result<Cluster, ApiError> {
+        check_named(named)?;
         self.service.find_past_cluster(access, named).await.map_err(|error| not_found(named, error))
     }
 
@@ -115,4 +128,37 @@ pub(super) fn optional_id<T: FromStr<Err = InvalidId>>(
 ) -> Result<Option<T>, ApiError> {
     let parse = || given.parse().map_err(|error| ApiError::invalid(format!("{field}: {error}")));
     (!given.is_empty()).then(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::ids::ClusterId;
+    use rstest::rstest;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[rstest]
+    #[case::named("fred", "demo", false, None)]
+    #[case::by_id("", "", true, None)]
+    #[case::empty("", "", false, Some("name is empty"))]
+    #[case::no_name("", "demo", false, Some("name is empty"))]
+    #[case::no_namespace("fred", "", false, Some("namespace is empty"))]
+    fn a_request_has_to_name_a_cluster(
+        #[case] name: &str,
+        #[case] namespace: &str,
+        #[case] has_id: bool,
+        #[case] refusal: Option<&str>,
+    ) {
+        let id = has_id.then(|| ClusterId::from_uuid(Uuid::from_u128(7)));
+        let checked = check_named(&ClusterRef { namespace, name, framework: "", provider: "", id });
+        match (checked, refusal) {
+            (Ok(()), None) => {}
+            (Err(refused), Some(why)) => {
+                assert!(refused.message.starts_with(why), "{refused}");
+                assert_eq!(tonic::Status::from(refused).code(), tonic::Code::InvalidArgument);
+            }
+            (checked, _) => panic!("{checked:?}"),
+        }
+    }
 }

@@ -63,6 +63,13 @@ impl FrameworkService for CoreApi {
     ) -> GrpcResult<Self::UpgradeFrameworkStream> {
         let access = access(&request)?;
         let (port, framework) = self.changeable(&access, &request.get_ref().name)?;
+        if !port.is_installed(framework) {
+            let message = format!(
+                "{framework} was not installed by Muster, so there is nothing to upgrade: `muster framework install \
+                 {framework}` installs it"
+            );
+            return Err(ApiError::not_found(message).code("FrameworkNotInstalled").into());
+        }
         let (service, environments) = (self.service.clone(), Arc::clone(port));
         let is_used = Box::pin(async move {
             let users = service.clusters_in_installed(environments.as_ref(), framework).await;

@@ -10,10 +10,12 @@ use muster_proto::v1alpha2::{
 };
 use muster_proto::wkt::Empty;
 use muster_service::lists::{Authorized, ImageTemplateQuery, ImageTemplateSort, PageRequest};
+use muster_service::{Mutation, Writer};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::compute_templates::writer;
 use super::find::optional;
+use super::mutate::mutation;
 use super::pages::{self, page_request};
 use super::{CoreApi, access, convert, create};
 use crate::error::ApiError;
@@ -53,16 +55,18 @@ impl ImageTemplateService for CoreApi {
         &self,
         request: Request<CreateImageTemplateRequest>,
     ) -> GrpcResult<ImageTemplate> {
-        let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
-        let CreateImageTemplateRequest { image_template, namespace } = request.into_inner();
+        let writer = writer(&access(&request)?, request.metadata());
+        let (request, Mutation { access, caller, wait }) = mutation!(request, "CreateImageTemplate");
+        let writer = Writer { named: caller.request, ..writer };
+        let CreateImageTemplateRequest { image_template, namespace, .. } = request;
         let given = image_template.unwrap_or_default();
         let namespace = create::namespace(&namespace, &given.namespace)?;
         let (name, provider) = (given.name.clone(), given.provider.clone());
         let named = (namespace.as_str(), name.as_str());
         let created =
             self.service.create_image_template(&access, &writer, named, &provider, spec(given)).await;
-        Ok(Response::new(shown(created.map_err(ApiError::from)?)))
+        let template = self.service.wait_for_image(created.map_err(ApiError::from)?, &wait).await;
+        Ok(Response::new(shown(template.map_err(ApiError::from)?)))
     }
 
     async fn get_image_template(
@@ -115,9 +119,10 @@ impl ImageTemplateService for CoreApi {
     }
 
     async fn delete_image_template(&self, request: Request<DeleteImageTemplateRequest>) -> GrpcResult<Empty> {
-        let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
-        let DeleteImageTemplateRequest { name, namespace, force } = request.into_inner();
+        let writer = writer(&access(&request)?, request.metadata());
+        let (request, Mutation { access, caller, .. }) = mutation!(request, "DeleteImageTemplate");
+        let writer = Writer { named: caller.request, ..writer };
+        let DeleteImageTemplateRequest { name, namespace, force, .. } = request;
         let deleted = self.service.delete_image_template(&access, &writer, &namespace, &name, force).await;
         deleted.map_err(ApiError::from)?;
         Ok(Response::new(Empty::default()))

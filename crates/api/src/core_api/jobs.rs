@@ -102,9 +102,10 @@ impl JobService for CoreApi {
                 }
                 create::namespace(&namespace, &given.namespace)?;
                 create::namespace(&namespace, &cluster.namespace)?;
+                let names = self.resolve_profile(&access, &namespace, &mut cluster).await?;
                 self.configure(&namespace, &given.stored_config, given.config, &mut cluster).await?;
                 let create::New { cluster, profile } =
-                    Box::pin(self.resolved_cluster(&access, namespace, cluster)).await?;
+                    Box::pin(self.resolved_cluster(&access, namespace, cluster, names)).await?;
                 let caller = Caller {
                     principal: access.principal().clone(),
                     door: Door::Core,

@@ -19,14 +19,14 @@ macro_rules! page_request {
 
 pub(super) use page_request;
 
-/// Converts the page size to a limit; 0 means the largest page.
+/// Converts the page size to a limit; 0 means all objects.
 pub(super) fn limit(page_size: i32) -> Result<Option<u32>, ApiError> {
     match u32::try_from(page_size) {
         Ok(0) => Ok(None),
         Ok(size) => Ok(Some(size)),
-        Err(_) => Err(ApiError::invalid(format!(
-            "page_size is {page_size}: must be 0 (the longest page) or greater"
-        ))),
+        Err(_) => {
+            Err(ApiError::invalid(format!("page_size is {page_size}: must be 0 (all objects) or greater")))
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use muster_proto::v1alpha2 as wire;
 use wire::env_value_from::Source;
 use wire::volume::{AccessMode, HostPathType, MountPropagationMode, VolumeType};
 
+use super::create::check_keys;
 use super::find::optional;
 use crate::error::ApiError;
 
@@ -25,6 +26,7 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
             alternatives(SERVICE_TYPES)
         )));
     }
+    check_pod_keys("head_group_spec", &given.labels, &given.annotations)?;
     Ok(PodRecipe {
         labels: given.labels.clone(),
         annotations: given.annotations.clone(),
@@ -41,6 +43,7 @@ pub(super) fn of_head(given: &wire::HeadGroupSpec) -> Result<PodRecipe, ApiError
 
 /// Reads the recipe of the pods of a group's workers.
 pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, ApiError> {
+    check_pod_keys(&format!("group '{}'", given.group_name), &given.labels, &given.annotations)?;
     Ok(PodRecipe {
         labels: given.labels.clone(),
         annotations: given.annotations.clone(),
@@ -53,6 +56,15 @@ pub(super) fn of_workers(given: &wire::WorkerGroupSpec) -> Result<PodRecipe, Api
         security_context: given.security_context.as_ref().map(security_context),
         env_from: sources(&given.environment_from)?,
     })
+}
+
+fn check_pod_keys(
+    whose: &str,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Result<(), ApiError> {
+    check_keys(&format!("label of {whose}"), labels.keys().map(String::as_str))?;
+    check_keys(&format!("annotation of {whose}"), annotations.keys().map(String::as_str))
 }
 
 /// Reads the autoscaler of a cluster; it can mount only volumes of the head.

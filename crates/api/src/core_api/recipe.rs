@@ -8,7 +8,7 @@ use muster_core::recipe::{ClusterRecipe, GivenRecipe, NodeRecipe};
 use muster_proto::{v1alpha2 as wire, wkt};
 use serde_json::{Map, Value};
 
-use super::create::plain;
+use super::create::{check_keys, plain};
 use super::find::optional;
 use super::{limits, pods, shapes};
 use crate::error::ApiError;
@@ -79,6 +79,7 @@ fn add_access(
     if options.is_some() && !spec.enable_in_tree_autoscaling {
         return Err(ApiError::invalid("autoscaler_options need enable_in_tree_autoscaling"));
     }
+    check_keys("annotation of the head service", spec.head_service_annotations.keys().map(String::as_str))?;
     recipe.ingress |= ingress;
     recipe.service_annotations.extend(spec.head_service_annotations.clone());
     Ok(())
@@ -218,16 +219,6 @@ pub(super) fn check_same_template(whose: &str, given: &str, present: &str) -> Re
     }
     Err(ApiError::invalid(format!(
         "compute_template of {whose} cannot be changed to '{given}': give a shape (cpu, memory, gpu) instead"
-    )))
-}
-
-/// Refuses to change the image template of existing nodes: their image is changed directly.
-pub(super) fn check_same_image_template(whose: &str, given: &str, present: &str) -> Result<(), ApiError> {
-    if given.is_empty() || given == present {
-        return Ok(());
-    }
-    Err(ApiError::invalid(format!(
-        "image_template of {whose} cannot be changed to '{given}': give its image instead"
     )))
 }
 

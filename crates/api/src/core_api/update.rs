@@ -1,8 +1,11 @@
 //! Builds typed changes from update and scale requests.
 
 mod groups;
+mod images;
 mod mask;
 mod recipe;
+
+use std::collections::BTreeMap;
 
 use muster_core::change::{Change, ClusterUpdate, ResizeGroup, RestartScope};
 use muster_core::cluster::{Cluster, WorkerGroup};
@@ -42,6 +45,13 @@ pub(super) fn update(
     }
     create::check_marks("label", &given.labels)?;
     create::check_marks("annotation", &given.annotations)?;
+    check_changed_keys("label", &mask::below(mask, LABELS), &given.labels, &cluster.labels)?;
+    check_changed_keys(
+        "annotation",
+        &mask::below(mask, ANNOTATIONS),
+        &given.annotations,
+        &cluster.annotations,
+    )?;
     for path in &mask.paths {
         if !(FIELDS.contains(&path.as_str()) || PARTS.iter().any(|whole| is_below(path, whole))) {
             return Err(ApiError::invalid(format!(
@@ -73,6 +83,18 @@ pub(super) fn update(
         restart,
         ..ClusterUpdate::default()
     })
+}
+
+/// Refuses changes of labels or annotations that only Muster writes. Present ones may be given as they are.
+fn check_changed_keys(
+    what: &str,
+    named: &[&str],
+    given: &BTreeMap<String, String>,
+    present: &BTreeMap<String, String>,
+) -> Result<(), ApiError> {
+    let keys: Vec<&str> =
+        if named.contains(&"") { given.keys().map(String::as_str).collect() } else { named.to_vec() };
+    create::check_keys(what, keys.into_iter().filter(|key| given.get(*key) != present.get(*key)))
 }
 
 /// Reads the scope of running nodes that the update replaces.
@@ -156,8 +178,6 @@ pub(super) fn scale(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use muster_core::change::MapChange;
     use muster_core::cluster::Framework;
     use muster_core::sample;
@@ -215,7 +235,9 @@ mod tests {
         };
         let refused = updated(&cluster, &of_group(other), "cluster_spec.worker_group_spec").unwrap_err();
         assert!(
-            refused.to_string().contains("only shape, image, environment and args can be changed"),
+            refused
+                .to_string()
+                .contains("only shape, image, image_template, environment and args can be changed"),
             "{refused}"
         );
     }
@@ -229,6 +251,30 @@ mod tests {
         let update = update(&sample::cluster(1, 0, None), &given, &mask, None, 1000).unwrap();
         let Some(MapChange::Keys { keys }) = update.labels else { panic!("keys: {:?}", update.labels) };
         assert_eq!((keys.len(), keys["7"].as_deref(), keys["8"].as_deref()), (50_000, Some("x"), None));
+    }
+
+    #[rstest]
+    #[case::whole("labels", "muster.dev/cluster", "other", true)]
+    #[case::one("labels.muster.dev/cluster", "muster.dev/cluster", "other", true)]
+    #[case::removed("labels.muster.dev/cluster", "team", "a", true)]
+    #[case::as_it_is("labels", "muster.dev/cluster", "c", false)]
+    #[case::another("labels", "team", "a", false)]
+    fn an_update_cannot_change_the_labels_of_muster(
+        #[case] path: &str,
+        #[case] key: &str,
+        #[case] value: &str,
+        #[case] is_refused: bool,
+    ) {
+        let present = variable("muster.dev/cluster", "c");
+        let cluster =
+            Cluster { labels: present.clone(), annotations: present, ..sample::cluster(1, 0, None) };
+        let given = wire::Cluster { labels: variable(key, value), ..wire::Cluster::default() };
+        let refused = updated(&cluster, &given, path).map_err(|refused| refused.message);
+        assert_eq!(refused.is_err(), is_refused, "{refused:?}");
+        let given = wire::Cluster { annotations: variable(key, value), ..wire::Cluster::default() };
+        let refused = updated(&cluster, &given, &path.replace("labels", "annotations"))
+            .map_err(|refused| refused.message);
+        assert_eq!(refused.is_err_and(|why| why.contains("'muster.dev/cluster' is reserved")), is_refused);
     }
 
     #[rstest]

@@ -9,3 +9,8 @@ mod clusters;
 mod compute_templates;
 mod ray_cluster;
 mod request;
+
+/// Converts a `RayCluster` object of any creator to a cluster of `muster.v1alpha2`.
+pub(super) fn cluster_of_object(object: &serde_json::Value) -> muster_proto::v1alpha2::Cluster {
+    request::cluster(ray_cluster::cluster(object))
+}

@@ -2,13 +2,15 @@
 
 use futures::stream::{Stream, StreamExt as _};
 use muster_proto::v1alpha2::{WatchClustersRequest, WatchClustersResponse};
+use muster_service::Service;
 use muster_service::lists::ClusterQuery;
 use muster_service::watch::{ClusterChange, WatchMessage};
 use tonic::Status;
 
+use super::CoreApi;
+use super::external::shown_cluster;
 use super::find::optional;
 use super::pages::{self, ClusterFilters};
-use super::{CoreApi, convert};
 use crate::access::Access;
 use crate::error::ApiError;
 
@@ -31,17 +33,27 @@ impl CoreApi {
         let namespace = optional(&request.namespace);
         let query = access.visible(ClusterQuery { namespace, ..pages::cluster_query(&filters)? });
         let messages = self.service.watch_clusters(query, &request.resume_token).await?;
-        Ok(messages.map(|message| Ok(response(message.map_err(ApiError::from)?))))
+        let service = self.service.clone();
+        Ok(messages.then(move |message| {
+            let service = service.clone();
+            async move { Ok::<_, Status>(response(&service, message.map_err(ApiError::from)?).await?) }
+        }))
     }
 }
 
-fn response(WatchMessage { changed, resume_token }: WatchMessage) -> WatchClustersResponse {
+async fn response(
+    service: &Service,
+    WatchMessage { changed, resume_token }: WatchMessage,
+) -> Result<WatchClustersResponse, ApiError> {
     let (kind, cluster) = match changed {
         None => ("BOOKMARK", None),
         Some((ClusterChange::Added, cluster)) => ("ADDED", Some(cluster)),
         Some((ClusterChange::Modified, cluster)) => ("MODIFIED", Some(cluster)),
         Some((ClusterChange::Deleted, cluster)) => ("DELETED", Some(cluster)),
     };
-    let cluster = cluster.map(|cluster| convert::cluster(*cluster));
-    WatchClustersResponse { r#type: kind.to_owned(), cluster, resume_token }
+    let cluster = match cluster {
+        Some(cluster) => Some(shown_cluster(service, *cluster).await?),
+        None => None,
+    };
+    Ok(WatchClustersResponse { r#type: kind.to_owned(), cluster, resume_token })
 }

@@ -7,13 +7,13 @@ use muster_core::action::Milestone;
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
-use muster_service::ports::domino::DominoCredentials;
 use muster_service::{Access, Caller, Case, ErrorKind, Mutation, Service, ServiceError, Verb, Wait};
 use serde_json::{Map, Value};
 
 use super::Scaler;
 use super::kind::Kind;
 use super::scaler_error::ScalerError;
+use super::tiers::DominoTierList;
 use crate::auth;
 use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
@@ -34,8 +34,8 @@ pub(super) struct Call {
     /// The parameters of the query.
     pub(super) query: Vec<(String, String)>,
     body: Result<Option<Value>, ScalerError>,
-    /// The credentials for requests to Domino about hardware tiers.
-    pub(super) credentials: Option<DominoCredentials>,
+    /// The hardware tiers of Domino, if it is configured.
+    pub(super) domino_tiers: Option<DominoTierList>,
 }
 
 impl Call {
@@ -55,6 +55,7 @@ impl Call {
         let kind = Kind::read(&path.next().unwrap_or_default())?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let credentials = auth::Caller { headers: &parts.headers }.domino_credentials();
+        let domino_tiers = api.tiers.clone().map(|domino| DominoTierList::new(domino, credentials));
         Ok(Self {
             api,
             access,
@@ -63,7 +64,7 @@ impl Call {
             node_type: path.next().unwrap_or_default(),
             query: query.into_owned().collect(),
             body,
-            credentials,
+            domino_tiers,
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
     let cluster = call.cluster().await?;
     let started = call.service().now();
     let replaced = match tier {
-        Some(name) if change_tier(call, &cluster, &name).await? => None,
+        Some(name) if Box::pin(change_tier(call, &cluster, &name)).await? => None,
         _ => {
             let restarted = call.service().restart_owned(&call.mutation(), &cluster).await;
             let (_, action) = restarted.map_err(|error| call.refusal(error))?;

@@ -31,7 +31,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
         head_tier::check_supported(call.kind, object.as_ref())?;
     }
     let has_workers = object.is_none_or(|object| object["spec"]["worker"].is_object());
-    let effective = u32::try_from(requested).unwrap_or(u32::MAX).min(max);
+    let effective = u32::try_from(requested.min(max)).unwrap_or(u32::MAX);
     let is_alias = matches!(worker, Some(TierName::Aliases(_)));
     let (worker, mut ignored) = call.worker_tier(&cluster, worker).await?;
     let mut worker = worker.filter(|tier| {
@@ -68,7 +68,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
         ("requested_replicas".to_owned(), requested.into()),
         ("effective_replicas".to_owned(), effective.into()),
         ("maxReplicas".to_owned(), max.into()),
-        ("capped".to_owned(), (requested > u64::from(max)).into()),
+        ("capped".to_owned(), (requested > u64::from(effective)).into()),
         ("restarted_ts".to_owned(), stamp::show(stamp::whole_seconds(started)).into()),
         ("object".to_owned(), before.value(call, &cluster)),
     ]);
@@ -129,7 +129,7 @@ fn whole(number: &Number) -> Option<u64> {
 }
 
 /// Returns the largest number of workers of a cluster; the error contains why it cannot be scaled.
-fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u32, ScalerError> {
+fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u64, ScalerError> {
     let not_scalable =
         |why: &str| Err(ScalerError::conflict("not_scalable", format!("Cannot scale this cluster: {why}")));
     let Some(object) = object else {
@@ -137,7 +137,7 @@ fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u3
             [group] if cluster.observed.autoscaled.contains(&group.name) => {
                 not_scalable("its own autoscaler decides on the number of workers")
             }
-            [_] => Ok(max_replicas(cluster, ceiling)),
+            [_] => Ok(max_replicas(cluster, ceiling).into()),
             [] => not_scalable("it has no group of workers"),
             _ => not_scalable("it has several groups of workers"),
         };
@@ -146,8 +146,7 @@ fn maximum(cluster: &Cluster, object: Option<&Value>, ceiling: u32) -> Result<u3
     if !autoscaling.is_object() {
         return not_scalable("autoscaling not enabled");
     }
-    let max =
-        autoscaling["maxReplicas"].as_u64().and_then(|max| u32::try_from(max).ok()).filter(|max| *max > 0);
+    let max = autoscaling["maxReplicas"].as_number().and_then(whole).filter(|max| *max > 0);
     max.ok_or_else(|| {
         ScalerError::conflict("invalid_autoscaling", "autoscaling.maxReplicas is missing or invalid")
     })
@@ -194,6 +193,22 @@ mod tests {
         cluster.groups = vec![cluster.groups[0].clone(); groups];
         let refused = maximum(&cluster, None, 100).err().map(|error| error.message);
         assert_eq!(refused.as_deref(), refusal);
+    }
+
+    #[rstest]
+    #[case(json!(5), Some(5))]
+    #[case(json!(5.0), Some(5))]
+    #[case(json!(5_000_000_000_u64), Some(5_000_000_000))]
+    #[case(json!(u64::MAX), Some(u64::MAX))]
+    #[case(json!(0), None)]
+    #[case(json!(-1), None)]
+    #[case(json!("5"), None)]
+    #[case(json!(null), None)]
+    fn a_cluster_of_domino_has_its_own_maximum(#[case] max: Value, #[case] expected: Option<u64>) {
+        let object = json!({"spec": {"autoscaling": {"maxReplicas": max}}});
+        let cluster = sample::cluster(1, 0, None);
+        let maximum = maximum(&cluster, Some(&object), 100);
+        assert_eq!(maximum.map_err(|error| error.error), expected.ok_or("invalid_autoscaling"));
     }
 
     #[test]

@@ -83,5 +83,8 @@ async fn a_message_that_cannot_be_decoded_is_the_callers_mistake() {
     let response = request.send().await.unwrap();
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!((header("grpc-status"), header(ERROR_HEADER)), ("3".to_owned(), "InvalidArgument".to_owned()));
-    assert!(header("grpc-message").starts_with("the%20request%20is%20no%20message"), "{response:?}");
+    assert!(
+        header("grpc-message").starts_with("the%20request%20is%20not%20a%20valid%20message"),
+        "{response:?}"
+    );
 }

@@ -183,8 +183,8 @@ async fn a_bad_parameter_is_named_with_its_value() {
 #[rstest]
 #[case(Method::GET, "/apis/v1alpha2/nothing", 404, 5)]
 #[case(Method::GET, "/", 404, 5)]
-#[case(Method::PUT, CLUSTERS, 405, 12)]
-#[case(Method::POST, "/apis/v1alpha2/clusters", 405, 12)]
+#[case(Method::PUT, CLUSTERS, 501, 12)]
+#[case(Method::POST, "/apis/v1alpha2/clusters", 501, 12)]
 #[tokio::test]
 async fn unknown_paths_and_wrong_methods_are_json(
     #[case] method: Method,
@@ -203,7 +203,7 @@ async fn a_wrong_method_is_answered_with_those_that_are_possible() {
     let harness = Harness::new().await;
     let allowed = async |method: Method, path: &str| {
         let response = harness.request(method, path).send().await.unwrap();
-        assert_eq!(response.status(), 405);
+        assert_eq!(response.status(), 501);
         assert_eq!(response.headers()["muster-error"], "MethodNotAllowed");
         let allow = response.headers()[header::ALLOW].to_str().unwrap();
         let mut allow: Vec<String> = allow.split(',').map(str::to_owned).collect();

@@ -1,6 +1,8 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use muster_engine::ports::clock::SystemClock;
 use muster_testkit::FakeDomino;
-use muster_testkit::outside::Reply;
+use muster_testkit::outside::{Outside, Reply};
 use rstest::rstest;
 use serde_json::json;
 
@@ -84,4 +86,64 @@ async fn temporary_failures_are_retried_and_no_failure_is_cached(
     assert_eq!(fake.received().len(), attempts);
     fake.recovers();
     assert!(domino.identify(&key("ann")).await.expect("an answer").is_some());
+}
+
+/// A response to a request for a user.
+const USER: &str = r#"{"canonicalId": "u1"}"#;
+
+/// A time that no request of a test takes.
+const NEVER: Duration = Duration::from_mins(1);
+
+fn slow_domino(outside: &Outside, limits: TimeLimits) -> Domino {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let url = outside.url("").parse().expect("a URL");
+    Domino::with_limits(&url, Arc::new(SystemClock), limits).expect("a client")
+}
+
+#[tokio::test]
+async fn a_slow_response_within_the_total_time_is_used() {
+    let late = Reply::Late(Duration::from_millis(300), 200, USER.to_owned());
+    let outside = Outside::answering(move |_| late.clone()).await;
+    let limits = TimeLimits { total: NEVER, slow: Duration::from_millis(20) };
+    let user = slow_domino(&outside, limits).identify(&key("ann")).await;
+    assert_eq!(user.expect("an answer").expect("a user").id, "u1");
+}
+
+#[tokio::test]
+async fn a_request_without_a_response_is_repeated() {
+    let requests = AtomicUsize::new(0);
+    let mut outside = Outside::answering(move |_| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::Late(NEVER, 200, USER.to_owned()),
+        _ => Reply::Now(200, USER.to_owned()),
+    })
+    .await;
+    let limits = TimeLimits { total: NEVER, slow: Duration::from_millis(20) };
+    let user = slow_domino(&outside, limits).identify(&key("ann")).await;
+    assert!(user.expect("an answer").is_some());
+    assert_eq!(outside.received().len(), 2);
+}
+
+#[tokio::test]
+async fn a_slow_response_is_used_although_the_repeated_request_fails() {
+    let requests = AtomicUsize::new(0);
+    let outside = Outside::answering(move |_| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::Late(Duration::from_secs(1), 200, USER.to_owned()),
+        _ => Reply::Now(500, String::new()),
+    })
+    .await;
+    let limits = TimeLimits { total: NEVER, slow: Duration::from_millis(20) };
+    let user = slow_domino(&outside, limits).identify(&key("ann")).await;
+    assert!(user.expect("an answer").is_some());
+}
+
+#[tokio::test]
+async fn a_request_ends_at_the_total_time() {
+    let outside = Outside::answering(|_| Reply::Late(NEVER, 200, USER.to_owned())).await;
+    for slow in [Duration::from_millis(20), NEVER] {
+        let limits = TimeLimits { total: Duration::from_millis(200), slow };
+        let request = slow_domino(&outside, limits).identify(&key("ann")).await;
+        let why = request.expect_err("it does not answer");
+        assert_eq!(why.0, "Domino is unavailable: it did not respond in time");
+    }
+    assert!(LIMITS.total < Duration::from_secs(5));
 }

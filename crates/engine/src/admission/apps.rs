@@ -4,7 +4,7 @@ use muster_core::action::{Action, ActionKind, OnConflict};
 use muster_core::app::{App, AppIdentity, AppKind, AppState, EphemeralMark, GivenApp, Process};
 use muster_core::change::{Change, Delete};
 use muster_core::cluster::Cluster;
-use muster_core::ephemeral::{AppStanding, DriverEnd, LeaveRule, MarkState, Verdict, decide};
+use muster_core::ephemeral::{AppStanding, DriverEnd, EphemeralDecision, LeaveRule, MarkState, decide};
 use muster_core::ids::InstanceId;
 use muster_store::StoreError;
 use muster_store::commands::{EndForApp, EndedForApp};
@@ -74,16 +74,12 @@ impl Engine {
         Ok(self.context.find_app(instance, namespace, given).await?)
     }
 
-    /// Observes the state of an app, for apps without an ephemeral cluster, which no watcher observes.
+    /// Observes the present state of an app. The row of an app without an ephemeral cluster may be old.
     pub async fn app_state(&self, app: &App) -> AppState {
-        let observed = match self.context.app_provider(&app.instance) {
-            Some(apps) => apps.observe(&app.identity()).await.ok(),
-            None => None,
-        };
-        match observed {
-            None => AppState::Unobserved,
-            Some(AppObservation { standing: AppStanding::Gone, .. }) => AppState::Gone,
-            Some(_) => AppState::Running,
+        match self.context.standing(app).await {
+            Ok(AppStanding::Unknown) | Err(_) => AppState::Unobserved,
+            Ok(AppStanding::Gone) => AppState::Gone,
+            Ok(AppStanding::Wanted(_) | AppStanding::Job(_)) => AppState::Running,
         }
     }
 
@@ -108,13 +104,13 @@ impl Engine {
         let (state, why) = Box::pin(context.mark_state(cluster, mark, given)).await?;
         let marked = Box::pin(context.marked_app(cluster, mark)).await?;
         match decide(state, marked.standing, end) {
-            Verdict::Leave(rule) => Ok(DeletionForApp::Left(rule)),
-            Verdict::Later => {
+            EphemeralDecision::Leave(rule) => Ok(DeletionForApp::Left(rule)),
+            EphemeralDecision::Later => {
                 let reason = why.unwrap_or(marked.reason);
                 let message = format!("app '{mark}' cannot be observed, so the cluster stays: {reason}");
                 Err(SubmitError::AppUnknown(message))
             }
-            Verdict::Delete => {
+            EphemeralDecision::Delete => {
                 let change = Change::DeleteCluster(Delete { force: false });
                 let mut action = context.action(ActionKind::ClusterDelete, cluster, None, caller);
                 (action.version, action.inputs) = (change.version(), change.inputs());
@@ -196,6 +192,15 @@ impl Context {
             FoundApp::Command(_) | FoundApp::Object(_) => MarkState::OfAnother,
         };
         Ok((state, None))
+    }
+
+    /// Observes an app.
+    pub(crate) async fn standing(&self, app: &App) -> Result<AppStanding, StoreError> {
+        if app.kind == AppKind::Command {
+            return Ok(self.command(app.clone()).await?.standing);
+        }
+        let Some(apps) = self.app_provider(&app.instance) else { return Ok(AppStanding::Unknown) };
+        Ok(apps.observe(&app.identity()).await.map_or(AppStanding::Unknown, |observed| observed.standing))
     }
 
     /// Observes the app that a cluster is marked with.

@@ -2,7 +2,7 @@
 
 use muster_core::action::ActionKind;
 use muster_core::ids::ClusterId;
-use muster_core::policy::scaling::{KIND, Settings};
+use muster_core::policy::scaling::{KIND, ScalingPolicySettings};
 use muster_core::policy::{Policy, find};
 use muster_store::StoreError;
 
@@ -15,7 +15,7 @@ impl Engine {
         let bindings = self.store().bindings(cluster).await?;
         let rests = bindings.into_iter().filter(|binding| binding.enabled).find(|binding| {
             let scaling = find(&binding.policy.kind).is_some_and(|(kind, _)| kind.name == KIND.name);
-            let settings = scaling.then(|| binding.policy.settings::<Settings>().ok()).flatten();
+            let settings = scaling.then(|| binding.policy.settings::<ScalingPolicySettings>().ok()).flatten();
             settings
                 .is_some_and(|settings| settings.event == event && settings.is_cooling(binding.last_op, now))
         });

@@ -29,7 +29,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn request_key(&self) -> Option<RequestKey> {
+    /// Returns the key under which the database remembers the request.
+    pub fn request_key(&self) -> Option<RequestKey> {
         let (request_id, digest) = self.request.clone()?;
         let principal = format!("{}/{}", self.principal.scheme, self.principal.id);
         Some(RequestKey { principal, request_id, digest })

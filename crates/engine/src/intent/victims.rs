@@ -50,7 +50,7 @@ pub(crate) fn choose_victims(
     let begun = |node: &&Node| node.status == NodeStatus::Deleting;
     let mut victims: Vec<NodeId> = members.iter().copied().filter(begun).map(|node| node.id).collect();
     victims.extend(chosen.iter().filter(|id| members.iter().any(|node| node.id == **id)));
-    let rest = members.iter().map(|node| Candidate::of(node, profile_created_at)).collect();
+    let rest = members.iter().map(|node| Candidate::from_node(node, profile_created_at)).collect();
     let least_loaded = |id: NodeId| (load.get(&id).copied().unwrap_or_default(), random_rank(id));
     victims.extend(candidates::choose(rest, members.len(), Criterion::Random, least_loaded));
     let mut unique = HashSet::new();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use muster_core::action::ActionKind;
 use muster_core::placement::ServerGroup;
 use muster_core::policy::Binding;
-use muster_core::policy::affinity::Settings;
+use muster_core::policy::affinity::AffinityPolicySettings;
 
 use crate::intent::placements;
 use crate::policy::placement::require_placement;
@@ -25,7 +25,7 @@ impl PolicyType for Affinity {
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
         require_placement(binding, context)?;
-        let settings: Settings = binding.policy.settings()?;
+        let settings: AffinityPolicySettings = binding.policy.settings()?;
         if settings.rule().is_none() {
             return Err(format!(
                 "'policies' of 'servergroup' is '{}': must be 'affinity' or 'anti-affinity'",
@@ -39,7 +39,7 @@ impl PolicyType for Affinity {
     }
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings: Settings = binding.policy.settings()?;
+        let settings: AffinityPolicySettings = binding.policy.settings()?;
         let SizeChange { added, .. } = SizeChange::of(context);
         let Some(policy) = settings.rule().filter(|_| added > 0) else { return Ok(()) };
         let mut places = placements::planned(context.data, added);

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use muster_core::action::ActionKind;
 use muster_core::candidates;
 use muster_core::policy::Binding;
-use muster_core::policy::batch::Settings;
+use muster_core::policy::batch::BatchPolicySettings;
 
 use crate::policy::{PolicyContext, PolicyType};
 use crate::ports::provider::Membership;
@@ -32,7 +32,7 @@ impl PolicyType for Batch {
     }
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings: Settings = binding.policy.settings()?;
+        let settings: BatchPolicySettings = binding.policy.settings()?;
         let plan = settings.plan(candidates::workers(context.nodes, None));
         let rollout = context.data.update();
         (rollout.plan, rollout.pause_time) = (Some(plan), Some(settings.pause_time));

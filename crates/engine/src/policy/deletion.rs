@@ -5,7 +5,7 @@ use muster_core::action::{ActionKind, Target};
 use muster_core::candidates::Criterion;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
-use muster_core::policy::deletion::{HookType, Settings};
+use muster_core::policy::deletion::{DeletionPolicySettings, HookType};
 use serde_json::Map;
 
 use crate::action_data::HookWait;
@@ -32,7 +32,7 @@ impl PolicyType for Deletion {
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings = Settings::of(&binding.policy)?;
+        let settings = DeletionPolicySettings::from_policy(&binding.policy)?;
         let kind = &context.cluster.profile_type;
         let delegated = matches!(context.capabilities.membership, Membership::Delegated(_));
         match &settings.hooks {
@@ -64,7 +64,7 @@ impl PolicyType for Deletion {
     }
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings = Settings::of(&binding.policy)?;
+        let settings = DeletionPolicySettings::from_policy(&binding.policy)?;
         let Some(candidates) = candidates(&settings, context) else { return Ok(()) };
         let chooses = context.capabilities.choose_victims;
         let deletion = context.data.deletion();
@@ -88,7 +88,7 @@ impl PolicyType for Deletion {
 }
 
 /// Returns the members to remove: the named ones, else the chosen ones of each group; none if no member is removed.
-fn candidates(settings: &Settings, context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
+fn candidates(settings: &DeletionPolicySettings, context: &PolicyContext<'_>) -> Option<Vec<NodeId>> {
     if let (ActionKind::NodeDelete, Target::Node(id)) = (context.action.kind, context.action.target) {
         return Some(vec![id]);
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use muster_core::action::ActionKind;
 use muster_core::policy::Binding;
-use muster_core::policy::health::{ModeType, Operation, Settings};
+use muster_core::policy::health::{HealthPolicySettings, ModeType, Operation};
 
 use crate::policy::{PolicyContext, PolicyType};
 
@@ -20,7 +20,7 @@ impl PolicyType for Health {
     }
 
     async fn attach(&self, binding: &mut Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings: Settings = binding.policy.settings()?;
+        let settings: HealthPolicySettings = binding.policy.settings()?;
         if !settings.recovery.fencing.is_empty() {
             let fencing = settings.recovery.fencing.join(", ");
             return Err(format!("'fencing' is {fencing}: fencing is not supported; leave it out"));

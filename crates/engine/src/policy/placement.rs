@@ -55,7 +55,8 @@ impl PolicyType for Spread {
 impl Spread {
     /// Decides where new nodes run.
     fn place(&self, shares: &[Share], count: u32, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let present: Vec<Placement> = candidates::workers(context.nodes, None).map(Placement::of).collect();
+        let present: Vec<Placement> =
+            candidates::workers(context.nodes, None).map(Placement::from_node).collect();
         let plan = grow(shares, &self.0.count(shares, &present), count).ok_or(NO_PLAN)?;
         let mut new = placements::planned(context.data, count);
         self.0.assign(shares, &plan, &present, &mut new);
@@ -68,7 +69,7 @@ impl Spread {
     fn choose(&self, shares: &[Share], going: &[(String, usize)], context: &mut PolicyContext<'_>) {
         let goes = |node: &&Node| going.iter().any(|(group, _)| node.group.as_ref() == Some(group));
         let present: Vec<Placement> =
-            candidates::workers(context.nodes, None).filter(goes).map(Placement::of).collect();
+            candidates::workers(context.nodes, None).filter(goes).map(Placement::from_node).collect();
         let have = self.0.count(shares, &present);
         let there: u32 = have.values().sum();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use muster_core::action::ActionKind;
 use muster_core::change::Change;
 use muster_core::ids::NodeId;
 use muster_core::policy::Binding;
-use muster_core::policy::scaling::Settings;
+use muster_core::policy::scaling::ScalingPolicySettings;
 
 use crate::action_data::{Creation, Deletion};
 use crate::intent::find_group;
@@ -24,7 +24,7 @@ impl PolicyType for Scaling {
     }
 
     async fn before(&self, binding: &Binding, context: &mut PolicyContext<'_>) -> Result<(), String> {
-        let settings: Settings = binding.policy.settings()?;
+        let settings: ScalingPolicySettings = binding.policy.settings()?;
         if settings.event != context.action.kind {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl PolicyType for Scaling {
         context: &mut PolicyContext<'_>,
         succeeded: bool,
     ) -> Result<(), String> {
-        let settings: Settings = binding.policy.settings()?;
+        let settings: ScalingPolicySettings = binding.policy.settings()?;
         if settings.event == context.action.kind && has_changed(context, succeeded) {
             context.effects.put_binding(Binding { last_op: Some(context.now), ..binding.clone() });
         }

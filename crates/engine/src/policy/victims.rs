@@ -21,9 +21,9 @@ pub(crate) fn chosen(
     for (group, count) in going {
         let members = || candidates::workers(context.nodes, Some(group));
         let candidates: Vec<Candidate> =
-            members().map(|node| Candidate::of(node, (context.profile_created_at)(node))).collect();
+            members().map(|node| Candidate::from_node(node, (context.profile_created_at)(node))).collect();
         let mut places: HashMap<NodeId, Placement> =
-            members().map(|node| (node.id, Placement::of(node))).collect();
+            members().map(|node| (node.id, Placement::from_node(node))).collect();
         let order = candidates::choose(candidates, places.len(), criterion, random_rank);
         let order = order.into_iter().map(|id| (id, places.remove(&id).unwrap_or_default())).collect();
         chosen.extend(placement::choose(order, *count, &mut quotas));

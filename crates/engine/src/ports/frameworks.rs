@@ -62,6 +62,9 @@ pub trait Frameworks: Send + Sync {
         is_used: BoxFuture<'static, bool>,
     ) -> Result<Installation, String>;
 
+    /// Returns true if Muster installed the framework, with whatever versions.
+    fn is_installed(&self, framework: Framework) -> bool;
+
     /// Returns true if nodes with this image run in an environment that Muster installed.
     async fn runs_installed(&self, framework: Framework, image: Option<&str>) -> bool;
 

@@ -46,7 +46,7 @@ pub use crate::ports::provider::external_event::ExternalEvent;
 pub use crate::ports::provider::nodes::{NodeProvider, NodeResult, ProviderResource};
 pub use crate::ports::provider::operation::{Operation, UpdateOutcome};
 pub use crate::ports::provider::operator::{
-    Bounds, MemberId, ObjectContent, ObjectSpec, ObjectState, ObservedGroup, ObservedMember,
+    Bounds, MemberId, ObjectChange, ObjectContent, ObjectSpec, ObjectState, ObservedGroup, ObservedMember,
     OperatorCapabilities, OperatorProvider,
 };
 pub use crate::ports::provider::templates::{NAME_TAKEN, TemplateProvider};
@@ -100,6 +100,12 @@ const NODE_EXITED: &str = "NodeExited";
 
 /// The error reason of an invalid value.
 pub const INVALID: &str = "Invalid";
+
+/// The error reason of an object whose name another object has.
+pub const ALREADY_EXISTS: &str = "AlreadyExists";
+
+/// The error reason of a write that was refused because another program had changed the object.
+pub const CHANGED_MEANWHILE: &str = "ChangedMeanwhile";
 
 /// The error reason of an object whose namespace does not exist.
 pub const NO_NAMESPACE: &str = "NoNamespace";

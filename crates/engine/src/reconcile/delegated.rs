@@ -13,12 +13,17 @@ pub(crate) mod plan;
 use std::collections::HashSet;
 
 use muster_core::action::{Action, ActionKind, REFUSAL_OUTPUT};
+use muster_core::change::Change;
 use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeRole};
 use muster_core::restart::ReplacedHead;
 use muster_core::time::{TimeSpan, Timestamp};
 
-use crate::ports::provider::{FencedCall, MemberId, ObjectState, Observed, ObservedMember, ProviderError};
+use crate::intent::properties_after;
+use crate::ports::provider::{
+    CHANGED_MEANWHILE, ClusterTarget, FencedCall, MemberId, ObjectChange, ObjectState, Observed,
+    ObservedMember, ProviderError,
+};
 use crate::reconcile::delegated::decision::WriteDecision;
 use crate::reconcile::delegated::mirror::Mirror;
 use crate::reconcile::delegated::placeholders::add_placeholders;
@@ -43,6 +48,8 @@ struct Delegated {
     wait_reasons: Vec<String>,
     /// The last observation.
     observed: Observed,
+    /// Whether the update changes the recipe in the object, if the provider has compared them.
+    differs: Option<bool>,
 }
 
 /// One step of an action on a delegated cluster.
@@ -65,6 +72,7 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
         lost_writes: 0,
         wait_reasons: Vec::new(),
         observed: Observed::default(),
+        differs: None,
     };
     match drive(run, &mut strategy).await {
         Ok(()) => Ok(()),
@@ -95,13 +103,22 @@ impl Strategy for Delegated {
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(20);
 
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop> {
-        observe(run).await
+        let observed = match observe(run).await? {
+            Ok(observed) => observed,
+            error => return Ok(error),
+        };
+        match self.compare_recipe(run, &observed).await? {
+            // The provider has read the object again, so that nothing is left unchanged because of an old observation.
+            Ok(Some(false)) => observe(run).await,
+            Ok(_) => Ok(Ok(observed)),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
         let now = run.now();
         self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
-        let decide = || WriteDecision::decide(&run.subject, &run.change, &run.data, &observed);
+        let decide = || WriteDecision::decide(&run.subject, &run.change, &run.data, &observed, self.differs);
         let decision = match self.decision.take() {
             // Others may have changed the object since the decision: a relative change counts from its present sizes.
             Some(decision) if !self.progress.acknowledged && decision.has_not_landed(&observed) => {
@@ -172,6 +189,33 @@ impl Strategy for Delegated {
 }
 
 impl Delegated {
+    /// Compares the object with the recipe that an update names, if the write is still to be decided: others may have
+    /// changed the object, also where the rows do not follow it.
+    async fn compare_recipe(
+        &mut self,
+        run: &mut ActionRun,
+        observed: &Observed,
+    ) -> Result<Result<Option<bool>, ProviderError>, Stop> {
+        let is_decided = self.progress.acknowledged
+            || self.decision.as_ref().is_some_and(|decision| !decision.has_not_landed(observed));
+        let is_present = matches!(&observed.object, ObjectState::Present(spec) if !spec.leaving);
+        if is_decided || !is_present || !names_recipe(&run.change) {
+            return Ok(Ok(None));
+        }
+        let now = run.now();
+        self.mirror(&run.action, &mut run.subject, &mut run.journal, observed, now);
+        let (Change::UpdateCluster(update), Ok(after)) =
+            (&run.change, properties_after(&run.subject.cluster, &run.change))
+        else {
+            return Ok(Ok(None));
+        };
+        let (operator, before) = (run.operator_provider()?, &run.subject.cluster);
+        let target = ClusterTarget { cluster: &after, ..run.subject.as_target() };
+        let differs = operator.differs(target, before, update);
+        let compared = run.control.call_provider(differs).await?;
+        Ok(compared.inspect(|differs| self.differs = *differs))
+    }
+
     /// Returns true if an existing object, which the action changes, was deleted by others or is being deleted.
     fn is_object_gone(&self, run: &ActionRun) -> bool {
         let changes = !matches!(run.action.kind, ActionKind::ClusterCreate | ActionKind::ClusterDelete);
@@ -202,7 +246,8 @@ impl Delegated {
             deletes || self.decision.as_ref().is_some_and(|decision| decision.expects_loss_of(node))
         };
         let nodes = subject.nodes.as_slice();
-        let mirror = mirror::mirror(&subject.cluster, nodes, observed, spec, expected, now);
+        let called = self.decision.as_ref().and_then(|decision| decision.called);
+        let mirror = mirror::mirror(&subject.cluster, nodes, observed, spec, (called, expected), now);
         if mirror.is_same_as(&subject.cluster) {
             return;
         }
@@ -249,10 +294,20 @@ impl Delegated {
         let resized: Vec<String> = sized.map(|wanted| wanted.group.clone()).collect();
         let operator = run.operator_provider()?;
         let call = FencedCall { cluster: &intent, ..run.call() };
+        let change = ObjectChange {
+            before: &run.subject.cluster,
+            resized: &resized,
+            update: if let Change::UpdateCluster(update) = &run.change {
+                Some(update.as_ref())
+            } else {
+                None
+            },
+            victims: &victims,
+        };
         let written = async {
             match decision.goal.write {
                 Write::Create => operator.create(call).await,
-                Write::Update => operator.write(call, &run.subject.cluster, &resized, &victims).await,
+                Write::Update => operator.write(call, change).await,
                 Write::RestartHead => operator.replace_members(call, &old).await,
                 Write::Delete => operator.delete(call).await,
                 Write::Nothing => Ok(()),
@@ -263,6 +318,9 @@ impl Delegated {
             Err(error) => {
                 if !error.transient {
                     run.journal.set_output(REFUSAL_OUTPUT, error.reason.as_str().into());
+                }
+                if error.reason == CHANGED_MEANWHILE {
+                    run.data.delegated.get_or_insert_default().refused = true;
                 }
                 if error.transient {
                     // Shows waiting clients the cause of the delay.
@@ -373,6 +431,11 @@ impl Delegated {
             }
         }
     }
+}
+
+/// Returns true if a change is an update that names a part of the recipe of nodes.
+fn names_recipe(change: &Change) -> bool {
+    matches!(change, Change::UpdateCluster(update) if update.names_recipe())
 }
 
 /// Observes the object and its members.

@@ -45,7 +45,7 @@ impl Subject {
         provider: &dyn Provider,
         action: &Action,
         taken_over: bool,
-        claimed: Option<reads::Subject>,
+        claimed: Option<reads::ClusterWithProfile>,
     ) -> Result<Self, Stop> {
         let store = &context.store;
         let rows = match (action.cluster_id, action.target) {
@@ -84,7 +84,7 @@ impl Rows {
         id: ClusterId,
         action: &Action,
         taken_over: bool,
-        claimed: Option<reads::Subject>,
+        claimed: Option<reads::ClusterWithProfile>,
     ) -> Result<Self, Stop> {
         let subject = match claimed {
             Some(subject) => Some(subject),
@@ -96,7 +96,8 @@ impl Rows {
         };
         let subject =
             subject.filter(|subject| subject.cluster.deleted_at.is_some() == action.collects_garbage());
-        let reads::Subject { cluster, profile } = subject.ok_or_else(|| gone("cluster or profile"))?;
+        let reads::ClusterWithProfile { cluster, profile } =
+            subject.ok_or_else(|| gone("cluster or profile"))?;
         // A new cluster has no members and no bindings yet.
         let fresh = action.kind == ActionKind::ClusterCreate && !taken_over;
         let mut nodes = if fresh { Vec::new() } else { store.members(id).await? };
@@ -148,11 +149,11 @@ const fn deletes(kind: ActionKind) -> bool {
 }
 
 /// Reads a cluster whose profile may be gone: a deletion needs only the type of the profile.
-async fn without_profile(store: &Store, id: ClusterId) -> Result<Option<reads::Subject>, Stop> {
+async fn without_profile(store: &Store, id: ClusterId) -> Result<Option<reads::ClusterWithProfile>, Stop> {
     Ok(store.cluster(id).await?.map(|cluster| {
         let Cluster { profile_id, name, profile_type, project, user, init_at, .. } = &cluster;
         let profile = Profile::implicit(*profile_id, name, profile_type.clone(), project, user, *init_at);
-        reads::Subject { cluster, profile }
+        reads::ClusterWithProfile { cluster, profile }
     }))
 }
 

@@ -8,6 +8,7 @@
 mod decide;
 mod marks;
 mod named;
+mod shared;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +32,8 @@ use crate::admission::submit;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ports::provider::{AppChange, ProcessProvider, Provider};
-use crate::watchers::apps::decide::{Seen, Step, decide};
+use crate::watchers::apps::decide::{AppReaction, Seen, decide};
+use crate::watchers::apps::shared::SharedUsers;
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 
 /// The longest interval between two observations of an app, in case a notification was lost.
@@ -61,6 +63,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
         all: true,
         changed: HashSet::new(),
         marks: true,
+        shared: SharedUsers::new(),
     };
     loop {
         let working = context.stopping.run_until_cancelled(Box::pin(watcher.work()));
@@ -125,6 +128,8 @@ struct AppWatcher<'e> {
     changed: HashSet<ClusterId>,
     /// True if marks on objects of apps may be stale.
     marks: bool,
+    /// The apps of shared clusters.
+    shared: SharedUsers,
 }
 
 impl Drop for AppWatcher<'_> {
@@ -154,6 +159,7 @@ impl AppWatcher<'_> {
     }
 
     fn app_changed(&mut self, change: &AppChange) {
+        self.shared.app_changed(change);
         let now = Instant::now();
         for watched in self.watched.values_mut() {
             let concerns = match change {
@@ -173,16 +179,26 @@ impl AppWatcher<'_> {
 
     fn forget(&mut self) {
         self.watched.clear();
+        self.shared = SharedUsers::new();
         (self.all, self.marks) = (true, true);
     }
 
     fn next(&self) -> Instant {
         let safety = Instant::now() + SAFETY_PERIOD;
-        self.watched.values().map(|watched| watched.next).min().unwrap_or(safety).min(safety)
+        self.watched
+            .values()
+            .map(|watched| watched.next)
+            .chain([self.shared.next, safety])
+            .min()
+            .unwrap_or(safety)
     }
 
     /// Evaluates every due cluster; returns false if another engine holds the duty.
     async fn work(&mut self) -> Result<bool, StoreError> {
+        let now = Instant::now();
+        if self.shared.next <= now && !self.record_ended_users(now).await? {
+            return Ok(false);
+        }
         let instance = self.provider.instance();
         if self.marks {
             self.marks = false;
@@ -273,12 +289,12 @@ impl AppWatcher<'_> {
             // The provider watches apps by a label, which only a mark writes.
             self.marks = true;
         }
-        let warning = (step == Step::Warn).then(|| self.warning(cluster, mark, &marked.reason));
+        let warning = (step == AppReaction::Warn).then(|| self.warning(cluster, mark, &marked.reason));
         let states = marked.app.as_ref().and_then(|app| self.changed_state(app, seen));
         if !self.record(states, warning).await? {
             return Ok(false);
         }
-        if step == Step::End && !self.end(cluster, mark, marked).await? {
+        if step == AppReaction::End && !self.end(cluster, mark, marked).await? {
             return Ok(false);
         }
         if let Some(known) = self.watched.get_mut(&cluster.id) {

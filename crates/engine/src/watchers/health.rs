@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use muster_core::ids::ClusterId;
-use muster_core::policy::health::Settings;
+use muster_core::policy::health::HealthPolicySettings;
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -69,7 +69,7 @@ pub(crate) async fn has_health_policy(context: &Context, id: ClusterId) -> Resul
 
 /// A cluster with a health policy.
 struct WatchedCluster {
-    settings: Settings,
+    settings: HealthPolicySettings,
     /// The time of the next check.
     at: Timestamp,
     /// The running check, which ends when the policy of the cluster is detached or replaced.
@@ -170,7 +170,7 @@ impl HealthWatcher {
         let mut known = HashMap::new();
         self.clusters.retain(|id, _| among.is_some_and(|ids| !ids.contains(id)) || bindings.contains_key(id));
         for (id, binding) in bindings {
-            let Ok(settings) = binding.policy.settings::<Settings>() else { continue };
+            let Ok(settings) = binding.policy.settings::<HealthPolicySettings>() else { continue };
             let before = self.clusters.remove(&id).filter(|cluster| cluster.settings == settings);
             known.insert(id, WatchedCluster::refreshed(before, settings, now));
         }
@@ -181,7 +181,7 @@ impl HealthWatcher {
 
 impl WatchedCluster {
     /// Returns the state of a cluster that has changed, or is new.
-    fn refreshed(before: Option<Self>, settings: Settings, now: Timestamp) -> Self {
+    fn refreshed(before: Option<Self>, settings: HealthPolicySettings, now: Timestamp) -> Self {
         let Some(before) = before else {
             // A policy that follows events checks at every change, without waiting for its interval.
             let at = if settings.follows_events() { now } else { now.after(settings.interval()) };

@@ -1,8 +1,8 @@
 //! kill -9, at every recorded step and at any moment.
 
-mod deed;
 mod made;
 mod node;
+mod operation;
 mod steps;
 mod task;
 
@@ -19,15 +19,15 @@ use rstest::rstest;
 
 use crate::facts;
 use crate::harness::{Harness, Kind};
-use deed::Deed;
-use steps::{BRIEF, DEEDS, OF_CLUSTERS, OF_NODES, Step};
+use operation::KilledOperation;
+use steps::{BRIEF, KillPoint, OF_CLUSTERS, OF_NODES, OPERATIONS};
 use task::Task;
 
 /// Harnesses that run concurrently: on a server, engines mostly wait until the lease of a dead one has expired.
 const LANES: usize = 4;
 
 /// An operation, and the moment at which its engine is killed.
-type Kill = (Deed, Moment);
+type Kill = (KilledOperation, Moment);
 
 #[derive(Debug)]
 enum Moment {
@@ -45,13 +45,14 @@ enum Moment {
 #[tokio::test]
 async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(
     #[case] kind: Kind,
-    #[case] steps: &[Step],
+    #[case] steps: &[KillPoint],
 ) {
-    let calls =
-        steps.iter().flat_map(|(deed, verb, afters)| afters.iter().map(|after| (*deed, *verb, *after)));
-    let kills = calls.enumerate().map(|(place, (deed, verb, after))| {
+    let calls = steps
+        .iter()
+        .flat_map(|(operation, verb, afters)| afters.iter().map(|after| (*operation, *verb, *after)));
+    let kills = calls.enumerate().map(|(place, (operation, verb, after))| {
         let way = if place % 2 == 0 { Control::Release } else { Control::Drop };
-        (deed, Moment::Call(verb, after, way))
+        (operation, Moment::Call(verb, after, way))
     });
     survive(kind, 0, kills.collect()).await;
 }
@@ -59,9 +60,11 @@ async fn an_engine_killed_at_any_recorded_step_is_survived_by_its_action(
 #[database_test]
 async fn an_engine_killed_at_any_moment_is_survived_by_its_action(kind: Kind) {
     let mut dice = Dice::roll();
-    let kills = env::var("MUSTER_CHAOS_KILLS").map_or(DEEDS.len(), |kills| kills.parse().expect("a number"));
-    let deeds = DEEDS.iter().copied().cycle().take(kills);
-    let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(60)))));
+    let kills =
+        env::var("MUSTER_CHAOS_KILLS").map_or(OPERATIONS.len(), |kills| kills.parse().expect("a number"));
+    let operations = OPERATIONS.iter().copied().cycle().take(kills);
+    let kills =
+        operations.map(|operation| (operation, Moment::Later(dice.moment(Duration::from_millis(60)))));
     // Slow enough that moments are spread over the whole of an action.
     survive(kind, 4, kills.collect()).await;
 }
@@ -69,8 +72,8 @@ async fn an_engine_killed_at_any_moment_is_survived_by_its_action(kind: Kind) {
 #[database_test]
 async fn changes_of_few_commits_are_done_once_despite_kills(kind: Kind) {
     let mut dice = Dice::roll();
-    let deeds = BRIEF.iter().copied().cycle().take(3 * BRIEF.len());
-    let kills = deeds.map(|deed| (deed, Moment::Later(dice.moment(Duration::from_millis(8)))));
+    let operations = BRIEF.iter().copied().cycle().take(3 * BRIEF.len());
+    let kills = operations.map(|operation| (operation, Moment::Later(dice.moment(Duration::from_millis(8)))));
     survive(kind, 0, kills.collect()).await;
 }
 
@@ -89,9 +92,9 @@ async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
         harness.world.control(Control::Slow(verb, millis)).await;
     }
     let mut engine = harness.engine().await;
-    for (deed, moment) in kills {
-        eprintln!("{deed:?}, killed {moment:?}");
-        let task = Task::prepare(*deed, &harness, &engine).await;
+    for (operation, moment) in kills {
+        eprintln!("{operation:?}, killed {moment:?}");
+        let task = Task::prepare(*operation, &harness, &engine).await;
         let (begun, way) = match moment {
             Moment::Call(verb, after, way) => {
                 let held = harness.world.count(*verb, Outcome::Held);
@@ -115,7 +118,7 @@ async fn one_after_another(harness: Harness, millis: u64, kills: &[Kill]) {
 #[database_test]
 async fn an_action_survives_any_number_of_engines(harness: Harness) {
     let mut engine = harness.engine().await;
-    let task = Task::prepare(Deed::Grow, &harness, &engine).await;
+    let task = Task::prepare(KilledOperation::Grow, &harness, &engine).await;
     harness.world.control(Control::Hold(Verb::Start, 0)).await;
     let begun = task.begin(&harness, &engine).await;
     for number in 1..=5 {
@@ -133,7 +136,7 @@ async fn an_action_survives_any_number_of_engines(harness: Harness) {
 #[database_test]
 async fn members_that_were_operated_are_not_operated_again(harness: Harness) {
     let engine = harness.engine().await;
-    let task = Task::prepare(Deed::Operate, &harness, &engine).await;
+    let task = Task::prepare(KilledOperation::Operate, &harness, &engine).await;
     harness.world.control(Control::Hold(Verb::Operate, 2)).await;
     let begun = task.begin(&harness, &engine).await;
     harness.world.until(Verb::Operate, Outcome::Held, 1).await;

@@ -332,6 +332,7 @@ async fn an_ephemeral_cluster_has_one_app_and_one_that_leaves_has_no_more(scenar
         .expect("an app");
     let change = |app: AppId, uses: bool| ChangeAppUse {
         app,
+        deployment: None,
         cluster: scenario.cluster.id,
         uses,
         now: harness::now(),
@@ -340,9 +341,43 @@ async fn an_ephemeral_cluster_has_one_app_and_one_that_leaves_has_no_more(scenar
     let refused = store.change_app_use(change(other.id, true)).await.expect("decided");
     assert_eq!(refused, AppUseChanged::Refused(AppUseRefusal::OfAnother(scenario.app.mark())));
     let refused = store.change_app_use(change(scenario.app.id, false)).await.expect("decided");
-    assert_eq!(refused, AppUseChanged::Refused(AppUseRefusal::OfThis));
+    assert_eq!(refused, AppUseChanged::Refused(AppUseRefusal::OfThis(scenario.app.identity())));
     let same = store.change_app_use(change(scenario.app.id, true)).await.expect("decided");
     assert_eq!(same, AppUseChanged::Unchanged);
+}
+
+#[database_test(long_grace)]
+async fn the_end_of_apps_of_shared_clusters_is_recorded(scenario: Scenario) {
+    let harness = &scenario.harness;
+    let shared = Cluster {
+        name: "shared".to_owned(),
+        instance: Operated::instance_id(),
+        ..harness::cluster(OPERATED_CLUSTER, 1)
+    };
+    let created = harness.create(&shared).await;
+    harness.ended(created).await;
+    let [object, command] = [identity("ann-1"), AppIdentity { kind: AppKind::Command, ..identity("run-1") }];
+    let mut apps = Vec::new();
+    for (app, lease) in [(app(object.clone()), None), (app(command), Some(SHORT))] {
+        let app =
+            harness.store().register_app(RegisterApp { app, lease, cluster: None }).await.expect("an app");
+        let (app, cluster, now) = (app.id, shared.id, harness::now());
+        let attach = ChangeAppUse { app, deployment: None, cluster, uses: true, now, events: Vec::new() };
+        assert_eq!(harness.store().change_app_use(attach).await.expect("decided"), AppUseChanged::Changed);
+        apps.push(app);
+    }
+    harness.operators.apps.wants(&object, 1);
+    harness.operators.apps.is_gone(&object, false);
+    eventually("both have ended", PATIENCE, async || {
+        for id in &apps {
+            let app = harness.store().app(*id).await.expect("the store answers").expect("a row");
+            if app.state != AppState::Gone || app.ended_at.is_none() {
+                return Err(format!("{app:?}"));
+            }
+        }
+        Ok(())
+    })
+    .await;
 }
 
 #[database_test(Harness::open)]

@@ -51,7 +51,11 @@ async fn scaled(harness: &Harness, kind: ActionKind, cluster: &Cluster, count: u
 async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
     for node in harness.nodes(cluster.id).await {
-        assert_eq!(harness.provider.place(node.id), Some(Placement::of(&node)), "it was placed elsewhere");
+        assert_eq!(
+            harness.provider.place(node.id),
+            Some(Placement::from_node(&node)),
+            "it was placed elsewhere"
+        );
         *spread.entry(at(&node)).or_default() += 1;
     }
     harness.assert_agreement(cluster.id).await;
@@ -59,7 +63,7 @@ async fn spread(harness: &Harness, cluster: &Cluster) -> BTreeMap<String, usize>
 }
 
 fn at(node: &Node) -> String {
-    let Placement { zone, region_name, .. } = Placement::of(node);
+    let Placement { zone, region_name, .. } = Placement::from_node(node);
     let word = |name: Option<String>| name.unwrap_or_else(|| "-".to_owned());
     format!("{}/{}", word(region_name), word(zone))
 }

@@ -12,7 +12,8 @@ use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::ports::images::ImageBuild;
 use muster_store::commands::{InsertImageTemplate, InsertJob, StopJob};
-use muster_testkit::fake::{FAKE_NODE, Fake, Verb};
+use muster_store::reads::EventQuery;
+use muster_testkit::fake::{FAKE_NODE, Fake, MISSING_COMMAND, Verb};
 use muster_testkit::{database_test, eventually};
 use prometheus_client::registry::Registry;
 use uuid::Uuid;
@@ -57,7 +58,7 @@ async fn template(harness: &Harness) -> ImageTemplate {
         task: Task { inputs: serde_json::to_value(build).expect("JSON"), ..task },
         created_at: now,
     };
-    let command = InsertImageTemplate { template: template.clone(), events: Vec::new() };
+    let command = InsertImageTemplate { template: template.clone(), events: Vec::new(), named: None };
     assert!(harness.store().insert_image_template(command).await.expect("the store answers"));
     template
 }
@@ -74,6 +75,10 @@ async fn until_built(harness: &Harness, template: &ImageTemplate, status: TaskSt
 
 /// Stores a job on a cluster.
 async fn job(harness: &Harness, cluster: &Cluster) -> Job {
+    job_of(harness, cluster, "true").await
+}
+
+async fn job_of(harness: &Harness, cluster: &Cluster, command: &str) -> Job {
     let id = Uuid::now_v7();
     let now = harness::now();
     let job = Job {
@@ -82,7 +87,7 @@ async fn job(harness: &Harness, cluster: &Cluster) -> Job {
         instance: cluster.instance.clone(),
         cluster_id: cluster.id,
         cluster_name: cluster.name.clone(),
-        spec: JobSpec { command: vec!["true".to_owned()], ..JobSpec::default() },
+        spec: JobSpec { command: vec![command.to_owned()], ..JobSpec::default() },
         task: Task::new(TaskId::from_uuid(id), TaskKind::Job, cluster.instance.clone(), "demo", now),
         created_at: now,
         ..sample::job()
@@ -198,4 +203,19 @@ async fn progress_of_a_job_does_not_wake_the_followers_of_others(harness: Harnes
         assert_eq!(stopped(&harness, job).await, JobState::Stopped);
     }
     assert_eq!(harness.provider.count(Verb::Follow), 3, "each is followed without an interruption");
+}
+
+#[database_test(polling_often)]
+async fn a_command_that_does_not_exist_fails_its_job_without_having_started(harness: Harness) {
+    let (cluster, _) = harness.created(1).await;
+    let job = job_of(&harness, &cluster, MISSING_COMMAND).await;
+    let ended = harness.engine.wait_for_job(&job, |_| false, PATIENCE).await.expect("the store answers");
+    let why = "Its command could not be started: there is no command 'missing'.";
+    assert_eq!((ended.state(), ended.task.status_reason.as_str()), (JobState::Failed, why));
+    assert_eq!((ended.outputs().exit_code, ended.outputs().started_at), (Some(127), None));
+    let query = EventQuery { cluster: Some(cluster.id), ..EventQuery::default() };
+    let events = harness.store().events(&query).await.expect("the store answers").items;
+    let of_jobs: Vec<_> =
+        events.iter().map(|event| event.reason.as_str()).filter(|reason| reason.starts_with("Job")).collect();
+    assert_eq!(of_jobs, ["JobFailed"]);
 }

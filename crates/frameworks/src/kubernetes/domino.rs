@@ -5,11 +5,13 @@
 //! objects and their pods.
 
 mod image;
+mod node_patch;
 mod project;
 mod writes;
 
 use std::collections::BTreeMap;
 
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_core::domino::{FLAVOR, SCHEME, STARTED_BY};
 use muster_core::node::NodeRole;
@@ -161,7 +163,17 @@ impl Flavor for Domino {
         after: DesiredCluster<'_>,
         objects: &[&ObjectProjection],
     ) -> Result<Vec<ObjectWrite>, String> {
-        writes::remake(self.kind(), self.head, before, after, objects)
+        writes::remake(self.kind(), self.head, &ClusterUpdate::default(), before, after, objects)
+    }
+
+    fn apply_update(
+        &self,
+        update: &ClusterUpdate,
+        before: DesiredCluster<'_>,
+        after: DesiredCluster<'_>,
+        objects: &[&ObjectProjection],
+    ) -> Result<Option<Vec<ObjectWrite>>, String> {
+        writes::remake(self.kind(), self.head, update, before, after, objects).map(Some)
     }
 
     fn check_recipe_change(&self, _: DesiredCluster<'_>, after: DesiredCluster<'_>) -> Result<(), String> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::{Cluster, Framework};
 use muster_core::node::NodeRole;
 use muster_core::principal::Owner;
 use muster_core::recipe::ClusterRecipe;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::metadata::USER;
 use super::object::{Manifest, ResourceKind, WatchedKind};
@@ -103,6 +104,18 @@ pub enum WriteOperation {
     Delete,
 }
 
+impl ObjectWrite {
+    /// Returns true if the write changes nothing but the fence.
+    pub fn is_empty(&self) -> bool {
+        match &self.operation {
+            WriteOperation::JsonPatch(operations) => operations.is_empty(),
+            WriteOperation::PodChanges(changes) => changes.is_empty(),
+            WriteOperation::GuardedMerge(body) => body.as_object().is_some_and(Map::is_empty),
+            WriteOperation::Merge(_) | WriteOperation::Delete => false,
+        }
+    }
+}
+
 /// One way to represent clusters of a framework as Kubernetes objects.
 ///
 /// Strings in errors are messages for users. `objects` are always the projections of one cluster, the root first.
@@ -183,6 +196,19 @@ pub trait Flavor: Send + Sync {
         after: DesiredCluster<'_>,
         objects: &[&ObjectProjection],
     ) -> Result<Vec<ObjectWrite>, String>;
+
+    /// Returns the writes that change the recipe of nodes by an update, where the flavor compares the update with the
+    /// objects: they also restore settings that the update names and that others have changed. None if the flavor
+    /// compares only the recipes, as [`Self::change_recipe`] does.
+    fn apply_update(
+        &self,
+        _update: &ClusterUpdate,
+        _before: DesiredCluster<'_>,
+        _after: DesiredCluster<'_>,
+        _objects: &[&ObjectProjection],
+    ) -> Result<Option<Vec<ObjectWrite>>, String> {
+        Ok(None)
+    }
 
     /// Checks whether the operator can apply a changed recipe, before anything is written.
     fn check_recipe_change(

@@ -2,6 +2,7 @@
 
 mod manifests;
 mod project;
+mod version;
 
 use std::collections::BTreeMap;
 
@@ -137,6 +138,8 @@ impl Flavor for KubeRay {
                 patch.tests.push(test(&format!("{path}/groupName"), &json!(group.name)));
             }
         }
+        let observed = objects.iter().find_map(|object| object.version.as_deref());
+        patch.version = version::operations(before, after, observed);
         Ok(patch.steps(&after.cluster.object_name))
     }
 
@@ -232,6 +235,7 @@ struct RecipePatch {
     tests: Vec<Value>,
     pods: Vec<PodChange>,
     parameters: Vec<Value>,
+    version: Vec<Value>,
 }
 
 impl RecipePatch {
@@ -256,8 +260,8 @@ impl RecipePatch {
     }
 
     fn steps(self, cluster: &str) -> Vec<ObjectWrite> {
-        let Self { annotates: _, tests, pods, parameters } = self;
-        let operations = tests.into_iter().chain(parameters).collect();
+        let Self { annotates: _, tests, pods, parameters, version } = self;
+        let operations = tests.into_iter().chain(parameters).chain(version).collect();
         let pods = ObjectWrite {
             kind: &RAY_CLUSTER,
             name: cluster.to_owned(),

@@ -21,6 +21,10 @@ pub struct ObjectProjection {
     pub autoscaler: Option<ObservedAutoscaler>,
     /// The template of the head's pod.
     pub head: PodTemplate,
+    /// The settings of the head that a hardware tier owns, where updates are compared with them.
+    pub head_settings: NodeSettings,
+    /// The same settings of the workers.
+    pub worker_settings: NodeSettings,
     /// The recorded configuration, where a flavor writes one.
     pub config: Option<String>,
     /// The version of the framework.
@@ -115,6 +119,19 @@ impl PodTemplate {
     }
 }
 
+/// The settings of a node that a hardware tier owns, as an object stores them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeSettings {
+    /// The label that names the tier.
+    pub tier: Option<String>,
+    /// The node pool that the node selects.
+    pub pool: Option<String>,
+    /// The requested amounts by resource.
+    pub requests: BTreeMap<String, Value>,
+    /// The limits by resource.
+    pub limits: BTreeMap<String, Value>,
+}
+
 /// Returns the names of accelerator resources of any vendor.
 fn accelerators(resources: &Value) -> BTreeSet<String> {
     let is_accelerator =
@@ -142,9 +159,11 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns a whole number, also if it is quoted.
+/// Returns a whole number, also if it is quoted. Numbers beyond the range are reduced to its end.
 pub(super) fn whole(value: &Value) -> Option<u32> {
-    let number = value.as_i64().or_else(|| value.as_str()?.parse().ok())?;
+    let float = || value.as_f64().filter(|float| float.fract() == 0.0);
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and a conversion of floats saturates")]
+    let number = value.as_i64().or_else(|| Some(float()? as i64)).or_else(|| value.as_str()?.parse().ok())?;
     // Every operator reads negative numbers as zero.
     Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
 }

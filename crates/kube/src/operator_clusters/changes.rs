@@ -1,17 +1,19 @@
 //! The changes of clusters that the engine asks for: creation, deletion, sizes and recipes, restart of the head.
 
 use async_trait::async_trait;
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::node::{Node, NodeRole};
+use muster_core::node::NodeRole;
 use muster_core::restart::HEAD_GRACE;
 use muster_engine::ports::provider::{
-    DiscoveredCluster, FencedCall, MemberId, OperatorProvider, ProviderError,
+    ClusterTarget, DiscoveredCluster, FencedCall, MemberId, ObjectChange, OperatorProvider, ProviderError,
 };
 use muster_frameworks::kubernetes::DesiredCluster;
 
 use super::object_writes::{plan_relabelling, plan_resize};
 use super::parts::check_root;
+use super::recipe_update::RecipeUpdate;
 use super::{OperatorClusters, invalid, recipe_of};
 use crate::apps::write_mark;
 use crate::cluster_cache::CachedCluster;
@@ -68,29 +70,37 @@ impl OperatorProvider for OperatorClusters {
         Ok(())
     }
 
-    async fn write(
-        &self,
-        call: FencedCall<'_>,
-        before: &Cluster,
-        requested: &[String],
-        victims: &[Node],
-    ) -> Result<(), ProviderError> {
+    async fn write(&self, call: FencedCall<'_>, change: ObjectChange<'_>) -> Result<(), ProviderError> {
+        let ObjectChange { before, resized, update, victims } = change;
         let location = self.locate(call.cluster)?;
         self.recreate_missing(&location, call, before).await?;
-        let (recipe, present) = (recipe_of(call.cluster, call.profile)?, recipe_of(before, call.profile)?);
-        let desired = DesiredCluster { cluster: call.cluster, recipe: &recipe };
+        let recipes = RecipeUpdate::new(update, before, call.target())?;
         let plan = |cached: &CachedCluster| {
             check_root(cached, &location.key)?;
-            let mut writes = plan_resize(&location, cached, call.cluster, before, (requested, victims))?;
-            if !call.cluster.has_same_recipe(before) {
-                let former = DesiredCluster { cluster: before, recipe: &present };
-                let changes = location.flavor.change_recipe(former, desired, &cached.projections());
-                writes.extend(changes.map_err(invalid)?);
-            }
+            let mut writes = plan_resize(&location, cached, call.cluster, before, (resized, victims))?;
+            writes.extend(recipes.plan(location.flavor, cached)?.writes);
             writes.extend(plan_relabelling(cached, before, call.cluster));
             Ok(writes)
         };
         self.plan_and_write(&location, &plan, call).await
+    }
+
+    async fn differs(
+        &self,
+        after: ClusterTarget<'_>,
+        before: &Cluster,
+        update: &ClusterUpdate,
+    ) -> Result<Option<bool>, ProviderError> {
+        let location = self.locate(after.cluster)?;
+        let recipes = RecipeUpdate::new(Some(update), before, after)?;
+        let cached = location.snapshot()?;
+        let differs = recipes.plan(location.flavor, &cached)?.differs();
+        if differs != Some(false) {
+            return Ok(differs);
+        }
+        // The watch may not have reported a change of the object yet, and the update would leave that as it is.
+        self.refresh_objects(&location, &cached).await?;
+        Ok(recipes.plan(location.flavor, &location.snapshot()?)?.differs())
     }
 
     async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_core::cluster::Cluster;
 use muster_core::node::Node;
-use muster_engine::ports::provider::{FencedCall, ProviderError};
+use muster_engine::ports::provider::{CHANGED_MEANWHILE, FencedCall, ProviderError};
 use muster_frameworks::kubernetes::{GroupResize, ObjectWrite, Victim, WriteOperation, merge_groups};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,6 @@ use super::cluster_location::ClusterLocation;
 use crate::cluster_cache::CachedCluster;
 use crate::ownership;
 use crate::projection::ClusterPod;
-use crate::writer::CHANGED_MEANWHILE;
 
 /// The number of attempts of conflicting writes before the action is requeued.
 const MAX_ATTEMPTS: u32 = 8;
@@ -45,7 +44,7 @@ impl OperatorClusters {
     }
 
     /// Reads the objects of a cluster into the cache, without waiting for a watch.
-    async fn refresh_objects(
+    pub(super) async fn refresh_objects(
         &self,
         location: &ClusterLocation,
         cached: &CachedCluster,

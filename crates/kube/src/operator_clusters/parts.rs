@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use muster_core::action::Fence;
 use muster_core::cluster::Cluster;
-use muster_engine::ports::provider::{FencedCall, ProviderError};
+use muster_engine::ports::provider::{CHANGED_MEANWHILE, FencedCall, ProviderError};
 use muster_frameworks::kubernetes::{DesiredCluster, Manifest};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::{OperatorClusters, invalid, recipe_of};
 use crate::apps::{self, REPLICA_SET, write_mark};
 use crate::cluster_cache::{CachedCluster, ClusterKey};
 use crate::projection::CachedObject;
-use crate::writer::{CHANGED_MEANWHILE, run_detached};
+use crate::writer::run_detached;
 
 /// The message for a change of a cluster without its root.
 const ROOT_DELETED: &str = "its root object was deleted without its other objects: delete the cluster";

@@ -6,11 +6,11 @@ use kube::api::{Patch, PatchParams};
 use kube::core::response::Status;
 use muster_core::action::Fence;
 use muster_core::ids::{JobId, NodeId};
-use muster_engine::ports::provider::{INVALID, ProviderError};
+use muster_engine::ports::provider::{CHANGED_MEANWHILE, INVALID, ProviderError};
 use muster_frameworks::kubernetes::{POD, ResourceKind};
 use serde_json::{Value, json};
 
-use super::{CHANGED_MEANWHILE, ObjectWriter, with_deadline};
+use super::{ObjectWriter, with_deadline};
 use crate::apps::JOB;
 use crate::projection::CachedObject;
 use crate::watches::untyped_api;

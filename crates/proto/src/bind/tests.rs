@@ -164,3 +164,26 @@ fn null_is_as_good_as_absent_but_a_value_within_a_struct() {
         })
     );
 }
+
+#[test]
+fn whole_numbers_may_be_written_with_a_fraction_or_an_exponent() {
+    let bound = |group: &Value| {
+        let spec = json!({"clusterSpec": {"workerGroupSpec": [group]}});
+        bind("/CreateCluster", &PLACE[..1], "", Some(spec)).unwrap()["cluster"]["clusterSpec"]["workerGroupSpec"][0]
+            .clone()
+    };
+    let given = json!({"replicas": 2.0, "minReplicas": 1e0, "maxReplicas": -0.0, "shape": {"gpu": 1.0}});
+    let expected = json!({"replicas": 2, "minReplicas": 1, "maxReplicas": 0, "shape": {"gpu": 1}});
+    assert_eq!(bound(&given), expected);
+    for other in [json!({"replicas": 2.5}), json!({"replicas": 1e300}), json!({"groupName": 2.0})] {
+        assert_eq!(bound(&other), other, "left for deserialization to refuse");
+    }
+    let scale = bind("/ScaleCluster", &PLACE, "", Some(json!({"replicas": 3.0}))).unwrap();
+    assert_eq!(scale["replicas"], json!(3));
+    let properties = json!({"profileProperties": {"a": 2.0}});
+    let request = bind("/CreateCluster", &PLACE[..1], "", Some(properties.clone())).unwrap();
+    assert_eq!(request["cluster"], properties, "a Struct has its own numbers");
+    let template = json!({"extended_resources": {"a.com/x": 2.0}, "cpu": 2.0});
+    let request = bind("/CreateComputeTemplate", &PLACE[..1], "", Some(template)).unwrap();
+    assert_eq!(request["computeTemplate"], json!({"extended_resources": {"a.com/x": 2}, "cpu": 2}));
+}

@@ -52,7 +52,7 @@ paged_queries! {
 /// The requested page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'r> {
-    /// The requested number of objects on the page; none stands for the largest page.
+    /// The requested number of objects on the page, at most the largest page; none stands for all objects.
     pub limit: Option<u32>,
     /// The token that the previous page returned; empty for the first page.
     pub token: &'r str,
@@ -72,11 +72,23 @@ pub struct PageWithToken<T> {
 }
 
 impl Service {
-    /// One page of the objects that a query selects.
+    /// One page of the objects that a query selects, or all of them if the request has no limit.
     pub async fn list_page<Q: PagedQuery>(
         &self,
         query: &Authorized<Q>,
         page: PageRequest<'_>,
+    ) -> Result<PageWithToken<Q::Item>, ServiceError> {
+        match page.limit {
+            Some(limit) => self.single_page(query, page, limit).await,
+            None => self.pages(query, page, u64::MAX).await,
+        }
+    }
+
+    async fn single_page<Q: PagedQuery>(
+        &self,
+        query: &Authorized<Q>,
+        page: PageRequest<'_>,
+        limit: u32,
     ) -> Result<PageWithToken<Q::Item>, ServiceError> {
         let tokens = PageTokens {
             signer: self.signer().await?,
@@ -85,14 +97,12 @@ impl Service {
             retention: self.retention(),
         };
         let mut query = query.clone();
-        query.0.select_page(tokens.read(page.token)?, page_length(page.limit));
+        query.0.select_page(tokens.read(page.token)?, page_length(Some(limit)));
         let found = self.read_page(&query).await?;
         let next_token = found.next.map(|cursor| tokens.write(cursor)).unwrap_or_default();
         Ok(PageWithToken { items: found.items, next_token, total: found.total })
     }
-}
 
-impl Service {
     /// Reads up to `limit` objects over as many pages as necessary, for lists whose clients expect all of them in one
     /// response.
     pub async fn list_run<Q: PagedQuery>(
@@ -101,17 +111,26 @@ impl Service {
         token: &str,
         limit: u64,
     ) -> Result<PageWithToken<Q::Item>, ServiceError> {
-        let mut run = PageWithToken { items: Vec::new(), next_token: token.to_owned(), total: None };
+        self.pages(query, PageRequest { limit: None, token, sort_by: "" }, limit).await
+    }
+
+    async fn pages<Q: PagedQuery>(
+        &self,
+        query: &Authorized<Q>,
+        first: PageRequest<'_>,
+        limit: u64,
+    ) -> Result<PageWithToken<Q::Item>, ServiceError> {
+        let mut all = PageWithToken { items: Vec::new(), next_token: first.token.to_owned(), total: None };
         let mut missing = limit;
         loop {
             let asked = u32::try_from(missing).unwrap_or(u32::MAX);
-            let page = PageRequest { limit: Some(asked), token: &run.next_token, sort_by: "" };
-            let page = self.list_page(query, page).await?;
+            let page =
+                self.single_page(query, PageRequest { token: &all.next_token, ..first }, asked).await?;
             missing = missing.saturating_sub(page.items.len() as u64);
-            run.items.extend(page.items);
-            (run.next_token, run.total) = (page.next_token, page.total);
-            if run.next_token.is_empty() || missing == 0 {
-                return Ok(run);
+            all.items.extend(page.items);
+            (all.next_token, all.total) = (page.next_token, page.total);
+            if all.next_token.is_empty() || missing == 0 {
+                return Ok(all);
             }
         }
     }

@@ -30,6 +30,7 @@ fn checked(milestone: Milestone, status: ActionStatus, applied: bool) -> Result<
 #[case("TooLarge", ErrorKind::Invalid)]
 #[case("NotFound", ErrorKind::NotFound)]
 #[case("NamespaceTerminating", ErrorKind::Conflict)]
+#[case("AlreadyExists", ErrorKind::Exists)]
 #[case("Unsupported", ErrorKind::Impossible)]
 fn a_refusal_of_kubernetes_decides_on_the_class_of_the_error(#[case] reason: &str, #[case] kind: ErrorKind) {
     let cluster = ClusterId::from_uuid(Uuid::from_u128(1));
@@ -38,7 +39,8 @@ fn a_refusal_of_kubernetes_decides_on_the_class_of_the_error(#[case] reason: &st
     action.outputs[REFUSAL_OUTPUT] = reason.into();
     let wait = Wait { milestone: Milestone::Applied, at_most: TimeSpan::from_secs(30) };
     let refused = wait.check(&action).unwrap_err();
-    assert_eq!((refused.kind, refused.code.as_deref()), (kind, Some("ActionFailed")));
+    let code = if kind == ErrorKind::Exists { "ClusterNameTaken" } else { "ActionFailed" };
+    assert_eq!((refused.kind, refused.code.as_deref()), (kind, Some(code)));
     assert_eq!(refused.obstacle, Some(Obstacle::Provider(reason.to_owned())));
     let direct = ServiceError::from(ProviderError::permanent(reason, "no"));
     assert_eq!((direct.kind, direct.code.as_deref()), (kind, Some(reason)));

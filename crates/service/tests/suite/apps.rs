@@ -1,20 +1,25 @@
 //! Apps, and the clusters that they use.
 
-use muster_core::app::{App, AppKind, AppState, AppUse, Process};
+use std::sync::Arc;
+
+use muster_core::app::{App, AppIdentity, AppKind, AppState, AppUse, EphemeralMark, Process};
 use muster_core::cluster::Cluster;
-use muster_core::ids::{AppId, InstanceId};
+use muster_core::ids::{AppId, ClusterId, InstanceId, ProfileId};
 use muster_core::principal::{Door, Role};
+use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_core::time::Timestamp;
 use muster_core::unknown_fields::UnknownFields;
+use muster_engine::Config;
 use muster_service::apps::Registration;
-use muster_service::{ErrorKind, Writer};
+use muster_service::{ErrorKind, Mutation, Recipe, ServiceError, Writer};
 use muster_store::commands::{AppUseChanged, ChangeAppUse, RegisterApp};
 use muster_testkit::fake::Fake;
+use muster_testkit::operator::{OPERATED_CLUSTER, Operated, OperatorWorld};
 use rstest::rstest;
 use uuid::Uuid;
 
-use crate::harness::{Harness, changing};
+use crate::harness::{Harness, REACHED, caller, changing};
 
 /// Registers an app of the name `bob`, and attaches it to the cluster.
 async fn bob(
@@ -46,7 +51,14 @@ async fn bob(
     store.register_app(RegisterApp { app, lease: None, cluster: None }).await.expect("registered");
     if let Some(cluster) = uses {
         let now = Timestamp::from_micros(created);
-        let attach = ChangeAppUse { app: id, cluster: cluster.id, uses: true, now, events: Vec::new() };
+        let attach = ChangeAppUse {
+            app: id,
+            deployment: None,
+            cluster: cluster.id,
+            uses: true,
+            now,
+            events: Vec::new(),
+        };
         let attached = store.change_app_use(attach).await.expect("attached");
         assert_eq!(attached, AppUseChanged::Changed);
     }
@@ -100,7 +112,7 @@ async fn uses(harness: &Harness, apps: &[AppId]) -> Vec<AppUse> {
 }
 
 fn writer() -> Writer {
-    Writer { principal: sample::principal(), door: Door::Core, request_id: String::new() }
+    Writer { principal: sample::principal(), door: Door::Core, request_id: String::new(), named: None }
 }
 
 async fn detach(harness: &Harness, cluster: &Cluster, given: &str) {
@@ -135,4 +147,106 @@ async fn a_process_is_not_registered_as_an_object_of_kubernetes(
         }
         (registered, _) => panic!("{registered:?}"),
     }
+}
+
+/// A Deployment with its ReplicaSet, and a cluster, on a provider that has apps.
+struct Rollout {
+    harness: Harness,
+    operators: Arc<OperatorWorld>,
+    replica_set: AppIdentity,
+    deployment: AppIdentity,
+    cluster: Cluster,
+}
+
+impl Rollout {
+    /// With a cluster that belongs to the Deployment, or is shared.
+    async fn with_cluster(is_ephemeral: bool) -> Self {
+        let operators = Arc::new(OperatorWorld::default());
+        let harness = Harness::with(Config::default(), |_| Arc::new(Operated::new(&operators))).await;
+        let identity = |kind: AppKind, name: &str| AppIdentity {
+            namespace: "demo".to_owned(),
+            kind,
+            name: name.to_owned(),
+            uid: Uuid::now_v7().to_string(),
+        };
+        let deployment = identity(AppKind::Deployment, "bob");
+        let replica_set = identity(AppKind::ReplicaSet, "bob-7f6c");
+        operators.apps.wants(&deployment, 1);
+        operators.apps.wants(&replica_set, 1);
+        operators.apps.is_rollout_of(&replica_set, &deployment);
+        let mark = is_ephemeral.then(|| EphemeralMark {
+            app: deployment.name.clone(),
+            kind: Some(deployment.kind),
+            uid: deployment.uid.clone(),
+            unknown: UnknownFields::default(),
+        });
+        let kind = OPERATED_CLUSTER.parse().expect("a profile type");
+        let profile = Profile { id: ProfileId::from_uuid(Uuid::now_v7()), kind, ..sample::profile() };
+        let cluster = Cluster {
+            id: ClusterId::from_uuid(Uuid::now_v7()),
+            name: "fred".to_owned(),
+            instance: Operated::instance_id(),
+            profile_id: profile.id,
+            profile_type: profile.kind.clone(),
+            ephemeral: mark.map(Box::new),
+            ..sample::cluster(0, 0, None)
+        };
+        let service = &harness.service;
+        let mutation =
+            Mutation { access: changing("demo", Role::Member), caller: caller(Door::Core), wait: REACHED };
+        let submit = Box::pin(service.create_cluster(&mutation.caller, cluster, Recipe::New(profile), true));
+        let (cluster, _) = service.mutate::<ServiceError>(&mutation, submit).await.expect("created");
+        Self { harness, operators, replica_set, deployment, cluster }
+    }
+
+    async fn change(&self, given: &str, uses: bool) -> Result<(), ServiceError> {
+        let access = changing("demo", Role::Member);
+        let changed =
+            self.harness.service.change_app_use(&access, &writer(), &self.cluster, given, uses).await;
+        changed.map(drop)
+    }
+}
+
+#[tokio::test]
+async fn a_rollout_owns_the_cluster_of_its_deployment() {
+    let scenario = Rollout::with_cluster(true).await;
+    for given in ["bob-7f6c", "rs/bob-7f6c"] {
+        scenario.change(given, true).await.expect("it uses the cluster already");
+        let refused = scenario.change(given, false).await.expect_err("it cannot leave");
+        assert_eq!(refused.code.as_deref(), Some("OwnEphemeralCluster"));
+        assert!(refused.message.contains("ends with app Deployment/bob"), "{refused}");
+    }
+    let stranger = AppIdentity {
+        name: "ann-1".to_owned(),
+        uid: Uuid::now_v7().to_string(),
+        ..scenario.replica_set.clone()
+    };
+    scenario.operators.apps.wants(&stranger, 1);
+    let refused = scenario.change("ann-1", true).await.expect_err("it is another app");
+    assert_eq!(refused.code.as_deref(), Some("OfAnotherApp"));
+}
+
+#[tokio::test]
+async fn an_app_that_is_being_deleted_gets_no_cluster() {
+    let scenario = Rollout::with_cluster(false).await;
+    scenario.change("bob-7f6c", true).await.expect("attached");
+    scenario.operators.apps.is_gone(&scenario.replica_set, true);
+    scenario.operators.apps.is_gone(&scenario.deployment, true);
+    let is_refused = |refused: ServiceError| {
+        assert_eq!((refused.kind, refused.code.as_deref()), (ErrorKind::Impossible, Some("AppGone")));
+    };
+    is_refused(scenario.change("bob-7f6c", true).await.expect_err("it is gone"));
+    let (service, access) = (&scenario.harness.service, changing("demo", Role::Member));
+    for across_rollouts in [false, true] {
+        let created =
+            service.app_of_new_cluster(&access, &scenario.cluster, "bob-7f6c", true, across_rollouts).await;
+        is_refused(created.expect_err("it is gone"));
+    }
+    let registration =
+        Registration { app: "bob-7f6c", process: None, cluster: "fred", across_rollouts: false };
+    let registered = service.register_app(&access, &Operated::instance_id(), "demo", registration).await;
+    is_refused(registered.expect_err("it is gone"));
+    scenario.change("bob-7f6c", false).await.expect("an app that is gone can be detached");
+    scenario.operators.apps.wants(&scenario.replica_set, 1);
+    scenario.change("bob-7f6c", true).await.expect("it is back");
 }

@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures::stream::BoxStream;
 use muster_core::action::{Action, Milestone};
 use muster_core::cluster::Cluster;
-use muster_core::ids::{ClusterId, ProfileId};
+use muster_core::ids::{ClusterId, InstanceId, ProfileId};
+use muster_core::node::Node;
 use muster_core::principal::{Door, Principal, Role};
-use muster_core::profile::Profile;
+use muster_core::profile::{Profile, ProfileType};
 use muster_core::sample;
 use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::SystemClock;
-use muster_engine::ports::provider::Provider;
+use muster_engine::ports::images::ImageBuilder;
+use muster_engine::ports::provider::{
+    Capabilities, ClusterTarget, Observed, Provider, ProviderError, WorldChange,
+};
 use muster_engine::ports::webhook::NoWebhooks;
 use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_service::{Access, Caller, Case, Recipe, Service, ServiceError, Subject, Verb, Wait};
-use muster_testkit::fake::{FAKE_NODE, Fake, World};
+use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
 use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
 
@@ -35,7 +41,10 @@ impl Harness {
         Self::with(Config::default(), |world| Arc::new(Fake::new(world))).await
     }
 
-    pub(crate) async fn with(config: Config, provider: fn(&Arc<World>) -> Arc<dyn Provider>) -> Self {
+    pub(crate) async fn with(
+        config: Config,
+        provider: impl FnOnce(&Arc<World>) -> Arc<dyn Provider>,
+    ) -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let world = Arc::new(World::default());
         let parts = Parts {
@@ -98,6 +107,43 @@ impl Harness {
         let caller = caller(Door::Core);
         let action = self.service.create_cluster(&caller, cluster.clone(), recipe, unique_name).await?;
         Ok((cluster, action))
+    }
+}
+
+/// A fake that serves Ray clusters, too.
+pub(crate) struct Rays(Arc<Fake>);
+
+impl Rays {
+    pub(crate) fn over(world: &Arc<World>) -> Arc<dyn Provider> {
+        Arc::new(Self(Arc::new(Fake::new(world))))
+    }
+}
+
+#[async_trait]
+impl Provider for Rays {
+    fn instance(&self) -> &InstanceId {
+        self.0.instance()
+    }
+
+    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
+        let fake = FAKE_CLUSTER.parse().expect("a profile type");
+        self.0.capabilities(if kind.to_string() == "ray.cluster-1.0" { &fake } else { kind }, flavor)
+    }
+
+    fn image_builder(self: Arc<Self>) -> Option<Arc<dyn ImageBuilder>> {
+        Arc::clone(&self.0).image_builder()
+    }
+
+    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
+        self.0.check_profile(profile)
+    }
+
+    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
+        self.0.observe(target, nodes).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, WorldChange> {
+        self.0.changes()
     }
 }
 

@@ -71,12 +71,12 @@ async fn no_page_is_longer_than_the_longest_and_the_rest_follows() {
         let page = harness.service.list_page(&query, request).await.expect("a page");
         (page.items.len(), page.next_token)
     };
-    for limit in [None, Some(u32::MAX)] {
-        let (first, token) = page(limit, "").await;
-        assert_eq!(first, 1_000);
-        assert_eq!(page(limit, &token).await, (1, String::new()));
-    }
+    let (first, token) = page(Some(u32::MAX), "").await;
+    assert_eq!(first, 1_000);
+    assert_eq!(page(Some(u32::MAX), &token).await, (1, String::new()));
     assert_eq!(page(Some(7), "").await.0, 7);
+    assert_eq!(page(None, "").await, (1_001, String::new()), "without a limit, all objects");
+    assert_eq!(page(None, &token).await, (1, String::new()), "the rest after a token");
 }
 
 #[tokio::test]

@@ -3,27 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures::stream::BoxStream;
-use muster_core::ids::InstanceId;
-use muster_core::node::Node;
 use muster_core::principal::{Principal, Role};
-use muster_core::profile::{Profile, ProfileType};
+use muster_core::profile::Profile;
 use muster_core::projects::ProjectNamespaces;
 use muster_core::sample;
 use muster_core::time::Timestamp;
 use muster_engine::Config;
 use muster_engine::ports::machines::{Guest, MachineGroup, MachineProvider, MachineType};
-use muster_engine::ports::provider::{
-    Capabilities, ClusterTarget, Observed, Provider, ProviderError, WorldChange,
-};
 use muster_service::Service;
 use muster_service::profiles::ProfileError;
-use muster_testkit::fake::{FAKE_CLUSTER, Fake, World};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changing};
+use crate::harness::{Harness, Rays, changing};
 
 const NAMESPACES: [&str; 3] = ["demo", "team-a", "other"];
 
@@ -67,39 +59,11 @@ impl MachineProvider for Slots {
     }
 }
 
-/// A fake that serves Ray clusters, too.
-struct Rays(Fake);
-
-#[async_trait]
-impl Provider for Rays {
-    fn instance(&self) -> &InstanceId {
-        self.0.instance()
-    }
-
-    fn capabilities(&self, kind: &ProfileType, flavor: Option<&str>) -> Option<Capabilities> {
-        let fake = FAKE_CLUSTER.parse().expect("a profile type");
-        self.0.capabilities(if kind.to_string() == "ray.cluster-1.0" { &fake } else { kind }, flavor)
-    }
-
-    fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        self.0.check_profile(profile)
-    }
-
-    async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
-        self.0.observe(target, nodes).await
-    }
-
-    fn changes(&self) -> BoxStream<'static, WorldChange> {
-        self.0.changes()
-    }
-}
-
 /// The project `demo` has the namespace `team-a`.
 async fn harness() -> Harness {
     let mapping = BTreeMap::from([("demo".to_owned(), "team-a".to_owned())]);
     let projects = ProjectNamespaces::try_from(mapping).expect("a mapping");
-    let rays = |world: &Arc<World>| Arc::new(Rays(Fake::new(world))) as Arc<dyn Provider>;
-    Harness::with(Config { projects, ..Config::default() }, rays).await
+    Harness::with(Config { projects, ..Config::default() }, Rays::over).await
 }
 
 fn with_machines(harness: &Harness) -> Service {
@@ -130,16 +94,16 @@ async fn without_machines_neither_groups_nor_guests_are_known() {
     let groups = harness.service.machine_groups(&changing("demo", Role::Member));
     assert_eq!(groups.expect_err("refused").code.as_deref(), Some("NoMachines"));
     let head = json!({"machine_group": "g", "machine_type": "t"});
-    match ray_profile(&harness.service, "demo", &json!({"head": head})) {
+    match ray_profile(&harness.service, "demo", &json!({"head": head})).await {
         Err(ProfileError::Service(refused)) => assert_eq!(refused.code.as_deref(), Some("NoMachines")),
         built => panic!("{built:?}"),
     }
 }
 
-fn ray_profile(service: &Service, project: &str, properties: &Value) -> Result<Profile, ProfileError> {
+async fn ray_profile(service: &Service, project: &str, properties: &Value) -> Result<Profile, ProfileError> {
     let principal = Principal { project: project.to_owned(), ..sample::principal() };
     let spec = json!({"type": "ray.cluster", "version": "1.0", "properties": properties});
-    service.build_profile(&principal, "p", &spec)
+    service.build_profile(&principal, "p", &spec).await
 }
 
 #[rstest]
@@ -154,6 +118,6 @@ async fn names_in_a_profile_are_resolved_in_the_namespace_of_its_nodes(
 ) {
     let service = with_machines(&harness().await);
     properties["head"] = json!({"machine_group": "g", "machine_type": "t"});
-    let profile = ray_profile(&service, project, &properties).expect("a profile");
+    let profile = ray_profile(&service, project, &properties).await.expect("a profile");
     assert_eq!(profile.properties["head"]["pod"]["labels"], json!({"guest-in": namespace}));
 }

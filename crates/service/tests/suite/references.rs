@@ -27,7 +27,12 @@ async fn changes(harness: &Harness) -> Vec<(&'static str, Change)> {
         project: "other".to_owned(),
         ..sample::profile()
     };
-    let writer = Writer { principal: other().principal, door: Door::Clustering, request_id: String::new() };
+    let writer = Writer {
+        principal: other().principal,
+        door: Door::Clustering,
+        request_id: String::new(),
+        named: None,
+    };
     service.create_profile(&writer, profile.clone()).await.expect("a profile");
     let spec = json!({"type": "senlin.policy.deletion", "version": "1.1", "properties": {}});
     let spec = spec.as_object().cloned().unwrap_or_default();

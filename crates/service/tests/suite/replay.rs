@@ -1,13 +1,19 @@
 //! Repeated requests with the same request id.
 
+use muster_core::action::Milestone;
 use muster_core::change::{Change, ResizeGroup};
+use muster_core::image_template::{ImageSpec, ImageState};
 use muster_core::principal::{Door, Role};
 use muster_core::resize::Resize;
+use muster_core::sample;
+use muster_core::time::TimeSpan;
+use muster_engine::Config;
 use muster_service::find::{ClusterRef, FindError};
-use muster_service::{Caller, ErrorKind, Mutation, ServiceError};
+use muster_service::{Caller, ErrorKind, Mutation, ServiceError, Wait, Writer};
+use muster_testkit::fake::Verb;
 use rstest::rstest;
 
-use crate::harness::{Harness, REACHED, caller, changing};
+use crate::harness::{Harness, REACHED, Rays, caller, changing};
 
 #[tokio::test]
 async fn a_repeated_request_is_answered_by_its_first_action_and_not_submitted_again() {
@@ -78,4 +84,55 @@ async fn a_repeated_request_does_not_show_a_hidden_cluster_even_if_it_is_accepte
     };
     assert_eq!(attempt("demo").await, Ok(cluster.id));
     assert_eq!(attempt("other").await.map_err(|error| error.kind), Err(ErrorKind::NotFound));
+}
+
+fn writer(request: &str, digest: &str) -> Writer {
+    let named = Some((request.to_owned(), digest.to_owned()));
+    Writer { principal: sample::principal(), door: Door::Core, request_id: String::new(), named }
+}
+
+#[tokio::test]
+async fn a_repeated_creation_of_an_image_template_gets_the_first_template() {
+    let harness = Harness::with(Config::default(), Rays::over).await;
+    let (service, access) = (&harness.service, changing("demo", Role::Member));
+    let create = async |writer: Writer| {
+        let spec = ImageSpec { pip_packages: vec!["six".to_owned()], ..ImageSpec::default() };
+        service.create_image_template(&access, &writer, ("demo", "tools"), "", spec).await
+    };
+    let first = create(writer("my-request", "a")).await.expect("created");
+    assert_eq!(create(writer("my-request", "a")).await.map(|again| again.id), Ok(first.id));
+    let reused = create(writer("my-request", "b")).await.expect_err("another request");
+    assert_eq!(reused.kind, ErrorKind::RequestIdReused);
+    let taken = create(writer("other-request", "a")).await.expect_err("the name is taken");
+    assert_eq!(taken.kind, ErrorKind::Exists);
+
+    let delete = async |request: &str| {
+        service.delete_image_template(&access, &writer(request, "delete"), "demo", "tools", false).await
+    };
+    assert_eq!(delete("my-deletion").await, Ok(()));
+    assert_eq!(delete("my-deletion").await, Ok(()), "the answer of the first");
+    assert_eq!(delete("other-deletion").await.map_err(|error| error.kind), Err(ErrorKind::NotFound));
+    let gone = create(writer("my-request", "a")).await.expect_err("the first template was deleted");
+    assert_eq!(gone.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_creation_of_an_image_template_waits_for_the_end_of_its_build() {
+    let harness = Harness::with(Config::default(), Rays::over).await;
+    let (service, access) = (&harness.service, changing("demo", Role::Member));
+    harness.world.hold(Verb::Build);
+    let create = async |name: &str, wait: &Wait| {
+        let writer = Writer { named: None, ..writer("", "") };
+        let named = ("demo", name);
+        let created =
+            service.create_image_template(&access, &writer, named, "", ImageSpec::default()).await?;
+        service.wait_for_image(created, wait).await.map(|template| template.state())
+    };
+    let at_once = Wait { milestone: Milestone::Applied, ..REACHED };
+    assert_eq!(create("applied", &at_once).await, Ok(ImageState::Pending));
+    let soon = Wait { at_most: TimeSpan::default(), ..REACHED };
+    let late = create("late", &soon).await.expect_err("its build is held");
+    assert_eq!(late.kind, ErrorKind::TimedOut);
+    harness.world.release();
+    assert_eq!(create("built", &REACHED).await, Ok(ImageState::Ready));
 }

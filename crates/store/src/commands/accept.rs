@@ -89,6 +89,13 @@ pub struct RequestKey {
 impl RequestKey {
     /// Returns the action of the first request with this name, if any.
     pub(crate) async fn find(&self, tx: &mut Transaction<'_>) -> Result<Option<Action>, StoreError> {
+        let Some(action) = self.find_answer(tx).await? else { return Ok(None) };
+        let found = tx.row(actions::select("WHERE a.id = $1"), args![action]).await?;
+        found.as_ref().map(actions::read).transpose()
+    }
+
+    /// Returns the id of the action or object that answers the first request with this name, if any.
+    pub(crate) async fn find_answer(&self, tx: &mut Transaction<'_>) -> Result<Option<String>, StoreError> {
         const FIND: &str =
             "SELECT digest, action_id FROM idempotency WHERE principal = $1 AND request_id = $2";
         let Some(row) = tx.row(FIND, args![&self.principal, &self.request_id]).await? else {
@@ -97,20 +104,19 @@ impl RequestKey {
         if row.text(0)? != self.digest {
             return Err(StoreError::RequestIdReused(self.request_id.clone()));
         }
-        let found = tx.row(actions::select("WHERE a.id = $1"), args![row.text(1)?]).await?;
-        found.as_ref().map(actions::read).transpose()
+        row.text(1).map(Some)
     }
 
-    /// Records the action that answers the request.
+    /// Records the id of the action or object that answers the request.
     pub(super) async fn remember(
         &self,
         tx: &mut Transaction<'_>,
-        action: ActionId,
+        answer: &str,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         const REMEMBER: &str = "INSERT INTO idempotency (principal, request_id, digest, action_id, created_at) \
                                 VALUES ($1, $2, $3, $4, $5)";
-        let row = args![&self.principal, &self.request_id, &self.digest, action.to_string(), at];
+        let row = args![&self.principal, &self.request_id, &self.digest, answer, at];
         match tx.execute(REMEMBER, row).await {
             // Another replica stored the same request at the same time: retry, and find that action.
             Err(StoreError::Duplicate(why)) => Err(StoreError::Contended(why)),
@@ -169,7 +175,7 @@ impl Accept {
         }
         // Before any other write: the same request at another replica waits here, and then finds this action.
         if let Some(key) = &self.request {
-            key.remember(tx, self.action.id, self.action.created_at).await?;
+            key.remember(tx, &self.action.id.to_string(), self.action.created_at).await?;
         }
         self.hold_profiles(tx).await?;
         let mut yields = false;

@@ -36,8 +36,9 @@ impl Command for RegisterApp {
                 Some(found) => App {
                     process: self.app.process.clone().or(found.process),
                     lease_until: lease_until.or(found.lease_until),
-                    state: AppState::Running,
-                    ended_at: None,
+                    state: self.app.state,
+                    // An app that stays gone ended when that was first observed.
+                    ended_at: self.app.ended_at.map(|ended| found.ended_at.unwrap_or(ended)),
                     ..found
                 },
                 None => App { lease_until, ..self.app.clone() },

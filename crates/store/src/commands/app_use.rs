@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use muster_core::action::{Action, ActionKind};
-use muster_core::app::{App, AppState, EphemeralMark};
+use muster_core::app::{App, AppIdentity, AppState, EphemeralMark};
 use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::Event;
 use muster_core::ids::{AppId, ClusterId, EngineId};
@@ -19,6 +19,8 @@ use crate::value::args;
 pub struct ChangeAppUse {
     /// The app.
     pub app: AppId,
+    /// The Deployment that the app belongs to, if any: with `--across-rollouts` its clusters are the app's own.
+    pub deployment: Option<AppIdentity>,
     /// The cluster.
     pub cluster: ClusterId,
     /// True to add the use, false to remove it.
@@ -47,8 +49,8 @@ pub enum AppUseRefusal {
     Leaving,
     /// The cluster belongs to another app.
     OfAnother(EphemeralMark),
-    /// The cluster belongs to this app, which cannot leave it.
-    OfThis,
+    /// The cluster belongs to this app, or to its Deployment, which cannot leave it.
+    OfThis(AppIdentity),
     /// The app has ended.
     AppGone,
 }
@@ -66,8 +68,18 @@ impl Command for ChangeAppUse {
         Box::pin(async move {
             let held = hold_cluster(tx, self.cluster).await?;
             let app = apps::lock(tx, self.app).await?;
-            if let Some(refusal) = self.refusal(&held, &app) {
-                return Ok(AppUseChanged::Refused(refusal));
+            match self.owner(&held, app.identity()) {
+                Some(owner) if !self.uses => {
+                    return Ok(AppUseChanged::Refused(AppUseRefusal::OfThis(owner)));
+                }
+                // The use of its Deployment covers the app.
+                Some(owner) if owner != app.identity() => return Ok(AppUseChanged::Unchanged),
+                Some(_) => {}
+                None => {
+                    if let Some(refusal) = self.refusal(&held, &app) {
+                        return Ok(AppUseChanged::Refused(refusal));
+                    }
+                }
             }
             let (app, cluster) = (self.app.to_string(), self.cluster.to_string());
             let changed = if self.uses {
@@ -89,9 +101,15 @@ impl Command for ChangeAppUse {
 }
 
 impl ChangeAppUse {
+    /// Returns the app that the cluster belongs to, if that is the app of this change or its Deployment.
+    fn owner(&self, cluster: &HeldCluster, app: AppIdentity) -> Option<AppIdentity> {
+        let mark = cluster.mark.as_ref()?;
+        [Some(app), self.deployment.clone()].into_iter().flatten().find(|identity| mark.is_of(identity))
+    }
+
+    /// Returns why an app that does not own the cluster cannot make this change.
     fn refusal(&self, cluster: &HeldCluster, app: &App) -> Option<AppUseRefusal> {
         match &cluster.mark {
-            Some(mark) if mark.is_of(&app.identity()) => (!self.uses).then_some(AppUseRefusal::OfThis),
             Some(mark) if self.uses => Some(AppUseRefusal::OfAnother(mark.clone())),
             _ if !self.uses => None,
             _ if cluster.leaving => Some(AppUseRefusal::Leaving),

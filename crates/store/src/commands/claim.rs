@@ -12,7 +12,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 use self::choose::of_actions;
 use crate::connection::Dialect;
 use crate::error::StoreError;
-use crate::reads::Subject;
+use crate::reads::ClusterWithProfile;
 use crate::rows::{actions, clusters};
 use crate::transaction::{Command, Touched, Transaction};
 use crate::value::{Row, args};
@@ -42,7 +42,7 @@ pub struct Claimed {
     /// The number of consecutive engines that died while they ran the action, without a commit of it.
     pub deaths: u32,
     /// The subject of the action at the time of the claim.
-    pub subject: Option<Subject>,
+    pub subject: Option<ClusterWithProfile>,
     /// The reason why a task that the action waited for did not succeed.
     pub failed_task: Option<String>,
 }
@@ -71,7 +71,7 @@ impl Command for Claim {
                 if !reach_cluster(tx, &action).await? {
                     continue;
                 }
-                claimed.push(self.take(tx, action, true).await?);
+                claimed.push(self.claim_action(tx, action, true).await?);
             }
             let mut left = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_sub(claimed.len());
             while left > 0 {
@@ -81,7 +81,7 @@ impl Command for Claim {
                     if lock(tx, action).await? {
                         // A requeued or resumed action is READY like a new one, and was started before.
                         let taken_over = action.started_at.is_some();
-                        claimed.push(self.take(tx, action.clone(), taken_over).await?);
+                        claimed.push(self.claim_action(tx, action.clone(), taken_over).await?);
                         taken += 1;
                     }
                 }
@@ -135,13 +135,13 @@ impl Claim {
         Ok(tx.row(ALIVE, args![self.engine.to_string(), now]).await?.is_some())
     }
 
-    async fn take(
+    async fn claim_action(
         &self,
         tx: &mut Transaction<'_>,
         mut action: Action,
         taken_over: bool,
     ) -> Result<Claimed, StoreError> {
-        const TAKE: &str = "UPDATE actions SET status = $2, status_reason = $3, owner = $4, fence = $5, \
+        const CLAIM: &str = "UPDATE actions SET status = $2, status_reason = $3, owner = $4, fence = $5, \
                             started_at = coalesce(started_at, $6), updated_at = $6, not_before = NULL, \
                             deaths = deaths + $7 WHERE id = $1 RETURNING deaths";
         let died = action.status == ActionStatus::Running;
@@ -161,7 +161,7 @@ impl Claim {
             self.now,
             died,
         ];
-        let taken = tx.update(TAKE, row).await?;
+        let taken = tx.update(CLAIM, row).await?;
         let deaths = taken.map_or(Ok(0), |row| row.number(0))?;
         if let (Some(id), Some(status)) = (action.cluster_id, ClusterStatus::during(action.kind)) {
             // A creation that was superseded continues as the later change.
@@ -254,7 +254,7 @@ async fn reach_cluster(tx: &mut Transaction<'_>, action: &Action) -> Result<bool
 /// Locks may have been taken since the action was chosen: by another engine on PostgreSQL, or for earlier actions of
 /// the same claim.
 async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreError> {
-    const TAKE: &str = "INSERT INTO locks (target, action_id, exclusive) VALUES ($1, $2, $3) \
+    const CLAIM: &str = "INSERT INTO locks (target, action_id, exclusive) VALUES ($1, $2, $3) \
                         ON CONFLICT (target, action_id) DO NOTHING";
     let id = action.id.to_string();
     let wanted: Vec<(String, bool)> = match (action.target, action.cluster_id) {
@@ -278,7 +278,7 @@ async fn lock(tx: &mut Transaction<'_>, action: &Action) -> Result<bool, StoreEr
         }
     }
     for (target, exclusive) in wanted {
-        tx.execute(TAKE, args![target, &id, exclusive]).await?;
+        tx.execute(CLAIM, args![target, &id, exclusive]).await?;
     }
     Ok(true)
 }

@@ -6,6 +6,7 @@ use muster_core::event::Event;
 use muster_core::ids::EngineId;
 
 use super::duty;
+use super::named_write::NamedWrite;
 use crate::error::StoreError;
 use crate::rows::{compute_templates, events};
 use crate::transaction::{Command, MANY, Transaction};
@@ -21,16 +22,20 @@ pub struct InsertComputeTemplate {
     pub template: ComputeTemplate,
     /// The events to record, if the template is stored.
     pub events: Vec<Event>,
+    /// The request id of the caller, if there is one.
+    pub named: Option<NamedWrite>,
 }
 
 impl Command for InsertComputeTemplate {
-    /// True if the template was stored; false if its name is taken.
+    /// True if the template was stored; false if its name is taken, or the request was executed before.
     type Output = bool;
 
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
         Box::pin(async move {
-            let is_stored = compute_templates::insert(tx, &self.template).await?;
+            let is_stored = !NamedWrite::was_executed(self.named.as_ref(), tx).await?
+                && compute_templates::insert(tx, &self.template).await?;
             if is_stored {
+                NamedWrite::remember(self.named.as_ref(), tx).await?;
                 events::insert(tx, &self.events).await?;
             }
             Ok(is_stored)
@@ -45,6 +50,8 @@ pub struct DeleteComputeTemplate {
     pub template: ComputeTemplate,
     /// The events to record, if the template is removed.
     pub events: Vec<Event>,
+    /// The request id of the caller, if there is one.
+    pub named: Option<NamedWrite>,
 }
 
 impl Command for DeleteComputeTemplate {
@@ -54,6 +61,11 @@ impl Command for DeleteComputeTemplate {
     fn run<'c>(&'c self, tx: &'c mut Transaction<'_>) -> BoxFuture<'c, Result<bool, StoreError>> {
         Box::pin(async move {
             let ComputeTemplate { namespace, name, uid, .. } = &self.template;
+            if NamedWrite::was_executed(self.named.as_ref(), tx).await? {
+                return Ok(false);
+            }
+            // The row may be gone because the deletion of its ConfigMap was observed.
+            NamedWrite::remember(self.named.as_ref(), tx).await?;
             let removed = tx.execute(DELETE, args![compute_templates::id(namespace, name), uid]).await? > 0;
             if removed {
                 events::insert(tx, &self.events).await?;

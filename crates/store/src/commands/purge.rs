@@ -67,9 +67,11 @@ const HISTORY: &[OldRows] = &[
     OldRows {
         table: "apps",
         key: "id",
-        // Apps that use no cluster any more.
-        condition: "ended_at < $1 AND NOT EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id)",
-        dependents: None,
+        // An app whose own cluster still exists is needed for the deletion of that cluster.
+        condition: "ended_at < $1 \
+                    AND NOT EXISTS (SELECT 1 FROM app_uses u JOIN clusters c ON c.id = u.cluster_id \
+                    WHERE u.app_id = apps.id AND u.ephemeral <> 0 AND c.ephemeral IS NOT NULL AND c.deleted_at IS NULL)",
+        dependents: Some(("app_uses", "app_id")),
     },
 ];
 
@@ -100,6 +102,8 @@ impl OldRows {
             let sql = format!("DELETE FROM {table} WHERE ({key}) IN ({chosen})");
             return tx.execute(sql, args![before]).await;
         };
+        // A row that is being written may be in use again.
+        let chosen = format!("{chosen}{}", tx.dialect().skip_locked());
         let chosen = tx.rows(chosen, args![before]).await?;
         let ids = chosen.iter().map(|row| row.text(0)).collect::<Result<Vec<String>, StoreError>>()?;
         let mut removed = 0;

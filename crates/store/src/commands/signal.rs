@@ -50,7 +50,7 @@ impl Command for Signal {
                 if let Some(action) = key.find(tx).await? {
                     return Ok(action);
                 }
-                key.remember(tx, self.id, self.now).await?;
+                key.remember(tx, &self.id.to_string(), self.now).await?;
             }
             let action = find(tx, self.id).await?;
             let wrong =

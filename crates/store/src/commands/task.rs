@@ -74,7 +74,7 @@ impl Command for ClaimTasks {
             let mut claimed = Vec::with_capacity(rows.len());
             for row in &rows {
                 match tasks::read_at(row, 0) {
-                    Ok(task) => claimed.push(self.take(tx, task).await?),
+                    Ok(task) => claimed.push(self.claim_task(tx, task).await?),
                     Err(error) => self.defer(tx, row.text(0)?, &error).await?,
                 }
             }
@@ -115,11 +115,14 @@ impl ClaimTasks {
         Ok(())
     }
 
-    async fn take(&self, tx: &mut Transaction<'_>, mut task: Task) -> Result<Task, StoreError> {
-        const TAKE: &str = "UPDATE tasks SET status = $2, status_reason = $3, owner = $4, fence = $5, \
+    async fn claim_task(&self, tx: &mut Transaction<'_>, mut task: Task) -> Result<Task, StoreError> {
+        const CLAIM: &str = "UPDATE tasks SET status = $2, status_reason = $3, owner = $4, fence = $5, \
                             started_at = coalesce(started_at, $6), tries = tries + 1, not_before = NULL WHERE id = $1";
         task.status = TaskStatus::Running;
-        "It is being done.".clone_into(&mut task.status_reason);
+        // A task that has an intermediate result is taken over, and goes on as its reason says.
+        if task.outputs.is_null() {
+            "An engine has claimed it.".clone_into(&mut task.status_reason);
+        }
         task.owner = Some(self.engine);
         task.fence = Fence(tx.next_fence().await?);
         task.started_at = task.started_at.or(Some(self.now));
@@ -132,7 +135,7 @@ impl ClaimTasks {
             task.fence.0,
             self.now,
         ];
-        tx.execute(TAKE, row).await?;
+        tx.execute(CLAIM, row).await?;
         Ok(task)
     }
 }

@@ -167,6 +167,12 @@ impl Store {
         self.read(async |tx| key.find(tx).await).await
     }
 
+    /// The id of the object that the first write with this key wrote without an action; an error if the key was used
+    /// for a different request.
+    pub async fn named_write(&self, key: &RequestKey) -> Result<Option<String>, StoreError> {
+        self.read(async |tx| key.find_answer(tx).await).await
+    }
+
     /// The child actions and the parents of actions, also after the end.
     pub async fn edges(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, Edges>, StoreError> {
         // The columns of the action and of the other action, and true if the first waits for the second.

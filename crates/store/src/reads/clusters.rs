@@ -94,7 +94,7 @@ pub struct ClusterQuery {
 
 /// The subject of an action: a cluster, and its profile.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ClusterWithProfile {
     /// The cluster.
     pub cluster: Cluster,
     /// The profile of the cluster.
@@ -113,7 +113,7 @@ listed!(
 
 impl Store {
     /// The cluster of this id with its profile; `None` if one of them does not exist.
-    pub async fn subject(&self, id: ClusterId) -> Result<Option<Subject>, StoreError> {
+    pub async fn subject(&self, id: ClusterId) -> Result<Option<ClusterWithProfile>, StoreError> {
         Ok(self.read(async |tx| clusters::subjects(tx, &[id]).await).await?.remove(&id))
     }
 

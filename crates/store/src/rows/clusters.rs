@@ -11,7 +11,7 @@ use muster_core::time::TimeSpan;
 
 use crate::bulk;
 use crate::error::StoreError;
-use crate::reads::Subject;
+use crate::reads::ClusterWithProfile;
 use crate::rows::columns::{self, ColumnWrites};
 use crate::rows::profiles;
 use crate::transaction::{Touched, Transaction};
@@ -276,7 +276,7 @@ pub(crate) async fn fetch(
 pub(crate) async fn subjects(
     tx: &mut Transaction<'_>,
     ids: &[ClusterId],
-) -> Result<HashMap<ClusterId, Subject>, StoreError> {
+) -> Result<HashMap<ClusterId, ClusterWithProfile>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -286,7 +286,7 @@ pub(crate) async fn subjects(
     let profiles = profiles::fetch(tx, &ids).await?;
     let with_profile = |cluster: Cluster| {
         let profile = profiles.iter().find(|profile| profile.id == cluster.profile_id)?.clone();
-        Some((cluster.id, Subject { cluster, profile }))
+        Some((cluster.id, ClusterWithProfile { cluster, profile }))
     };
     Ok(clusters.into_iter().filter_map(with_profile).collect())
 }

@@ -67,7 +67,8 @@ pub(crate) fn read(row: &Row) -> Result<Event, StoreError> {
 }
 
 pub(crate) async fn insert(tx: &mut Transaction<'_>, events: &[Event]) -> Result<(), StoreError> {
-    // Events of other systems keep their ids, and may be reported repeatedly.
-    bulk::insert(tx, "events", COLUMNS, " ON CONFLICT (id) DO NOTHING", events.iter().map(values).collect())
-        .await
+    // Events of other systems keep their ids, and may be reported repeatedly, with another count in their data. The time
+    // of the first report stays, so that the order of events does not change.
+    const REPEATED: &str = "ON CONFLICT (id) DO UPDATE SET data = excluded.data";
+    bulk::insert(tx, "events", COLUMNS, REPEATED, events.iter().map(values).collect()).await
 }

@@ -170,7 +170,7 @@ async fn commands_that_come_during_a_write_are_committed_together_and_fail_alone
 #[tokio::test]
 async fn a_command_does_not_overtake_those_that_wait() {
     let world = World::new();
-    let place = QueueSlot::take(&world.writer.places);
+    let place = QueueSlot::acquire(&world.writer.places);
     assert_ne!(world.writer.run(Write::one(1)).await.unwrap(), here());
     drop(place);
     assert_eq!(world.writer.places.load(Ordering::Acquire), 0, "no command waits any more");

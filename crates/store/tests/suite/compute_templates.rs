@@ -33,7 +33,7 @@ fn elsewhere(name: &str, uid: &str) -> ComputeTemplate {
 
 async fn insert(store: &Store, template: ComputeTemplate) -> bool {
     store
-        .insert_compute_template(InsertComputeTemplate { template, events: Vec::new() })
+        .insert_compute_template(InsertComputeTemplate { template, events: Vec::new(), named: None })
         .await
         .expect("an answer")
 }
@@ -60,7 +60,8 @@ async fn only_the_template_that_was_meant_is_deleted(harness: Harness) {
     let store = &harness.store;
     insert(store, template("n", "a", "new")).await;
     let delete = async |uid: &str| {
-        let command = DeleteComputeTemplate { template: template("n", "a", uid), events: Vec::new() };
+        let command =
+            DeleteComputeTemplate { template: template("n", "a", uid), events: Vec::new(), named: None };
         store.delete_compute_template(command).await.unwrap()
     };
     assert!(!delete("old").await);

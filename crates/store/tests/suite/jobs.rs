@@ -72,6 +72,7 @@ async fn a_job_is_claimed_as_what_it_is_and_runs_until_its_end_is_recorded(harne
     let engine = living(store, 9).await;
     assert_eq!(claimed(store, engine, TaskKind::ImageBuild).await, []);
     let [task] = &claimed(store, engine, TaskKind::Job).await[..] else { panic!("one task") };
+    assert_eq!(task.status_reason, "An engine has claimed it.");
     let found = store.job_of_task(task.id).await.unwrap().unwrap();
     assert_eq!((found.state(), &found.spec), (JobState::Pending, &first.spec));
     let started = TaskProgress::Reached { reason: "so".to_owned(), outputs: json!({"started_at": 5}) };

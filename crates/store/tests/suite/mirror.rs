@@ -2,6 +2,7 @@
 
 use muster_core::action::ActionStatus;
 use muster_core::cluster::Cluster;
+use muster_core::event::{Event, Level};
 use muster_core::ids::EngineId;
 use muster_core::principal::Owner;
 use muster_core::sample;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::{self, Harness, claim, living, record};
+use crate::lists::event;
 
 fn seen(engine: EngineId, cluster: &Cluster) -> Mirror {
     let mut after = cluster.clone();
@@ -108,4 +110,25 @@ async fn it_is_written_only_by_the_holder_of_the_duty_while_no_action_holds_the_
     assert_eq!(store.mirror(seen(engine, &ended)).await.unwrap(), Mirrored::Written);
     assert_eq!(store.cluster(id).await.unwrap().unwrap().desired(), 7);
     assert_eq!(store.members(id).await.unwrap().len(), 1);
+}
+
+#[database_test]
+async fn a_repeated_event_keeps_its_time_and_gets_its_latest_data(harness: Harness) {
+    let store = &harness.store;
+    harness.create(1).await;
+    let (id, engine) = (harness::cluster(1).id, living(store, 9).await);
+    assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
+    let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
+    let mut end = record(&claimed);
+    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    store.record(end).await.unwrap();
+    for count in 1..=2 {
+        let present = store.cluster(id).await.unwrap().unwrap();
+        let data = [("count".to_owned(), json!(count))].into_iter().collect();
+        let repeated = Event { at: harness::now(count), data, ..event(5, Level::Info) };
+        let mirror = Mirror { new_nodes: Vec::new(), events: vec![repeated], ..seen(engine, &present) };
+        assert_eq!(store.mirror(mirror).await.unwrap(), Mirrored::Written);
+    }
+    let stored = store.event(event(5, Level::Info).id).await.unwrap().expect("the event");
+    assert_eq!((stored.at, &stored.data["count"]), (harness::now(1), &json!(2)));
 }

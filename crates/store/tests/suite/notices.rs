@@ -87,19 +87,19 @@ async fn a_replica_that_was_cut_off_reads_everything_again() {
     replica.close().await;
 }
 
-/// All notifications since the last call of `take`.
+/// All notifications since the last call of `drain`.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Touched>>);
 
 impl Recorder {
-    fn of(store: &Store) -> Arc<Self> {
+    fn listen_to(store: &Store) -> Arc<Self> {
         let recorder = Arc::new(Self::default());
         let listener: Weak<Self> = Arc::downgrade(&recorder);
         store.listen(listener);
         recorder
     }
 
-    fn take(&self) -> Vec<Touched> {
+    fn drain(&self) -> Vec<Touched> {
         std::mem::take(&mut self.0.lock())
     }
 }
@@ -112,10 +112,10 @@ impl Listener for Recorder {
 
 #[database_test]
 async fn listeners_are_notified_of_a_commit_before_its_caller_has_an_answer(harness: Harness) {
-    let recorder = Recorder::of(&harness.store);
+    let recorder = Recorder::listen_to(&harness.store);
     for number in 1..=3 {
         harness.create(number).await;
-        let notified = recorder.take();
+        let notified = recorder.drain();
         assert!(notified.contains(&Touched::Action(action_id(number))), "{notified:?}");
         assert!(notified.contains(&Touched::Work), "{notified:?}");
     }
@@ -124,7 +124,7 @@ async fn listeners_are_notified_of_a_commit_before_its_caller_has_an_answer(harn
 #[database_test]
 async fn an_end_notifies_dispatchers_only_if_something_waits(harness: Harness) {
     let store = &harness.store;
-    let recorder = Recorder::of(store);
+    let recorder = Recorder::listen_to(store);
     let engine = living(store, 9).await;
     for (number, waiting) in [(1, false), (3, true)] {
         harness.create(number).await;
@@ -134,11 +134,11 @@ async fn an_end_notifies_dispatchers_only_if_something_waits(harness: Harness) {
             let behind = request(number + 1, ActionKind::ClusterDelete, cluster, OnConflict::Queue);
             store.accept(behind).await.unwrap();
         }
-        recorder.take();
+        recorder.drain();
         let mut end = record(&claimed);
         end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
         store.record(end).await.unwrap();
-        let notified = recorder.take();
+        let notified = recorder.drain();
         assert!(notified.contains(&Touched::Action(action_id(number))), "{notified:?}");
         assert_eq!(notified.contains(&Touched::Work), waiting, "{notified:?}");
     }

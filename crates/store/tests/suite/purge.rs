@@ -1,11 +1,15 @@
 //! The removal of history in small parts.
 
 use muster_core::action::ActionStatus;
+use muster_core::app::{App, AppKind, AppState};
+use muster_core::ids::{AppId, InstanceId};
+use muster_core::principal::Owner;
 use muster_core::task::{TaskKind, TaskStatus};
-use muster_store::commands::{Accept, Purge, TaskProgress};
+use muster_store::commands::{Accept, Purge, RegisterApp, TaskProgress};
 use muster_store::reads::JobQuery;
 use muster_testkit::database_test;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::harness::{self, Harness, living};
 use crate::jobs;
@@ -22,6 +26,53 @@ fn ended_app(number: u128) -> String {
 /// Stores the id of a request that was made at 1.
 fn old_request(number: u128) -> String {
     format!("INSERT INTO idempotency VALUES ('ada', '{number}', 'd', 'a', 1)")
+}
+
+/// Stores an app that ended at 1, with a cluster that it uses.
+async fn ended_user(harness: &Harness, number: u128, is_ephemeral: bool) -> AppId {
+    let app = App {
+        id: AppId::from_uuid(Uuid::from_u128(number)),
+        instance: InstanceId::new("fake", "test"),
+        namespace: "demo".to_owned(),
+        name: format!("a{number}"),
+        kind: AppKind::Job,
+        uid: number.to_string(),
+        project: "demo".to_owned(),
+        owner: Owner::default(),
+        process: None,
+        lease_until: None,
+        cluster_name: String::new(),
+        cluster_id: None,
+        state: AppState::Gone,
+        created_at: harness::now(1),
+        ended_at: Some(harness::now(1)),
+    };
+    let register = RegisterApp { app, lease: None, cluster: None };
+    let app = harness.store.register_app(register).await.expect("the app is stored");
+    assert_eq!((app.state, app.ended_at), (AppState::Gone, Some(harness::now(1))));
+    let cluster = harness.create(number).await.cluster_id.expect("a cluster");
+    let ephemeral = i64::from(is_ephemeral);
+    harness
+        .execute(&format!("INSERT INTO app_uses VALUES ('{}', '{cluster}', {ephemeral}, 1)", app.id))
+        .await;
+    if is_ephemeral {
+        let mark = format!(r#"UPDATE clusters SET ephemeral = '{{"app": "a"}}' WHERE id = '{cluster}'"#);
+        harness.execute(&mark).await;
+    }
+    app.id
+}
+
+#[database_test]
+async fn an_app_that_is_gone_is_removed_with_its_uses_of_shared_clusters(harness: Harness) {
+    let store = &harness.store;
+    let of_shared = ended_user(&harness, 2, false).await;
+    let of_ephemeral = ended_user(&harness, 3, true).await;
+    let before = harness::now(1_000_000);
+    let purge = Purge { history_before: before, requests_before: harness::now(0), limit: 10 };
+    assert_eq!(store.purge(purge).await.unwrap().rows, 2, "an app and its use");
+    assert_eq!(store.app(of_shared).await.unwrap(), None);
+    assert!(store.app(of_ephemeral).await.unwrap().is_some(), "its own cluster still exists");
+    assert_eq!(store.app_uses(&[of_shared, of_ephemeral]).await.unwrap().len(), 1);
 }
 
 #[database_test]

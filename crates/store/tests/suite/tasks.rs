@@ -35,7 +35,7 @@ fn template(number: u128, name: &str) -> ImageTemplate {
 }
 
 async fn inserted(store: &Store, template: &ImageTemplate) -> bool {
-    let command = InsertImageTemplate { template: template.clone(), events: Vec::new() };
+    let command = InsertImageTemplate { template: template.clone(), events: Vec::new(), named: None };
     store.insert_image_template(command).await.expect("it is written")
 }
 
@@ -125,7 +125,7 @@ async fn a_task_whose_template_is_deleted_is_cancelled(harness: Harness) {
     let engine = living(store, 9).await;
     let [task] = &claimed(store, engine).await[..] else { panic!("one task") };
     assert!(store.is_image_used(&template.image).await.unwrap());
-    let delete = DeleteImageTemplate { template: template.clone(), events: Vec::new() };
+    let delete = DeleteImageTemplate { template: template.clone(), events: Vec::new(), named: None };
     assert!(store.delete_image_template(delete.clone()).await.unwrap());
     assert!(!store.delete_image_template(delete).await.unwrap());
     assert!(!store.is_image_used(&template.image).await.unwrap());

@@ -1,3 +1,5 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use muster_service::ports::domino::DominoUnavailable;
 use rstest::rstest;
@@ -43,6 +45,10 @@ async fn a_caller_without_credentials_is_referred_to_the_headers_of_domino() {
         ),
         (
             &[("x-domino-api-key", "wrong")][..],
+            "the credentials in the X-Domino-Api-Key or Authorization header are not",
+        ),
+        (
+            &[("x-domino-api-key", "mst_0123")][..],
             "the credentials in the X-Domino-Api-Key or Authorization header are not",
         ),
     ] {
@@ -118,9 +124,46 @@ async fn an_api_key_that_cannot_be_verified_is_of_no_other_scheme(
 }
 
 #[rstest]
-#[case("x-domino-api-key", "mst_0123")]
-#[case("authorization", "Bearer mst_0123")]
+#[case::key("x-domino-api-key", "mst_0123")]
+#[case::inside_of_a_key("x-domino-api-key", "key-mst_0123")]
+#[case::bearer("authorization", "Bearer mst_0123")]
+#[case::without_scheme("authorization", "mst_0123")]
+#[case::other_scheme("authorization", "Token mst_0123")]
+#[case::parameter("authorization", "Token token=\"mst_0123\"")]
+#[case::bearer_in_a_key("x-domino-api-key", "Bearer mst_0123")]
+#[case::twice("authorization", "Bearer Bearer mst_0123")]
+#[case::basic_as_it_is("authorization", "Basic mst_0123")]
 fn tokens_of_muster_are_not_forwarded(#[case] header: &'static str, #[case] value: &str) {
     let headers = headers(&[(header, value)]);
     assert_eq!(Caller { headers: &headers }.domino_credentials(), None);
+}
+
+#[rstest]
+#[case::password("ann:mst_0123")]
+#[case::user("mst_0123:")]
+#[case::only("mst_0123")]
+#[case::inside("ann:my mst_0123")]
+#[case::not_text("\u{fc}:mst_0123")]
+fn tokens_of_muster_in_basic_credentials_are_not_forwarded(#[case] decoded: &str) {
+    for (name, encoded) in [
+        ("authorization", format!("Basic {}", STANDARD.encode(decoded))),
+        ("authorization", format!("basic  {}", STANDARD_NO_PAD.encode(decoded))),
+        ("authorization", format!("Basic {}", URL_SAFE.encode(decoded))),
+        ("x-domino-api-key", STANDARD.encode(decoded)),
+    ] {
+        let headers = headers(&[(name, &encoded)]);
+        assert_eq!(Caller { headers: &headers }.domino_credentials(), None, "{name}: {encoded}");
+    }
+}
+
+#[rstest]
+#[case::basic("Basic YW5uOnNlY3JldA==")]
+#[case::bearer("Bearer 0123")]
+// A JWT may contain the prefix of Muster's tokens by chance.
+#[case::jwt("Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.abmst_0123")]
+#[case::not_base64("Basic ?")]
+fn other_credentials_are_forwarded_unchanged(#[case] value: &str) {
+    let headers = headers(&[("authorization", value)]);
+    let expected = Some(DominoCredentials::Authorization(value.to_owned()));
+    assert_eq!(Caller { headers: &headers }.domino_credentials(), expected);
 }

@@ -10,7 +10,7 @@ use muster_service::sizes;
 
 use super::super::create::check_group_count;
 use super::super::machines::check_same_machine;
-use super::super::recipe::{check_same_image_template, check_same_template};
+use super::super::recipe::check_same_template;
 use super::super::{convert, pods, sizes as group_sizes};
 use super::mask::{Fields, GivenNode};
 use super::{either, known_group, recipe};
@@ -21,7 +21,7 @@ pub(super) const GROUPS: &str = "cluster_spec.worker_group_spec";
 
 /// The fields of a group that can be changed.
 const UPDATABLE: &[&str] =
-    &["replicas", "min_replicas", "max_replicas", "shape", "image", "environment", "args"];
+    &["replicas", "min_replicas", "max_replicas", "shape", "image", "image_template", "environment", "args"];
 
 /// Builds the changes of the groups that a request gives, each limited to the fields that the mask names.
 pub(super) fn changed(
@@ -107,7 +107,6 @@ fn group_change(
 fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) -> Result<(), ApiError> {
     let whose = format!("group '{}'", given.group_name);
     check_same_template(&whose, &given.compute_template, &present.compute_template)?;
-    check_same_image_template(&whose, &given.image_template, &present.image_template)?;
     let machine = [&present.machine_group, &present.machine_type];
     check_same_machine(&whose, [&given.machine_group, &given.machine_type], machine)?;
     let merged = wire::WorkerGroupSpec {
@@ -126,7 +125,7 @@ fn check_pods(given: &wire::WorkerGroupSpec, present: &wire::WorkerGroupSpec) ->
         return Ok(());
     }
     Err(ApiError::invalid(format!(
-        "of the pods of group '{}' only shape, image, environment and args can be changed: for other labels, \
+        "of the pods of group '{}' only shape, image, image_template, environment and args can be changed: for other labels, \
          annotations, volumes, accounts or start parameters make another cluster",
         present.group_name
     )))

@@ -18,7 +18,7 @@ pub(super) const HEAD: &str = "cluster_spec.head_group_spec";
 pub(super) const ENVS: &str = "envs";
 
 /// The fields of the head that can be changed.
-const UPDATABLE: &[&str] = &["shape", "image", "environment", "args"];
+const UPDATABLE: &[&str] = &["shape", "image", "image_template", "environment", "args"];
 
 /// Builds the change of the head that the mask names.
 pub(super) fn head_change(
@@ -81,7 +81,6 @@ fn check_head(
         return Ok(());
     }
     recipe::check_same_template("head_group_spec", &given.compute_template, &present.compute_template)?;
-    recipe::check_same_image_template("head_group_spec", &given.image_template, &present.image_template)?;
     let machine = [&present.machine_group, &present.machine_type];
     machines::check_same_machine("head_group_spec", [&given.machine_group, &given.machine_type], machine)?;
     // The other settings cannot be changed, so given values have to be equal to the present ones.
@@ -101,7 +100,7 @@ fn check_head(
     let adds_ingress = given.enable_ingress && !present.enable_ingress;
     if adds_ingress || pods::of_head(&rest)? != pods::of_head(present)? {
         return Err(ApiError::invalid(
-            "of the pod of head_group_spec only shape, image, environment and args can be changed: for other labels, \
+            "of the pod of head_group_spec only shape, image, image_template, environment and args can be changed: for other labels, \
              annotations, volumes, accounts or start parameters create another cluster",
         ));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_core::cluster::DEFAULT_GROUP;
-use muster_core::event::Event;
+use muster_core::event::{Event, ExternalRecord};
 use muster_proto::v1::{
     AutoscalerOptions, Capabilities, Cluster, ClusterEvent, ClusterSpec, EnvValueFrom, EnvironmentVariables,
     HeadGroupSpec, SecurityContext, Volume, WorkerGroupSpec,
@@ -57,19 +57,26 @@ fn is_default_group(group: &wire::WorkerGroupSpec) -> bool {
     *group == none
 }
 
-/// Converts an event of a cluster.
+/// Converts an event of a cluster. An event of Kubernetes has the name, the count and the times of its object.
 pub(super) fn event(cluster: &str, event: Event) -> ClusterEvent {
+    let record = ExternalRecord::of(&event).unwrap_or_else(|| ExternalRecord {
+        name: event.id.to_string(),
+        count: 1,
+        first: event.at,
+        last: event.at,
+    });
     let given = convert::cluster_event(event);
+    let ExternalRecord { name: id, count, first, last } = record;
     ClusterEvent {
-        name: format!("{cluster}-{}", given.id),
-        id: given.id,
-        created_at: given.created_at,
-        first_timestamp: given.first_timestamp,
-        last_timestamp: given.last_timestamp,
+        name: format!("{cluster}-{id}"),
+        id,
+        created_at: Some(convert::moment(first)),
+        first_timestamp: Some(convert::moment(first)),
+        last_timestamp: Some(convert::moment(last)),
         reason: given.reason,
         message: given.message,
         r#type: given.r#type,
-        count: given.count,
+        count: i32::try_from(count).unwrap_or(i32::MAX),
     }
 }
 
@@ -195,6 +202,10 @@ fn volume(given: wire::Volume) -> Volume {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::event::{Level, ObjectKind};
+    use muster_core::ids::EventId;
+    use muster_core::principal::Door;
+
     use super::super::request;
     use super::*;
 
@@ -207,6 +218,38 @@ mod tests {
             values: values.iter().map(|name| ((*name).to_owned(), "v".to_owned())).collect(),
             values_from: sources.iter().map(|name| ((*name).to_owned(), from("s"))).collect(),
         }
+    }
+
+    #[test]
+    fn an_event_of_kubernetes_has_the_name_the_count_and_the_times_of_its_object() {
+        let second = |second: i64| muster_core::time::Timestamp::from_micros(second * 1_000_000);
+        let record =
+            ExternalRecord { name: "fred.17a".to_owned(), count: 7, first: second(10), last: second(90) };
+        let mut given = Event {
+            id: EventId::from_uuid(uuid::Uuid::from_u128(1)),
+            at: second(50),
+            level: Level::Info,
+            object_kind: ObjectKind::Cluster,
+            object_id: String::new(),
+            object_name: String::new(),
+            cluster_id: None,
+            action_id: None,
+            reason: "CreatedHeadPod".to_owned(),
+            phase: String::new(),
+            message: String::new(),
+            user: String::new(),
+            project: String::new(),
+            door: Door::Core,
+            data: serde_json::Map::new(),
+        };
+        let id = given.id.to_string();
+        let shown = event("fred", given.clone());
+        assert_eq!((shown.id.as_str(), shown.name, shown.count), (id.as_str(), format!("fred-{id}"), 1));
+        given.data.insert(ExternalRecord::KEY.to_owned(), serde_json::to_value(record).unwrap());
+        let shown = event("fred", given);
+        assert_eq!((shown.id.as_str(), shown.name.as_str(), shown.count), ("fred.17a", "fred-fred.17a", 7));
+        let seconds = |at: Option<Timestamp>| at.unwrap().seconds;
+        assert_eq!((seconds(shown.first_timestamp), seconds(shown.last_timestamp)), (10, 90));
     }
 
     #[test]

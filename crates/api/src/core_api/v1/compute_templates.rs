@@ -14,7 +14,7 @@ use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction
 use tonic::{Request, Response, Status, async_trait};
 
 use super::super::compute_templates::writer;
-use super::super::{CoreApi, access};
+use super::super::{CoreApi, access, create};
 use crate::access::Access;
 use crate::error::ApiError;
 
@@ -53,6 +53,7 @@ impl ComputeTemplateService for CoreApi {
             let message = "The namespace in the request is different from the namespace defined in the compute template.";
             return Err(ApiError::invalid(message).into());
         }
+        let namespace = create::namespace(&namespace, "")?;
         let name = given.name.clone();
         let created =
             self.service.create_compute_template(&access, &writer, &namespace, &name, spec(given)).await;

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_core::node::Node;
 
 use super::timer::Timers;
-use crate::ports::provider::{DiscoveredCluster, FencedCall, MemberId, OperatorProvider, ProviderError};
+use crate::ports::provider::{
+    ClusterTarget, DiscoveredCluster, FencedCall, MemberId, ObjectChange, OperatorProvider, ProviderError,
+};
 
 /// An operator provider whose calls are logged and counted.
 pub(super) struct InstrumentedOperator {
@@ -34,15 +36,19 @@ impl OperatorProvider for InstrumentedOperator {
         timer.end(self.operator.delete(call).await)
     }
 
-    async fn write(
+    async fn write(&self, call: FencedCall<'_>, change: ObjectChange<'_>) -> Result<(), ProviderError> {
+        let timer = self.timers.begin("update", call.cluster, change.victims.len());
+        timer.end(self.operator.write(call, change).await)
+    }
+
+    async fn differs(
         &self,
-        call: FencedCall<'_>,
+        after: ClusterTarget<'_>,
         before: &Cluster,
-        resized: &[String],
-        victims: &[Node],
-    ) -> Result<(), ProviderError> {
-        let timer = self.timers.begin("update", call.cluster, victims.len());
-        timer.end(self.operator.write(call, before, resized, victims).await)
+        update: &ClusterUpdate,
+    ) -> Result<Option<bool>, ProviderError> {
+        let timer = self.timers.begin("differs", after.cluster, 0);
+        timer.end(self.operator.differs(after, before, update).await)
     }
 
     async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

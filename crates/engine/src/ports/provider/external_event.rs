@@ -1,5 +1,6 @@
 //! External events about a provider's objects.
 
+use muster_core::event::ExternalRecord;
 use muster_core::time::{TimeSpan, Timestamp};
 use uuid::Uuid;
 
@@ -22,6 +23,8 @@ pub struct ExternalEvent {
     pub is_warning: bool,
     /// The time of its last repetition.
     pub at: Timestamp,
+    /// The event in the system that published it.
+    pub record: ExternalRecord,
 }
 
 /// The largest error of a time that was rounded down to whole seconds.
@@ -61,6 +64,7 @@ mod tests {
             message: String::new(),
             is_warning: false,
             at: Timestamp::from_micros(*at),
+            record: ExternalRecord::default(),
         };
         let placed = in_order(events.iter().map(event).collect(), Timestamp::from_micros(now));
         placed.iter().map(|event| (event.version, event.at.micros())).collect()

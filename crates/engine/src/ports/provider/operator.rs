@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use muster_core::action::Fence;
 use muster_core::app::EphemeralMark;
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::{Cluster, WorkerTemplate};
 use muster_core::ids::ClusterId;
 use muster_core::node::{MEMBER, Node, NodeRole, Observation};
@@ -13,7 +14,7 @@ use muster_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ports::provider::{DiscoveredCluster, FencedCall, ProviderError};
+use crate::ports::provider::{ClusterTarget, DiscoveredCluster, FencedCall, ProviderError};
 
 /// Writes the objects that operators act on, and knows the clusters that exist.
 #[async_trait]
@@ -24,20 +25,24 @@ pub trait OperatorProvider: Send + Sync {
     /// Requests the deletion of the object and its dependents, which are gone only when that is observed.
     async fn delete(&self, call: FencedCall<'_>) -> Result<(), ProviderError>;
 
-    /// Writes what differs between `before` and the cluster as it should be, and nothing else: sizes, bounds, shape,
-    /// image and environment. It is one write if the object is a single one. The fence is written even if nothing
-    /// differs, and the sizes of the `resized` groups even if they stay. `victims` are removed first where a group
-    /// shrinks.
+    /// Writes what differs between the cluster before the change and as it should be, and nothing else: sizes, bounds,
+    /// shape, image and environment. It is one write if the object is a single one. The fence is written even if
+    /// nothing differs.
     ///
-    /// If the object no longer holds `before` in the fields to be written, the error is transient: the action observes
-    /// the object again.
-    async fn write(
+    /// If the object no longer holds the cluster before the change in the fields to be written, the error is transient:
+    /// the action observes the object again.
+    async fn write(&self, call: FencedCall<'_>, change: ObjectChange<'_>) -> Result<(), ProviderError>;
+
+    /// Returns true if an update changes the recipe of nodes in the object as it is now; others may have changed the
+    /// object since it was observed. None if only the recipes of the cluster before and after the update show that.
+    async fn differs(
         &self,
-        call: FencedCall<'_>,
-        before: &Cluster,
-        resized: &[String],
-        victims: &[Node],
-    ) -> Result<(), ProviderError>;
+        _after: ClusterTarget<'_>,
+        _before: &Cluster,
+        _update: &ClusterUpdate,
+    ) -> Result<Option<bool>, ProviderError> {
+        Ok(None)
+    }
 
     /// Removes temporary fields that were needed only until the goal was observed, such as names of victims.
     async fn settle(&self, _: FencedCall<'_>) -> Result<(), ProviderError> {
@@ -61,6 +66,19 @@ pub trait OperatorProvider: Send + Sync {
     async fn describe(&self, _: ClusterId) -> Result<Option<DiscoveredCluster>, ProviderError> {
         Ok(None)
     }
+}
+
+/// The change of an object.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectChange<'a> {
+    /// The cluster before the change.
+    pub before: &'a Cluster,
+    /// The groups whose sizes are written even if they stay.
+    pub resized: &'a [String],
+    /// The update, if the change is one. The recipe that it names is written also where only the object differs.
+    pub update: Option<&'a ClusterUpdate>,
+    /// The workers that are removed first where a group shrinks.
+    pub victims: &'a [Node],
 }
 
 /// The capabilities of an operator.

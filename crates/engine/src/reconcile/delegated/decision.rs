@@ -37,18 +37,20 @@ impl WriteDecision {
         Some(Self::new(subject, change, data.delegated.clone()?))
     }
 
-    /// Decides by the current observation, which the rows mirror already.
+    /// Decides by the current observation, which the rows mirror already. `differs` says whether an update changes the
+    /// recipe in the object, if the provider compares them.
     pub(crate) fn decide(
         subject: &Subject,
         change: &Change,
         data: &ActionData,
         observed: &Observed,
+        differs: Option<bool>,
     ) -> Result<Self, Stop> {
         let decided = match change {
             Change::Resize(_) | Change::ScaleOut(_) | Change::ScaleIn(_) => {
                 resized(subject, change, data, observed)?
             }
-            Change::UpdateCluster(_) => updated(subject, change, data, observed)?,
+            Change::UpdateCluster(_) => updated(subject, change, data, observed, differs)?,
             Change::RecoverNode(_) => restarted(subject, observed)?,
             Change::CreateCluster
             | Change::DeleteCluster(_)
@@ -126,6 +128,7 @@ impl WriteDecision {
             replaced: self.goal.replaced.clone(),
             before: self.before.clone(),
             called: self.called,
+            refused: false,
             ..data.delegated.take().unwrap_or_default()
         });
     }
@@ -193,15 +196,17 @@ fn updated(
     change: &Change,
     data: &ActionData,
     observed: &Observed,
+    differs: Option<bool>,
 ) -> Result<DelegatedDecision, Stop> {
     let intent = after(subject, change, data)?;
     let wanted = wanted(subject, &intent, change, observed);
     let victims = victims(subject, &chosen(change, data), &wanted)?;
     let mut groups: Vec<String> = wanted.iter().map(|wanted| wanted.group.clone()).collect();
-    let restarts =
-        matches!(change, Change::UpdateCluster(update) if update.restart == Some(RestartScope::Workers));
+    let update = if let Change::UpdateCluster(update) = change { Some(update) } else { None };
+    let restarts = update.is_some_and(|update| update.restart == Some(RestartScope::Workers));
+    let names_head = update.is_some_and(|update| update.head.is_some());
     let (before, after) = (&subject.cluster, &intent);
-    let recipe = !after.has_same_recipe(before)
+    let recipe = differs.unwrap_or_else(|| !after.has_same_recipe(before))
         || before.labels != after.labels
         || before.annotations != after.annotations;
     // The members whose recipe changes.
@@ -210,7 +215,7 @@ fn updated(
     let concerned = |member: &ObservedMember| change.concerns(member.role, member.group.as_deref());
     let before = observed.members.iter().filter(|member| concerned(member));
     let before = before.map(|member| member.id.clone()).collect();
-    let head = change.concerns_head();
+    let head = change.concerns_head() || (names_head && differs == Some(true));
     let mut replaced = Vec::new();
     // An operator that rolls replaces the workers itself.
     if restarts && subject.operator().is_some_and(|operator| operator.replaces_workers && !operator.rolls) {

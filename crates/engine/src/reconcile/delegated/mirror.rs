@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use muster_core::action::Fence;
 use muster_core::cluster::{Cluster, WorkerGroup, WorkerTemplate};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
@@ -73,13 +74,14 @@ impl Mirror {
     }
 }
 
-/// Mirrors an observation. The loss of `expected` nodes needs no event.
+/// Mirrors an observation. `called` is the fence of the first write of the action that observes, if it has called one:
+/// that action records the recipe of its write itself. The loss of `expected` nodes needs no event.
 pub(crate) fn mirror(
     cluster: &Cluster,
     nodes: &[Node],
     observed: &Observed,
     spec: Option<&ObjectSpec>,
-    expected: impl Fn(&Node) -> bool,
+    (called, expected): (Option<Fence>, impl Fn(&Node) -> bool),
     now: Timestamp,
 ) -> Mirror {
     let mut mirror = Mirror {
@@ -91,7 +93,7 @@ pub(crate) fn mirror(
         object: None,
     };
     if let Some(spec) = spec {
-        mirror.copy_spec(spec);
+        mirror.copy_spec(spec, called);
         mirror.copy_content(spec);
     }
     mirror.head(nodes, &observed.members, now);
@@ -109,11 +111,13 @@ pub(crate) fn mirror(
 }
 
 impl Mirror {
-    /// Copies sizes and bounds from the spec of record, regardless of their author.
-    fn copy_spec(&mut self, spec: &ObjectSpec) {
+    /// Copies sizes and bounds from the spec of record, regardless of their author, and what is observed of the recipe.
+    fn copy_spec(&mut self, spec: &ObjectSpec, called: Option<Fence>) {
         let known = &mut self.cluster.observed;
         // A higher fence than the recorded one: the engine died after its write, or the action was cancelled.
         let ours = spec.fence > known.fence;
+        // The row has no recipe of a write that arrived after its action had ended.
+        let is_recorded_later = ours && called.is_some_and(|called| spec.fence >= called);
         known.object = Some(spec.identity.clone());
         known.fence = spec.fence;
         known.object_generation = spec.generation;
@@ -138,7 +142,7 @@ impl Mirror {
             let mut group = present.unwrap_or_else(|| unknown_group(&observed.name));
             copy_sizes(&mut group, observed, &mut differences);
             if let (Some(before), Some(template), false) =
-                (templates_before.get(&observed.name), &observed.template, ours)
+                (templates_before.get(&observed.name), &observed.template, is_recorded_later)
             {
                 copy_template(&mut group, before, template, &mut differences);
             }

@@ -2,7 +2,7 @@
 
 use muster_core::action::Action;
 use muster_core::cluster::Cluster;
-use muster_core::event::{Event, Level};
+use muster_core::event::{Event, ExternalRecord, Level};
 use muster_core::ids::EventId;
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
@@ -50,8 +50,11 @@ fn external_event(cluster: &Cluster, external: &ExternalEvent, node: Option<&Nod
         Some(node) => events::of_node(None, node, level, reason, message, external.at),
         None => events::of_cluster(None, cluster, level, reason, message, external.at),
     };
-    let data =
-        Map::from_iter([("object".to_owned(), format!("{}/{}", external.kind, external.object).into())]);
+    let record = serde_json::to_value(&external.record).unwrap_or_default();
+    let data = Map::from_iter([
+        ("object".to_owned(), format!("{}/{}", external.kind, external.object).into()),
+        (ExternalRecord::KEY.to_owned(), record),
+    ]);
     Event { id: EventId::from_uuid(external.id), data, ..event }
 }
 

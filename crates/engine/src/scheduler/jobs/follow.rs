@@ -24,7 +24,7 @@ use crate::ports::provider::{ClusterTarget, ProviderError};
 const MOST_FAILURES: u32 = 10;
 
 /// The result of a step.
-enum Step {
+enum JobStep {
     /// The job has ended, or another engine owns it.
     Done,
     /// The next step follows after a change of the job or its cluster.
@@ -62,8 +62,8 @@ pub(super) async fn follow(context: &Context, lease: &Lease, task: &Task) {
         let version = topic.version();
         let step = Box::pin(following.step(failures, topic.changed_since(version))).await;
         let error = match step {
-            Ok(Step::Done) => return,
-            Ok(Step::Next | Step::Wait) => {
+            Ok(JobStep::Done) => return,
+            Ok(JobStep::Next | JobStep::Wait) => {
                 failures = 0;
                 continue;
             }
@@ -89,12 +89,12 @@ struct Following<'c> {
 }
 
 impl Following<'_> {
-    async fn step(&mut self, failures: u32, changed: impl Future<Output = ()>) -> Result<Step, StepError> {
+    async fn step(&mut self, failures: u32, changed: impl Future<Output = ()>) -> Result<JobStep, StepError> {
         let Some(job) = self.context.store.job_of_task(self.ticket.task).await? else {
-            return Ok(Step::Done);
+            return Ok(JobStep::Done);
         };
         if job.task.status != TaskStatus::Running || job.task.fence != self.ticket.fence {
-            return Ok(Step::Done);
+            return Ok(JobStep::Done);
         }
         // Subscribed before the cluster is read, so that no change is missed.
         let topic = self.context.notifier.subscribe(Topic::Cluster(job.cluster_id));
@@ -118,12 +118,12 @@ impl Following<'_> {
             return self.attend(&job, cluster.as_ref(), runner.as_ref(), woken).await;
         }
         match self.begin(&job, cluster.as_ref(), runner.as_ref()).await {
-            Ok(Step::Wait) => {
+            Ok(JobStep::Wait) => {
                 woken.await;
-                Ok(Step::Wait)
+                Ok(JobStep::Wait)
             }
             Err(StepError::Provider(error)) if gives_up(&error, failures) => {
-                let why = format!("Its command could not be started: {}.", error.message);
+                let why = format!("Its command could not be started: {}.", without_full_stop(&error.message));
                 self.end_unstarted(&job, cluster.as_ref(), runner.as_ref(), TaskStatus::Failed, why).await
             }
             other => other,
@@ -136,14 +136,14 @@ impl Following<'_> {
         job: &Job,
         cluster: Option<&Cluster>,
         runner: &dyn JobRunner,
-    ) -> Result<Step, StepError> {
+    ) -> Result<JobStep, StepError> {
         if let Some(by) = &job.stopped_by {
             let why = format!("It was stopped by {by} before its command was started.");
             return self.end_unstarted(job, cluster, runner, TaskStatus::Cancelled, why).await;
         }
-        let ready = match ClusterReadiness::of(cluster) {
+        let ready = match ClusterReadiness::from_cluster(cluster) {
             ClusterReadiness::Never(why) => {
-                let why = format!("Its command was not started: {why}.");
+                let why = format!("Its command was not started: {}.", without_full_stop(&why));
                 return self.end_unstarted(job, cluster, runner, TaskStatus::Failed, why).await;
             }
             ClusterReadiness::Wait => None,
@@ -154,12 +154,12 @@ impl Following<'_> {
             if job.task.status_reason != reason {
                 let outputs = JobOutputs::default();
                 return Ok(if self.record.reached(job, reason, &outputs, None).await? {
-                    Step::Wait
+                    JobStep::Wait
                 } else {
-                    Step::Done
+                    JobStep::Done
                 });
             }
-            return Ok(Step::Wait);
+            return Ok(JobStep::Wait);
         };
         let missing = || ProviderError::permanent("NoProfile", "the profile of its cluster was deleted");
         let profile = self.context.store.profile(cluster.profile_id).await?.ok_or_else(missing)?;
@@ -174,19 +174,22 @@ impl Following<'_> {
         match progress {
             CommandProgress::Waiting(reason) => self.record_waiting(job, reason).await,
             CommandProgress::Running(since) => self.record_started(job, since).await,
+            CommandProgress::Ended(end) if matches!(end.how, CommandEnd::NotStarted(_)) => {
+                self.record_end(job, Some(cluster), &end).await
+            }
             // The next step observes the end of the command and records it.
             CommandProgress::Ended(_) => self.record_started(job, None).await,
         }
     }
 
     /// Records that the command was launched, and the reason why it does not run yet.
-    async fn record_waiting(&self, job: &Job, reason: String) -> Result<Step, StepError> {
+    async fn record_waiting(&self, job: &Job, reason: String) -> Result<JobStep, StepError> {
         let outputs = JobOutputs { launched: true, ..job.outputs() };
         let recorded = self.record.reached(job, reason, &outputs, None).await?;
-        Ok(if recorded { Step::Next } else { Step::Done })
+        Ok(if recorded { JobStep::Next } else { JobStep::Done })
     }
 
-    async fn record_started(&self, job: &Job, since: Option<Timestamp>) -> Result<Step, StepError> {
+    async fn record_started(&self, job: &Job, since: Option<Timestamp>) -> Result<JobStep, StepError> {
         let now = self.context.clock.now();
         let outputs =
             JobOutputs { launched: true, started_at: Some(since.unwrap_or(now)), ..JobOutputs::default() };
@@ -195,7 +198,7 @@ impl Following<'_> {
         let event = of_job(job, Level::Info, reason::JOB_STARTED, &message, now);
         let recorded =
             self.record.reached(job, "Its command runs.".to_owned(), &outputs, Some(event)).await?;
-        Ok(if recorded { Step::Next } else { Step::Done })
+        Ok(if recorded { JobStep::Next } else { JobStep::Done })
     }
 
     /// Waits for the end of the command, or for a reason to stop it.
@@ -205,7 +208,7 @@ impl Following<'_> {
         cluster: Option<&Cluster>,
         runner: &dyn JobRunner,
         changed: impl Future<Output = ()>,
-    ) -> Result<Step, StepError> {
+    ) -> Result<JobStep, StepError> {
         let call = JobCall { job, fence: self.ticket.fence };
         if !self.is_ours {
             // Another engine started the command.
@@ -219,7 +222,11 @@ impl Following<'_> {
         }
         if cluster_is_deleted(cluster) {
             let end = runner.stop(call).await?;
-            let why = format!("Its cluster '{}' was deleted: its command {}.", job.cluster_name, end.message);
+            let deleted = deletion(cluster, self.context.clock.now());
+            let why = format!(
+                "Its cluster '{}' was deleted{deleted}: its command {}.",
+                job.cluster_name, end.message
+            );
             return self.end_as(job, cluster, TaskStatus::Failed, why, &end).await;
         }
         let known = match job.outputs().started_at {
@@ -230,18 +237,26 @@ impl Following<'_> {
             // A command that ended before the change is recorded with its own end.
             biased;
             progress = runner.advance(job, &known) => progress?,
-            () = changed => return Ok(Step::Wait),
+            () = changed => return Ok(JobStep::Wait),
         };
         match progress {
             CommandProgress::Waiting(reason) => self.record_waiting(job, reason).await,
             CommandProgress::Running(since) => self.record_started(job, since).await,
-            CommandProgress::Ended(end) => {
-                let succeeded = end.how == CommandEnd::Exited(0);
-                let status = if succeeded { TaskStatus::Succeeded } else { TaskStatus::Failed };
-                let why = format!("Its command {}.", end.message);
-                self.end_as(job, cluster, status, why, &end).await
-            }
+            CommandProgress::Ended(end) => self.record_end(job, cluster, &end).await,
         }
+    }
+
+    /// Ends a job whose command has ended by itself.
+    async fn record_end(
+        &self,
+        job: &Job,
+        cluster: Option<&Cluster>,
+        end: &JobEnd,
+    ) -> Result<JobStep, StepError> {
+        let succeeded = end.how == CommandEnd::Exited(0);
+        let status = if succeeded { TaskStatus::Succeeded } else { TaskStatus::Failed };
+        let why = format!("Its command {}.", end.message);
+        self.end_as(job, cluster, status, why, end).await
     }
 
     /// Ends a job whose command is not recorded as started. Stops the command first: an engine that died may have
@@ -253,7 +268,7 @@ impl Following<'_> {
         runner: &dyn JobRunner,
         status: TaskStatus,
         why: String,
-    ) -> Result<Step, StepError> {
+    ) -> Result<JobStep, StepError> {
         runner.stop(JobCall { job, fence: self.ticket.fence }).await?;
         self.end(job, cluster, status, why, job.outputs()).await
     }
@@ -265,7 +280,7 @@ impl Following<'_> {
         status: TaskStatus,
         why: String,
         end: &JobEnd,
-    ) -> Result<Step, StepError> {
+    ) -> Result<JobStep, StepError> {
         let outputs =
             JobOutputs { exit_code: end.how.exit_code(), last_lines: last_lines(&end.log), ..job.outputs() };
         self.end(job, cluster, status, why, outputs).await
@@ -280,15 +295,30 @@ impl Following<'_> {
         status: TaskStatus,
         why: String,
         outputs: JobOutputs,
-    ) -> Result<Step, StepError> {
+    ) -> Result<JobStep, StepError> {
         if job.owns_cluster
             && let Some(cluster) = cluster
         {
             self.record.delete_cluster(job, cluster).await?;
         }
         self.record.end(job, status, why, &outputs).await?;
-        Ok(Step::Done)
+        Ok(JobStep::Done)
     }
+}
+
+/// Returns the cause of the deletion of a cluster whose lifetime is over; empty for other deletions.
+fn deletion(cluster: Option<&Cluster>, now: Timestamp) -> String {
+    let Some(cluster) = cluster else { return String::new() };
+    let at = cluster.deleted_at.unwrap_or(now);
+    match (cluster.lifetime_ends_at(), cluster.limits.max_lifetime) {
+        (Some(end), Some(limit)) if end <= at => format!(", because its max_lifetime of {limit} was over"),
+        _ => String::new(),
+    }
+}
+
+/// Removes the full stop at the end of a reason, which another sentence quotes.
+fn without_full_stop(reason: &str) -> &str {
+    reason.trim_end().trim_end_matches('.')
 }
 
 fn gives_up(error: &ProviderError, failures: u32) -> bool {
@@ -314,5 +344,32 @@ impl JobRecord<'_> {
         let outputs = serde_json::to_value(outputs).unwrap_or_default();
         let progress = TaskProgress::End { status, reason: why, outputs };
         self.write(progress, Some(event)).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::sample;
+    use muster_core::time::TimeSpan;
+
+    use super::*;
+
+    #[test]
+    fn a_quoted_reason_has_no_full_stop_of_its_own() {
+        assert_eq!(without_full_stop("restart or delete the cluster."), "restart or delete the cluster");
+        assert_eq!(without_full_stop("no head"), "no head");
+    }
+
+    #[test]
+    fn a_deletion_at_the_end_of_the_lifetime_is_explained() {
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut cluster = Cluster { created_at: Some(at(100)), ..sample::cluster(1, 0, None) };
+        assert_eq!(deletion(Some(&cluster), at(9_000)), "");
+        cluster.limits.max_lifetime = Some(TimeSpan::from_secs(60));
+        assert_eq!(deletion(Some(&cluster), at(159)), "", "it was deleted before");
+        assert_eq!(deletion(Some(&cluster), at(160)), ", because its max_lifetime of 1m was over");
+        cluster.deleted_at = Some(at(150));
+        assert_eq!(deletion(Some(&cluster), at(900)), "", "the end of the job is recorded later");
+        assert_eq!(deletion(None, at(900)), "");
     }
 }

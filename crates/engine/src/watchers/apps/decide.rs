@@ -20,7 +20,7 @@ pub(super) enum Seen {
 
 /// The next step for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum AppReaction {
     /// Wait for the next observation.
     Wait,
     /// Warn the users of the cluster.
@@ -35,12 +35,14 @@ pub(super) fn decide(
     seen: Seen,
     grace: Duration,
     now: Instant,
-) -> (Option<Instant>, Step) {
+) -> (Option<Instant>, AppReaction) {
     match (seen, gone_since) {
-        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (None, Step::Wait),
-        (Seen::Gone { has_pods: false }, None) => (Some(now), Step::Warn),
-        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => (Some(since), Step::End),
-        (Seen::Gone { has_pods: false }, Some(since)) => (Some(since), Step::Wait),
+        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (None, AppReaction::Wait),
+        (Seen::Gone { has_pods: false }, None) => (Some(now), AppReaction::Warn),
+        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => {
+            (Some(since), AppReaction::End)
+        }
+        (Seen::Gone { has_pods: false }, Some(since)) => (Some(since), AppReaction::Wait),
     }
 }
 
@@ -54,19 +56,19 @@ mod tests {
     const GONE: Seen = Seen::Gone { has_pods: false };
 
     #[rstest]
-    #[case::it_is_there(Some(0), Seen::Present, 60, None, Step::Wait)]
-    #[case::it_has_just_gone(None, GONE, 60, Some(60), Step::Warn)]
-    #[case::its_pods_still_run(None, Seen::Gone { has_pods: true }, 60, None, Step::Wait)]
-    #[case::a_pod_has_come_back(Some(0), Seen::Gone { has_pods: true }, 60, None, Step::Wait)]
-    #[case::grace(Some(31), GONE, 60, Some(31), Step::Wait)]
-    #[case::grace_is_over(Some(30), GONE, 60, Some(30), Step::End)]
-    #[case::unknown_is_not_gone(Some(0), Seen::Unknown, 60, None, Step::Wait)]
+    #[case::it_is_there(Some(0), Seen::Present, 60, None, AppReaction::Wait)]
+    #[case::it_has_just_gone(None, GONE, 60, Some(60), AppReaction::Warn)]
+    #[case::its_pods_still_run(None, Seen::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
+    #[case::a_pod_has_come_back(Some(0), Seen::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
+    #[case::grace(Some(31), GONE, 60, Some(31), AppReaction::Wait)]
+    #[case::grace_is_over(Some(30), GONE, 60, Some(30), AppReaction::End)]
+    #[case::unknown_is_not_gone(Some(0), Seen::Unknown, 60, None, AppReaction::Wait)]
     fn an_app_has_to_be_gone_for_the_whole_grace(
         #[case] since: Option<u64>,
         #[case] seen: Seen,
         #[case] now: u64,
         #[case] remembered: Option<u64>,
-        #[case] step: Step,
+        #[case] step: AppReaction,
     ) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);

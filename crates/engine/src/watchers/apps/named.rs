@@ -29,7 +29,7 @@ pub(super) async fn register(
         return Ok(false);
     }
     let (now, events) = (context.clock.now(), Vec::new());
-    let change = ChangeAppUse { app, cluster: cluster.id, uses: true, now, events };
+    let change = ChangeAppUse { app, deployment: None, cluster: cluster.id, uses: true, now, events };
     match context.store.change_app_use(change).await {
         Ok(changed) => Ok(changed == AppUseChanged::Changed),
         // The cluster was deleted meanwhile.

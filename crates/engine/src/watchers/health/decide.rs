@@ -1,7 +1,7 @@
 //! Decides whether a node is healthy. Pure: the same inputs give the same answer.
 
 use muster_core::node::{Node, NodeStatus, Observation};
-use muster_core::policy::health::{PollUrl, Settings};
+use muster_core::policy::health::{HealthPolicySettings, PollUrl};
 use muster_core::time::Timestamp;
 
 use crate::ports::probe::PollResult;
@@ -54,7 +54,12 @@ pub(crate) const fn is_settled(node: &Node) -> bool {
 }
 
 /// Returns true if a node has to be recovered.
-pub(crate) fn needs_recovery(settings: &Settings, node: &Node, found: &[Health], now: Timestamp) -> bool {
+pub(crate) fn needs_recovery(
+    settings: &HealthPolicySettings,
+    node: &Node,
+    found: &[Health],
+    now: Timestamp,
+) -> bool {
     let changed = node.updated_at.unwrap_or(node.init_at);
     let settling = settings.is_settling(changed, now);
     let healthy = |found: &Health| match found {
@@ -74,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    fn settings(conditional: &str) -> Settings {
+    fn settings(conditional: &str) -> HealthPolicySettings {
         let detection = json!({
             "interval": 60, "node_update_timeout": 300, "recovery_conditional": conditional, "detection_modes": [],
         });

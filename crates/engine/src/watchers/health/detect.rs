@@ -8,7 +8,7 @@ use futures::stream;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, NodeId, ProfileId};
 use muster_core::node::{Node, NodeStatus};
-use muster_core::policy::health::{ModeType, PollUrl, Settings};
+use muster_core::policy::health::{HealthPolicySettings, ModeType, PollUrl};
 use muster_core::time::{TimeSpan, Timestamp};
 use muster_store::StoreError;
 
@@ -42,7 +42,7 @@ pub(crate) async fn check(
     context: Arc<Context>,
     provider: Arc<dyn Provider>,
     id: ClusterId,
-    settings: Settings,
+    settings: HealthPolicySettings,
     mut requested: RequestedRecoveries,
 ) -> HealthCheckOutcome {
     let blocked = check_cluster(&context, provider.as_ref(), id, &settings, &mut requested).await;
@@ -53,7 +53,7 @@ async fn check_cluster(
     context: &Context,
     provider: &dyn Provider,
     id: ClusterId,
-    settings: &Settings,
+    settings: &HealthPolicySettings,
     requested: &mut RequestedRecoveries,
 ) -> Result<bool, StoreError> {
     let Some(cluster) = context.store.cluster(id).await?.filter(|cluster| cluster.deleted_at.is_none())
@@ -123,7 +123,12 @@ struct NodeHealth {
 }
 
 /// Checks a node in all detection modes.
-async fn check_node(context: &Context, node: &Node, observed: &Observed, settings: &Settings) -> NodeHealth {
+async fn check_node(
+    context: &Context,
+    node: &Node,
+    observed: &Observed,
+    settings: &HealthPolicySettings,
+) -> NodeHealth {
     let machine = observed.machines.get(&node.id);
     let mut health = NodeHealth { why: machine.cloned(), ..NodeHealth::default() };
     for mode in &settings.detection.detection_modes {

@@ -5,7 +5,7 @@ use muster_core::change::{Change, Recovery};
 use muster_core::cluster::Cluster;
 use muster_core::event::Level;
 use muster_core::node::Node;
-use muster_core::policy::health::Settings;
+use muster_core::policy::health::HealthPolicySettings;
 use muster_core::principal::{Door, Principal};
 use muster_store::StoreError;
 use muster_store::commands::Accept;
@@ -19,7 +19,7 @@ pub(crate) async fn submit(
     context: &Context,
     cluster: &Cluster,
     node: &Node,
-    settings: &Settings,
+    settings: &HealthPolicySettings,
     why: Option<String>,
 ) -> Result<bool, StoreError> {
     let principal = Principal { project: cluster.project.clone(), ..Principal::engine() };

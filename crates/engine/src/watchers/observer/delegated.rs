@@ -35,7 +35,8 @@ pub(crate) async fn record_observation(
         ObjectState::Absent if !observed.remaining.is_empty() => return Ok(ObserveOutcome::Pending),
         ObjectState::Absent => return end(context, duty, &cluster, now).await,
         ObjectState::Present(spec) => {
-            let mut mirror = mirror::mirror(&cluster, &nodes, &observed, Some(spec), |_| false, now);
+            let mut mirror =
+                mirror::mirror(&cluster, &nodes, &observed, Some(spec), (None, |_: &Node| false), now);
             let resized = mirror.cluster.generation != cluster.generation;
             evaluate(&mut mirror, &nodes, spec, &observed, resized);
             mirror

@@ -6,8 +6,8 @@ use muster_core::node::NodeRole;
 use muster_testkit::world::{Replica, WORLD_NODE};
 use serde_json::json;
 
-use super::deed::{NodeDeed, Place};
 use super::made;
+use super::operation::{KilledNodeOperation, Place};
 use crate::facts;
 use crate::harness::{Harness, created, succeeded};
 
@@ -15,7 +15,7 @@ const NEW_NAME: &str = "renamed";
 
 /// An operation on a node, with its preparation.
 pub(super) struct NodeTask {
-    deed: NodeDeed,
+    operation: KilledNodeOperation,
     place: Place,
     cluster: Option<ClusterId>,
     /// The node; none if the operation creates it.
@@ -25,31 +25,36 @@ pub(super) struct NodeTask {
 }
 
 impl NodeTask {
-    pub(super) async fn prepare(deed: NodeDeed, place: Place, harness: &Harness, engine: &Replica) -> Self {
+    pub(super) async fn prepare(
+        operation: KilledNodeOperation,
+        place: Place,
+        harness: &Harness,
+        engine: &Replica,
+    ) -> Self {
         let cluster = match place {
             Place::Alone => None,
             Place::Member => Some(made::plain(engine, 2).await),
             Place::Head => Some(created(engine, 2).await),
         };
         let node = match (cluster, place) {
-            _ if deed == NodeDeed::Create => None,
+            _ if operation == KilledNodeOperation::Create => None,
             (None, _) => Some(made::alone(harness, engine).await),
             (Some(cluster), Place::Head) => Some(made::one(harness, cluster, NodeRole::Head).await),
             (Some(cluster), _) => Some(made::one(harness, cluster, NodeRole::Worker).await),
         };
         let profile = made::recipe(harness, WORLD_NODE).await;
-        Self { deed, place, cluster, node, profile }
+        Self { operation, place, cluster, node, profile }
     }
 
     pub(super) async fn begin(&self, engine: &Replica) -> ActionId {
         let Some(node) = self.node else { return engine.create_node(self.cluster, self.profile).await.id };
-        let (kind, inputs) = match self.deed {
-            NodeDeed::Create => unreachable!("it is there"),
-            NodeDeed::Delete => (ActionKind::NodeDelete, json!({})),
-            NodeDeed::Rename => (ActionKind::NodeUpdate, json!({"name": NEW_NAME})),
-            NodeDeed::Remake => (ActionKind::NodeUpdate, json!({"profile_id": self.profile})),
-            NodeDeed::Recover => (ActionKind::NodeRecover, json!({})),
-            NodeDeed::Check => (ActionKind::NodeCheck, json!({})),
+        let (kind, inputs) = match self.operation {
+            KilledNodeOperation::Create => unreachable!("it is there"),
+            KilledNodeOperation::Delete => (ActionKind::NodeDelete, json!({})),
+            KilledNodeOperation::Rename => (ActionKind::NodeUpdate, json!({"name": NEW_NAME})),
+            KilledNodeOperation::Remake => (ActionKind::NodeUpdate, json!({"profile_id": self.profile})),
+            KilledNodeOperation::Recover => (ActionKind::NodeRecover, json!({})),
+            KilledNodeOperation::Check => (ActionKind::NodeCheck, json!({})),
         };
         engine.change_node(node, kind, inputs).await.id
     }
@@ -57,7 +62,7 @@ impl NodeTask {
     pub(super) async fn finish(&self, harness: &Harness, engine: &Replica, begun: ActionId) {
         let action = engine.end(begun).await;
         succeeded(&action);
-        let (node, expected) = (made::node_of(action.target), self.deed.expected(self.place));
+        let (node, expected) = (made::node_of(action.target), self.operation.expected(self.place));
         match self.cluster {
             Some(cluster) => facts::agree(harness, cluster, expected).await,
             None => facts::alone(harness, node, expected).await,
@@ -69,14 +74,16 @@ impl NodeTask {
         let store = harness.store().await;
         let row = store.node(node).await.expect("the store answers");
         store.close().await;
-        assert_eq!(row.is_none(), self.deed == NodeDeed::Delete);
+        assert_eq!(row.is_none(), self.operation == KilledNodeOperation::Delete);
         let Some(row) = row else { return };
         assert_eq!(row.cluster_id, self.cluster);
-        match self.deed {
-            NodeDeed::Rename => assert_eq!(row.name, NEW_NAME),
-            NodeDeed::Create | NodeDeed::Remake => assert_eq!(row.profile_id, self.profile),
-            NodeDeed::Check => assert_eq!(row.status_reason, facts::CHECKED),
-            NodeDeed::Delete | NodeDeed::Recover => {}
+        match self.operation {
+            KilledNodeOperation::Rename => assert_eq!(row.name, NEW_NAME),
+            KilledNodeOperation::Create | KilledNodeOperation::Remake => {
+                assert_eq!(row.profile_id, self.profile);
+            }
+            KilledNodeOperation::Check => assert_eq!(row.status_reason, facts::CHECKED),
+            KilledNodeOperation::Delete | KilledNodeOperation::Recover => {}
         }
     }
 }

@@ -8,9 +8,9 @@ use muster_core::node::NodeRole;
 use muster_testkit::world::{Control, Entry, Outcome, Replica, Verb};
 use serde_json::{Value, json};
 
-use super::deed::Deed;
 use super::made;
 use super::node::NodeTask;
+use super::operation::KilledOperation;
 use crate::facts;
 use crate::harness::{Harness, by, created, new_cluster, succeeded};
 
@@ -28,10 +28,12 @@ pub(super) enum Begun {
 
 impl Task {
     /// Creates the cluster or node for the operation.
-    pub(super) async fn prepare(deed: Deed, harness: &Harness, engine: &Replica) -> Self {
-        match deed {
-            Deed::Node(deed, place) => Self::Node(NodeTask::prepare(deed, place, harness, engine).await),
-            deed => Self::Cluster(ClusterTask::prepare(deed, harness, engine).await),
+    pub(super) async fn prepare(operation: KilledOperation, harness: &Harness, engine: &Replica) -> Self {
+        match operation {
+            KilledOperation::Node(operation, place) => {
+                Self::Node(NodeTask::prepare(operation, place, harness, engine).await)
+            }
+            operation => Self::Cluster(ClusterTask::prepare(operation, harness, engine).await),
         }
     }
 
@@ -55,7 +57,7 @@ impl Task {
 
 /// An operation on a cluster, with its preparation.
 pub(super) struct ClusterTask {
-    deed: Deed,
+    operation: KilledOperation,
     cluster: ClusterId,
     about: About,
 }
@@ -71,49 +73,49 @@ enum About {
 }
 
 impl ClusterTask {
-    async fn prepare(deed: Deed, harness: &Harness, engine: &Replica) -> Self {
-        let (before, _) = deed.sizes();
-        if deed == Deed::Create {
-            return Self { deed, cluster: new_cluster(), about: About::Nothing };
+    async fn prepare(operation: KilledOperation, harness: &Harness, engine: &Replica) -> Self {
+        let (before, _) = operation.sizes();
+        if operation == KilledOperation::Create {
+            return Self { operation, cluster: new_cluster(), about: About::Nothing };
         }
-        let with_head = deed.kind() == muster_testkit::world::WORLD_CLUSTER;
+        let with_head = operation.kind() == muster_testkit::world::WORLD_CLUSTER;
         let cluster =
             if with_head { created(engine, before).await } else { made::plain(engine, before).await };
         let runs = harness.world.running(cluster).await.len();
         assert_eq!(runs, before as usize + usize::from(with_head));
-        let about = match deed {
-            Deed::Remove => About::Nodes(made::workers(harness, cluster, 3).await),
-            Deed::Add => About::Nodes(made::leavers(harness, engine, 3).await),
-            Deed::Replace => {
+        let about = match operation {
+            KilledOperation::Remove => About::Nodes(made::workers(harness, cluster, 3).await),
+            KilledOperation::Add => About::Nodes(made::leavers(harness, engine, 3).await),
+            KilledOperation::Replace => {
                 let (go, come) =
                     (made::workers(harness, cluster, 2).await, made::leavers(harness, engine, 2).await);
                 About::Pairs(go.into_iter().zip(come).collect())
             }
-            Deed::Roll => {
+            KilledOperation::Roll => {
                 made::attach(engine, cluster, made::batches_of_two(harness).await).await;
-                About::Recipe(made::recipe(harness, deed.kind()).await)
+                About::Recipe(made::recipe(harness, operation.kind()).await)
             }
-            Deed::RollWithHead => About::Recipe(made::recipe(harness, deed.kind()).await),
-            Deed::Attach => About::Policy(made::batches_of_two(harness).await),
-            Deed::Detach => {
+            KilledOperation::RollWithHead => About::Recipe(made::recipe(harness, operation.kind()).await),
+            KilledOperation::Attach => About::Policy(made::batches_of_two(harness).await),
+            KilledOperation::Detach => {
                 let policy = made::batches_of_two(harness).await;
                 made::attach(engine, cluster, policy).await;
                 About::Policy(policy)
             }
             _ => About::Nothing,
         };
-        Self { deed, cluster, about }
+        Self { operation, cluster, about }
     }
 
     async fn begin(&self, harness: &Harness, engine: &Replica) -> Begun {
         let cluster = self.cluster;
-        if self.deed == Deed::Create {
-            return Begun::Action(engine.create(cluster, self.deed.kind(), 3).await.id);
+        if self.operation == KilledOperation::Create {
+            return Begun::Action(engine.create(cluster, self.operation.kind(), 3).await.id);
         }
-        if matches!(self.deed, Deed::Heal | Deed::Recover) {
+        if matches!(self.operation, KilledOperation::Heal | KilledOperation::Recover) {
             let lost = made::one(harness, cluster, NodeRole::Worker).await;
             harness.world.control(Control::Lose(lost)).await;
-            if self.deed == Deed::Heal {
+            if self.operation == KilledOperation::Heal {
                 return Begun::Lost(lost);
             }
         }
@@ -129,26 +131,28 @@ impl ClusterTask {
             About::Recipe(profile) => json!({"profile_id": profile}),
             About::Policy(policy) => json!({"policy_id": policy}),
         };
-        match self.deed {
-            Deed::Grow => (ActionKind::ClusterResize, by(3)),
-            Deed::Shrink => (ActionKind::ClusterResize, by(-3)),
-            Deed::ScaleOut => (ActionKind::ClusterScaleOut, json!({"count": 3})),
-            Deed::ScaleIn => (ActionKind::ClusterScaleIn, json!({"count": 3})),
-            Deed::Delete => (ActionKind::ClusterDelete, inputs),
-            Deed::Recover => (ActionKind::ClusterRecover, inputs),
-            Deed::Check => (ActionKind::ClusterCheck, inputs),
-            Deed::Operate => (ActionKind::ClusterOperation, json!({"operation": "reboot"})),
-            Deed::Remove => {
+        match self.operation {
+            KilledOperation::Grow => (ActionKind::ClusterResize, by(3)),
+            KilledOperation::Shrink => (ActionKind::ClusterResize, by(-3)),
+            KilledOperation::ScaleOut => (ActionKind::ClusterScaleOut, json!({"count": 3})),
+            KilledOperation::ScaleIn => (ActionKind::ClusterScaleIn, json!({"count": 3})),
+            KilledOperation::Delete => (ActionKind::ClusterDelete, inputs),
+            KilledOperation::Recover => (ActionKind::ClusterRecover, inputs),
+            KilledOperation::Check => (ActionKind::ClusterCheck, inputs),
+            KilledOperation::Operate => (ActionKind::ClusterOperation, json!({"operation": "reboot"})),
+            KilledOperation::Remove => {
                 let mut inputs = inputs;
                 inputs["destroy_after_deletion"] = json!(true);
                 (ActionKind::ClusterDelNodes, inputs)
             }
-            Deed::Add => (ActionKind::ClusterAddNodes, inputs),
-            Deed::Replace => (ActionKind::ClusterReplaceNodes, inputs),
-            Deed::Roll | Deed::RollWithHead => (ActionKind::ClusterUpdate, inputs),
-            Deed::Attach => (ActionKind::ClusterAttachPolicy, inputs),
-            Deed::Detach => (ActionKind::ClusterDetachPolicy, inputs),
-            Deed::Create | Deed::Heal | Deed::Node(..) => unreachable!("nothing is asked of a cluster"),
+            KilledOperation::Add => (ActionKind::ClusterAddNodes, inputs),
+            KilledOperation::Replace => (ActionKind::ClusterReplaceNodes, inputs),
+            KilledOperation::Roll | KilledOperation::RollWithHead => (ActionKind::ClusterUpdate, inputs),
+            KilledOperation::Attach => (ActionKind::ClusterAttachPolicy, inputs),
+            KilledOperation::Detach => (ActionKind::ClusterDetachPolicy, inputs),
+            KilledOperation::Create | KilledOperation::Heal | KilledOperation::Node(..) => {
+                unreachable!("nothing is asked of a cluster")
+            }
         }
     }
 
@@ -166,28 +170,28 @@ impl ClusterTask {
         }
         self.is_as_asked(harness).await;
         self.tell_whose(engine).await;
-        facts::agree(harness, self.cluster, self.deed.sizes().1).await;
+        facts::agree(harness, self.cluster, self.operation.sizes().1).await;
     }
 
     /// Checks the result of the operation beyond the counts of nodes.
     async fn is_as_asked(&self, harness: &Harness) {
         let nodes = made::members(harness, self.cluster).await;
-        match (&self.about, self.deed) {
+        match (&self.about, self.operation) {
             (About::Recipe(profile), _) => {
                 assert!(nodes.iter().all(|node| node.profile_id == *profile), "{nodes:?}");
             }
-            (About::Policy(policy), deed) => {
+            (About::Policy(policy), operation) => {
                 let store = harness.store().await;
                 let bound = store.bindings(self.cluster).await.expect("the store answers");
                 store.close().await;
                 let bound: Vec<_> = bound.into_iter().map(|binding| binding.policy.id).collect();
-                let wanted: &[PolicyId] = if deed == Deed::Attach { &[*policy] } else { &[] };
+                let wanted: &[PolicyId] = if operation == KilledOperation::Attach { &[*policy] } else { &[] };
                 assert_eq!(bound, wanted);
             }
-            (_, Deed::Check) => {
+            (_, KilledOperation::Check) => {
                 assert!(nodes.iter().all(|node| node.status_reason == facts::CHECKED), "{nodes:?}");
             }
-            (_, Deed::Operate) => {
+            (_, KilledOperation::Operate) => {
                 // Twice where the result of the first time was lost.
                 let times = operated(harness, self.cluster);
                 assert_eq!(times.len(), nodes.len(), "{}", harness.world.tail());
@@ -199,7 +203,7 @@ impl ClusterTask {
 
     /// Observes nodes that changed their cluster, because the world learns the cluster of a node only then.
     async fn tell_whose(&self, engine: &Replica) {
-        if !matches!(self.deed, Deed::Add | Deed::Replace) {
+        if !matches!(self.operation, KilledOperation::Add | KilledOperation::Replace) {
             return;
         }
         let check = engine.change(self.cluster, ActionKind::ClusterCheck, json!({})).await;

@@ -29,7 +29,7 @@ async fn a_size_changed_elsewhere_is_mirrored_with_an_event_and_never_reverted(h
         "desired size of group 'default' changed from 5 to 1",
     ];
     assert_eq!(words, expected);
-    assert_eq!(harness.operators.deeds().len(), 1, "something was written");
+    assert_eq!(harness.operators.calls().len(), 1, "something was written");
     let row = harness.cluster(cluster.id).await;
     assert_eq!(row.status, ClusterStatus::Active);
     assert!(row.status_reason.ends_with("equal or above desired_capacity (1)."), "{}", row.status_reason);
@@ -82,6 +82,26 @@ async fn a_change_after_our_write_ends_the_action_and_stays(harness: Harness) {
 }
 
 #[database_test(open)]
+async fn an_update_to_the_present_recipe_is_written_only_if_the_object_differs(harness: Harness) {
+    let cluster = created(&harness, 1).await;
+    let update = async |cpu: &str| {
+        let inputs = json!({"groups": [{"name": "default", "shape": {"cpu": cpu}}]});
+        let update = harness.submit(ActionKind::ClusterUpdate, &cluster, inputs).await;
+        assert_eq!(harness.ended(update).await.status, ActionStatus::Succeeded);
+        let cpu = harness.cluster(cluster.id).await.groups[0].shape.cpu.map(|cpu| cpu.to_string());
+        (harness.operators.count(Verb::Update), cpu)
+    };
+    let cpu = |cpu: &str| Some(cpu.to_owned());
+    assert_eq!(update("1").await, (1, cpu("1")));
+    assert_eq!(update("1").await, (1, cpu("1")), "only the recipes are compared");
+    harness.operators.compare(Some(true));
+    assert_eq!(update("1").await, (2, cpu("1")), "others changed the object");
+    harness.operators.compare(Some(false));
+    assert_eq!(update("1").await, (2, cpu("1")));
+    assert_eq!(update("2").await, (2, cpu("2")), "the object had that already");
+}
+
+#[database_test(open)]
 async fn a_cluster_deleted_elsewhere_becomes_history(harness: Harness) {
     let cluster = created(&harness, 2).await;
     harness.operators.remove(cluster.id);
@@ -126,7 +146,7 @@ async fn a_lost_worker_is_an_event_and_left_to_its_operator(harness: Harness) {
     let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
     let actions = harness.store().actions(&query).await.unwrap().items;
     assert!(actions.iter().all(|action| action.cause != Cause::Healing));
-    assert_eq!(harness.operators.deeds().len(), 1);
+    assert_eq!(harness.operators.calls().len(), 1);
 }
 
 #[database_test(open)]

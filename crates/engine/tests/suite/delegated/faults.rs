@@ -40,7 +40,7 @@ async fn a_write_that_was_acknowledged_and_lost_is_written_again(harness: Harnes
     let cluster = created(&harness, 2).await;
     harness.operators.lose_next(Verb::Update);
     assert_eq!(harness.resized(&cluster, 4).await.status, ActionStatus::Succeeded);
-    let lasting: Vec<_> = harness.operators.deeds().iter().map(|deed| deed.lasting).collect();
+    let lasting: Vec<_> = harness.operators.calls().iter().map(|call| call.lasting).collect();
     assert_eq!(lasting, [true, false, true]);
     assert_eq!(harness.operators.workers(cluster.id).len(), 4);
     assert_eq!(harness.cluster(cluster.id).await.desired(), 4);

@@ -56,8 +56,8 @@ async fn an_object_that_comes_after_the_deletion_is_deleted_by_one_action(harnes
     assert_eq!(collection.status, ActionStatus::Succeeded, "{}", collection.status_reason);
     assert_eq!(harness.operators.objects(), 0);
     assert!(collection.fence > delete.fence, "{:?} after {:?}", collection.fence, delete.fence);
-    let deed = harness.operators.deeds().pop().expect("something was done");
-    assert_eq!((deed.verb, deed.fence), (Verb::Delete, collection.fence));
+    let call = harness.operators.calls().pop().expect("something was done");
+    assert_eq!((call.verb, call.fence), (Verb::Delete, collection.fence));
     // The action shows users its kind, cause and reason.
     assert_eq!((collection.kind, collection.cause), (ActionKind::ClusterDelete, Cause::Healing));
     assert_eq!((collection.door, collection.reason.as_str()), (Door::Engine, "LeftoverFound"));

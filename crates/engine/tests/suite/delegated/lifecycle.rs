@@ -362,5 +362,5 @@ async fn a_check_looks_and_a_recovery_waits_for_the_operator(harness: Harness) {
     harness.operators.go_on();
     assert_eq!(harness.ended(recover).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
-    assert_eq!(harness.operators.deeds().len(), 1, "only the creation was ever asked of it");
+    assert_eq!(harness.operators.calls().len(), 1, "only the creation was ever asked of it");
 }

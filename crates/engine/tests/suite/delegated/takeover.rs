@@ -22,7 +22,7 @@ pub(super) async fn take_over(harness: &mut Harness) {
 }
 
 fn lasting(harness: &Harness, verb: Verb) -> usize {
-    harness.operators.deeds().iter().filter(|deed| deed.verb == verb && deed.lasting).count()
+    harness.operators.calls().iter().filter(|call| call.verb == verb && call.lasting).count()
 }
 
 #[database_test(open)]
@@ -59,7 +59,7 @@ async fn of_a_dead_engines_late_write_and_its_successors_only_one_lasts(mut harn
     harness.operators.release();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     assert_eq!(lasting(&harness, Verb::Update), 1);
-    let fences: Vec<_> = harness.operators.deeds().iter().map(|deed| deed.fence).collect();
+    let fences: Vec<_> = harness.operators.calls().iter().map(|call| call.fence).collect();
     assert!(fences.is_sorted(), "{fences:?}");
     assert_eq!(harness.operators.workers(cluster.id).len(), 4);
     assert_eq!(names(&harness, cluster.id).await, harness.operators.workers(cluster.id));

@@ -47,7 +47,7 @@ async fn its_zone_counts_unless_a_placement_policy_has_others(harness: Harness) 
     scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 2).await;
     assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 1), ("-/az2", 1), ("-/az9", 1)]));
     let grouped =
-        harness.nodes(cluster.id).await.iter().all(|node| Placement::of(node).servergroup.is_some());
+        harness.nodes(cluster.id).await.iter().all(|node| Placement::from_node(node).servergroup.is_some());
     assert!(grouped, "one of them is in no group");
 }
 

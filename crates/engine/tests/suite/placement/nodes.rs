@@ -41,7 +41,7 @@ async fn a_recreated_node_keeps_its_zone(harness: Harness) {
     let recovered = changed(&harness, ActionKind::NodeRecover, &node, json!({})).await;
     assert_eq!(recovered.status, ActionStatus::Succeeded, "{}", recovered.status_reason);
     assert_ne!(harness.provider.physical_id(node.id), before, "it is another one");
-    assert_eq!(harness.provider.place(node.id), Some(Placement::of(&node)));
+    assert_eq!(harness.provider.place(node.id), Some(Placement::from_node(&node)));
     for node in harness.nodes(cluster.id).await {
         harness.provider.kill(node.id, "for the test");
     }
@@ -69,7 +69,7 @@ async fn a_member_that_is_asked_for_is_placed_or_stays_outside(harness: Harness)
     attached(&harness, &cluster, REGION, json!({"regions": [{"name": "r1", "cap": 1}]})).await;
     let (created, node) = asked(&harness, &cluster).await;
     assert_eq!(created.status, ActionStatus::Succeeded, "{}", created.status_reason);
-    assert_eq!(harness.provider.place(node.id), Some(Placement::of(&node)));
+    assert_eq!(harness.provider.place(node.id), Some(Placement::from_node(&node)));
     assert_eq!(spread(&harness, &cluster).await, counts([("r1/-", 1)]));
     let (refused, outside) = asked(&harness, &cluster).await;
     assert_eq!(refused.status, ActionStatus::Failed);
@@ -95,7 +95,8 @@ async fn an_engine_that_takes_over_decides_nothing_again(mut harness: Harness) {
     let action = harness.ended(out).await;
     assert_eq!(action.status, ActionStatus::Succeeded, "{}", action.status_reason);
     assert_eq!(action.data["placement"], decided["placement"]);
-    let places = |nodes: &[Node]| nodes.iter().map(|node| (node.id, Placement::of(node))).collect::<Vec<_>>();
+    let places =
+        |nodes: &[Node]| nodes.iter().map(|node| (node.id, Placement::from_node(node))).collect::<Vec<_>>();
     assert_eq!(places(&harness.nodes(cluster.id).await), places(&rows));
     assert_eq!(spread(&harness, &cluster).await, counts([("-/az1", 3), ("-/az2", 2)]));
 }

@@ -89,7 +89,7 @@ async fn every_region_has_nodes_in_all_zones(harness: Harness) {
         let is = |place: &Placement| {
             [&place.region_name, &place.zone].iter().any(|at| at.as_deref() == Some(name))
         };
-        left.iter().map(Placement::of).filter(is).count()
+        left.iter().map(Placement::from_node).filter(is).count()
     };
     assert_eq!(["r1", "r2", "az1", "az2"].map(of), [3; 4]);
 }
@@ -97,7 +97,7 @@ async fn every_region_has_nodes_in_all_zones(harness: Harness) {
 /// Ids of a zone's members, oldest first.
 async fn in_zone(harness: &Harness, cluster: &muster_core::cluster::Cluster, zone: &str) -> Vec<NodeId> {
     let mut nodes = harness.nodes(cluster.id).await;
-    nodes.retain(|node| Placement::of(node).zone.as_deref() == Some(zone));
+    nodes.retain(|node| Placement::from_node(node).zone.as_deref() == Some(zone));
     nodes.sort_by_key(|node| (node.created_at, node.index));
     nodes.iter().map(|node| node.id).collect()
 }

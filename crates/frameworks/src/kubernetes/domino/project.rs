@@ -3,11 +3,12 @@
 use muster_core::cluster::DEFAULT_GROUP;
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::GPU_RESOURCE;
+use muster_core::tier::{NODE_POOL, TIER_LABEL};
 use serde_json::Value;
 
 use super::image;
 use crate::kubernetes::projection::{
-    GroupProjection, ObjectProjection, PodTemplate, has_status, text, whole,
+    GroupProjection, NodeSettings, ObjectProjection, PodTemplate, has_status, text, whole,
 };
 
 pub(super) fn project_object(head: &str, object: &Value) -> ObjectProjection {
@@ -24,6 +25,8 @@ pub(super) fn project_object(head: &str, object: &Value) -> ObjectProjection {
             .into_iter()
             .collect(),
         head: node(head),
+        head_settings: node_settings(&spec[head]),
+        worker_settings: node_settings(&spec["worker"]),
         rejections: [head, "worker"]
             .into_iter()
             .filter_map(|key| rejection(key, &spec[key]["resources"]))
@@ -31,6 +34,21 @@ pub(super) fn project_object(head: &str, object: &Value) -> ObjectProjection {
         pending: (!reason.is_empty()).then_some(reason).into_iter().collect(),
         acknowledged: has_status(object),
         ..ObjectProjection::default()
+    }
+}
+
+fn node_settings(node: &Value) -> NodeSettings {
+    let entry = |map: &str, key: &str| node[map][key].as_str().map(str::to_owned);
+    let amounts = |side: &str| {
+        let amounts = node["resources"][side].as_object().into_iter().flatten();
+        // Null is no amount: such a key counts as absent.
+        amounts.filter(|(_, amount)| !amount.is_null()).map(|(name, amount)| (name.clone(), amount.clone()))
+    };
+    NodeSettings {
+        tier: entry("labels", TIER_LABEL),
+        pool: entry("nodeSelector", NODE_POOL),
+        requests: amounts("requests").collect(),
+        limits: amounts("limits").collect(),
     }
 }
 

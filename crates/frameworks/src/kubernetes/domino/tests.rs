@@ -56,6 +56,9 @@ fn an_object_has_the_size_and_template_of_its_workers() {
 #[case::no_least(json!({"autoscaling": {"maxReplicas": 5}}), Some((3, Some((0, Some(5))), None)))]
 #[case::no_number(json!({"worker": {"resources": {}}}), Some((1, Some((0, Some(5))), Some(2))))]
 #[case::only_the_least(json!({"worker": null}), Some((2, Some((0, Some(5))), Some(2))))]
+#[case::beyond_32_bits(json!({"autoscaling": {"maxReplicas": 5_000_000_000_u64}}), Some((3, Some((0, Some(u32::MAX))), None)))]
+#[case::beyond_64_bits(json!({"autoscaling": {"maxReplicas": 1e19}}), Some((3, Some((0, Some(u32::MAX))), None)))]
+#[case::with_a_point(json!({"autoscaling": {"maxReplicas": 5.0}}), Some((3, Some((0, Some(5))), None)))]
 #[case::no_workers(json!({"worker": null, "autoscaling": null}), None)]
 fn missing_fields_have_defaults_or_are_none(#[case] spec: Value, #[case] group: Option<Numbers>) {
     let projection = parse(|object| {
@@ -159,7 +162,7 @@ fn cluster() -> Cluster {
 }
 
 fn remade(properties: &Value, projection: &ObjectProjection) -> Result<Value, String> {
-    changed(properties, properties, projection)
+    changed(&json!({}), properties, projection)
 }
 
 /// The patch of a changed recipe.
@@ -178,45 +181,27 @@ fn changed(before: &Value, after: &Value, projection: &ObjectProjection) -> Resu
 #[test]
 fn only_differences_are_written_and_no_limit_stays_below_its_request() {
     let as_now = json!({"image": "rayproject/ray:2.36.0", "head": {"cpu": "2"}, "worker": {"cpu": "1", "memory": "4Gi"}});
-    assert_eq!(remade(&as_now, &parse(as_it_is)), Ok(json!({})));
+    assert_eq!(remade(&json!({"image": "rayproject/ray:2.36.0"}), &parse(as_it_is)), Ok(json!({})));
+    assert_eq!(changed(&as_now, &as_now, &parse(as_it_is)), Ok(json!({})));
     let larger = json!({"head": {"cpu": "2"}, "worker": {"cpu": "2", "memory": "8Gi", "gpu": 1}});
     let resources = json!({
         "requests": {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "1"},
         "limits": {"cpu": null, "memory": "8Gi", "nvidia.com/gpu": "1"},
     });
-    assert_eq!(remade(&larger, &parse(as_it_is)), Ok(json!({"spec": {"worker": {"resources": resources}}})));
+    assert_eq!(
+        changed(&as_now, &larger, &parse(as_it_is)),
+        Ok(json!({"spec": {"worker": {"resources": resources}}}))
+    );
 }
 
 #[test]
-fn a_tier_replaces_all_settings_of_the_previous_one() {
-    let of_another_tier = parse(|object| {
-        object["spec"]["worker"] = json!({
-            "replicas": 3,
-            "labels": {"dominodatalab.com/hardware-tier-id": "gpu"},
-            "nodeSelector": {"dominodatalab.com/node-pool": "gpus"},
-            "resources": {
-                "requests": {"cpu": "2", "memory": "4Gi", "amd.com/gpu": 1},
-                "limits": {"cpu": "4", "memory": "4Gi", "amd.com/gpu": 1},
-            },
-        });
-    });
-    let tier = json!({"worker": {
-        "cpu": "2", "memory": "4Gi", "limits": {"memory": "8Gi"},
-        "pod": {"labels": {"dominodatalab.com/hardware-tier-id": "small"}},
-    }});
-    let written = json!({
-        "labels": {"dominodatalab.com/hardware-tier-id": "small"},
-        "nodeSelector": {"dominodatalab.com/node-pool": null},
-        "resources": {
-            "requests": {"cpu": "2", "memory": "4Gi", "amd.com/gpu": null},
-            "limits": {"cpu": null, "memory": "8Gi", "amd.com/gpu": null},
-        },
-    });
-    assert_eq!(changed(&json!({}), &tier, &of_another_tier), Ok(json!({"spec": {"worker": written}})));
-    let of_this_tier = parse(|object| {
-        object["spec"]["worker"]["resources"]["requests"] = json!({"cpu": "2", "memory": "4Gi"});
-    });
-    assert_eq!(changed(&tier, &tier, &of_this_tier), Ok(json!({})), "the same tier again is no change");
+fn nodes_that_an_update_does_not_name_keep_what_others_changed() {
+    let before = json!({"head": {"cpu": "1", "memory": "4Gi"}, "worker": {"cpu": "1", "memory": "4Gi"}});
+    let mut after = before.clone();
+    after["worker"]["cpu"] = json!("2");
+    let body = changed(&before, &after, &parse(as_it_is)).expect("it is possible");
+    let parts: Vec<&String> = body["spec"].as_object().expect("a map").keys().collect();
+    assert_eq!(parts, ["worker"], "the head's limit of cpu and its image were changed by others");
 }
 
 #[test]
@@ -299,3 +284,5 @@ fn clusters_are_created_by_domino_only() {
         "clusters of flavor domino are created by Domino: start one there, and Muster will discover it"
     );
 }
+
+mod tiers;

@@ -1,17 +1,15 @@
 //! Writes to Domino's objects: always one merge patch, because parts of the object may be missing.
 
-use std::collections::BTreeMap;
-
+use muster_core::change::{ClusterUpdate, NodeChange};
 use muster_core::recipe::NodeRecipe;
-use muster_core::shape::Shape;
-use muster_core::tier::{NODE_POOL, TIER_LABEL};
 use serde_json::{Map, Value, json};
 
 use super::image;
+use super::node_patch::NodeUpdate;
 use crate::kubernetes::flavor::{DesiredCluster, GroupResize, ObjectWrite, WriteOperation};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::ResourceKind;
-use crate::kubernetes::projection::{GroupProjection, ObjectProjection, PodTemplate};
+use crate::kubernetes::projection::{GroupProjection, ObjectProjection};
 
 pub(super) fn resize(
     kind: &'static ResourceKind,
@@ -67,9 +65,11 @@ fn autoscaling(group: &GroupProjection, change: &GroupResize<'_>) -> Result<Map<
     Ok(numbers)
 }
 
+/// Returns the patch of a changed recipe. Settings of nodes that the update names are compared with the object.
 pub(super) fn remake(
     kind: &'static ResourceKind,
     head: &str,
+    update: &ClusterUpdate,
     before: DesiredCluster<'_>,
     after: DesiredCluster<'_>,
     objects: &[&ObjectProjection],
@@ -77,18 +77,40 @@ pub(super) fn remake(
     let cluster = after.cluster;
     let group = only_group(cluster, "domino")?;
     let (masters, workers) = check(after)?;
-    let had_workers = before.recipe.workers(before.cluster.group(&group.name));
+    let workers_before = before.recipe.workers(before.cluster.group(&group.name));
     let present = objects.first().ok_or_else(|| "there is no such cluster any more".to_owned())?;
     let workers_now = self::group(objects, &group.name)?;
+    let named = update.groups.iter().flatten().find(|named| named.name == group.name);
+    let named = named.map(|named| &named.node);
     let mut spec = Map::new();
-    spec.extend(node(&before.recipe.head(), &masters, &present.head).map(|node| (head.to_owned(), node)));
-    if !workers_now.sized_by_floor {
-        let workers = node(&had_workers, &workers, &workers_now.template);
-        spec.extend(workers.map(|node| ("worker".to_owned(), node)));
+    let is_named = |named: Option<&NodeChange>| named.is_some_and(|named| named.image.is_some());
+    // The rows do not follow an image that others change for the head.
+    if is_named(update.head.as_ref())
+        || is_named(named)
+        || before.recipe.head().image != masters.image
+        || workers_before.image != workers.image
+    {
+        let image = changed_image(&masters, &workers, &present.head.image)?;
+        spec.extend(image.map(|image| ("image".to_owned(), image)));
     }
-    spec.extend(
-        changed_image(&masters, &workers, &present.head.image)?.map(|image| ("image".to_owned(), image)),
-    );
+    let head_update = NodeUpdate {
+        before: before.recipe.head(),
+        after: masters,
+        named: update.head.as_ref(),
+        stored: &present.head_settings,
+        accelerators: &present.head.accelerators,
+    };
+    spec.extend(head_update.patch().map(|node| (head.to_owned(), node)));
+    if !workers_now.sized_by_floor {
+        let worker_update = NodeUpdate {
+            before: workers_before,
+            after: workers,
+            named,
+            stored: &present.worker_settings,
+            accelerators: &workers_now.template.accelerators,
+        };
+        spec.extend(worker_update.patch().map(|node| ("worker".to_owned(), node)));
+    }
     let body = if spec.is_empty() { json!({}) } else { json!({"spec": spec}) };
     Ok(vec![ObjectWrite {
         kind,
@@ -118,67 +140,6 @@ pub(super) fn check(
         ));
     }
     Ok((masters, workers))
-}
-
-/// Returns the changed fields of the part of the object that describes a node. Fields that do not change are not
-/// written, since every change recreates pods.
-fn node(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Option<Value> {
-    let mut node = Map::new();
-    node.extend(resources(before, after, now).map(|resources| ("resources".to_owned(), resources)));
-    let (labels, mut selectors) = (
-        differences(&before.pod.labels, &after.pod.labels),
-        differences(&before.selectors, &after.selectors),
-    );
-    if !node.is_empty() && after.pod.labels.contains_key(TIER_LABEL) {
-        // Domino itself may have set the selector of the previous tier.
-        let pool = after.selectors.get(NODE_POOL).map_or(Value::Null, |pool| pool.clone().into());
-        selectors.insert(NODE_POOL.to_owned(), pool);
-    }
-    for (key, values) in [("labels", labels), ("nodeSelector", selectors)] {
-        if !values.is_empty() {
-            node.insert(key.to_owned(), Value::Object(values));
-        }
-    }
-    (!node.is_empty()).then_some(Value::Object(node))
-}
-
-/// Returns the keys whose values differ; null removes a key.
-fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Map<String, Value> {
-    let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
-    removed.chain(changed.map(|(key, value)| (key.clone(), value.clone().into()))).collect()
-}
-
-/// Returns the resources of a node, if they change. The operator accepts a limit below the request and then does
-/// nothing, so the limit of an amount is set with it: that of cpu only if the shape has one.
-fn resources(before: &NodeRecipe, after: &NodeRecipe, now: &PodTemplate) -> Option<Value> {
-    let (wanted, shape) = (after.shape(), &now.shape);
-    let other = before.shape() != wanted
-        || wanted.cpu.is_some_and(|cpu| shape.cpu != Some(cpu))
-        || wanted.memory.is_some_and(|memory| shape.memory != Some(memory))
-        || wanted.gpu.unwrap_or(0) != shape.gpu.unwrap_or(0);
-    if wanted == Shape::default() || !other {
-        return None;
-    }
-    let (mut requests, mut limits) = (Map::new(), Map::new());
-    if let Some(cpu) = wanted.cpu {
-        requests.insert("cpu".to_owned(), cpu.to_string().into());
-        let limit = wanted.limits.cpu.map_or(Value::Null, |limit| limit.to_string().into());
-        limits.insert("cpu".to_owned(), limit);
-    }
-    if let Some(memory) = wanted.memory {
-        requests.insert("memory".to_owned(), memory.to_string().into());
-        limits.insert("memory".to_owned(), wanted.limits.memory.unwrap_or(memory).to_string().into());
-    }
-    let gpu = wanted
-        .gpu
-        .filter(|gpu| *gpu > 0)
-        .map(|gpu| (wanted.gpu_resource().to_owned(), gpu.to_string().into()));
-    for side in [&mut requests, &mut limits] {
-        side.extend(now.accelerators.iter().map(|name| (name.clone(), Value::Null)));
-        side.extend(gpu.clone());
-    }
-    Some(json!({"requests": requests, "limits": limits}))
 }
 
 /// Returns the new image, which all nodes share; none if it does not change.

@@ -7,14 +7,12 @@ use muster_core::recipe::{Autoscaler, NodeRecipe};
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::version::{self, RAY_VERSION};
 use super::{RAY_CLUSTER, RAY_USER};
 use crate::kubernetes::flavor::DesiredCluster;
 use crate::kubernetes::metadata::USER;
 use crate::kubernetes::object::Manifest;
 use crate::kubernetes::pod::{self, Container};
-
-/// The first version of Ray that supports tokens.
-const FIRST_WITH_TOKEN: (u32, u32) = (2, 52);
 
 /// The annotation with the time of creation, as KubeRay's own API server writes it.
 const CREATED: &str = "ray.io/creation-timestamp";
@@ -46,13 +44,12 @@ pub(super) fn manifests(plan: DesiredCluster<'_>) -> Result<Vec<Manifest>, Strin
             spec["autoscalerOptions"] = Value::Object(options);
         }
     }
-    // An empty version is a value of its own: existing clients may send it, and expect it back.
-    let version = recipe.version.clone().or_else(|| version_of_image(recipe.image.as_deref()));
+    let version = version::of_new_cluster(recipe);
     if let Some(version) = &version {
         spec["rayVersion"] = version.as_str().into();
-        if recipe.token.unwrap_or(true) && has_token(version) {
-            spec["authOptions"] = json!({"mode": "token"});
-        }
+    }
+    if let Some(options) = version::token(recipe, version.as_deref()) {
+        spec["authOptions"] = options;
     }
     Ok(vec![manifest(plan, &version.unwrap_or_default(), &spec)])
 }
@@ -67,7 +64,7 @@ fn manifest(plan: DesiredCluster<'_>, version: &str, spec: &Value) -> Manifest {
         "ray.io/cluster-name": cluster.object_name,
         "ray.io/environment": plan.recipe.environment.as_deref().unwrap_or("DEV"),
         RAY_USER: user,
-        "ray.io/version": pod::label_safe(version),
+        RAY_VERSION: pod::label_safe(version),
     }, "annotations": {CREATED: go_time(cluster.init_at)}});
     if user != cluster.user {
         metadata["annotations"][USER] = cluster.user.as_str().into();
@@ -119,27 +116,11 @@ fn autoscaler_options(autoscaler: &Autoscaler) -> Map<String, Value> {
     options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-fn default_image(version: Option<&str>) -> String {
+/// Returns the image of nodes that have none of their own.
+pub(super) fn default_image(version: Option<&str>) -> String {
     let given = version.filter(|version| !version.is_empty());
     let version = given.unwrap_or_else(|| pod::pinned(include_str!("../../../pins/ray.txt"), "ray"));
     format!("rayproject/ray:{version}")
-}
-
-/// Returns the version in the tag of an image, or of the default image if none is given.
-fn version_of_image(image: Option<&str>) -> Option<String> {
-    let default = default_image(None);
-    let tag = image.unwrap_or(&default).rsplit_once(':')?.1;
-    let version = tag.split('-').next()?;
-    numbers(version).map(|_| version.to_owned())
-}
-
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-fn has_token(version: &str) -> bool {
-    numbers(version).is_some_and(|version| version >= FIRST_WITH_TOKEN)
 }
 
 fn head_template(node: &NodeRecipe, version: Option<&str>, serves: bool) -> Value {

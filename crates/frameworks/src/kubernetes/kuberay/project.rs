@@ -39,6 +39,7 @@ pub(super) fn project_object(object: &Value) -> ObjectProjection {
         ports: ports(&status["endpoints"]),
         part: None,
         config: None,
+        ..ObjectProjection::default()
     }
 }
 

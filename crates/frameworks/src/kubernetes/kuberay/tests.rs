@@ -113,6 +113,129 @@ fn a_token_is_required_where_ray_supports_tokens(#[case] properties: Value, #[ca
     assert_eq!(made(&properties)["spec"]["authOptions"], options);
 }
 
+#[rstest]
+#[case::of_the_head(json!({"head": {"image": "rayproject/ray:2.46.0-py312"}}), json!("2.46.0"), json!(null))]
+#[case::not_of_the_cluster(
+    json!({"image": "rayproject/ray:2.53.0", "head": {"image": "rayproject/ray:2.46.0"}}), json!("2.46.0"), json!(null)
+)]
+#[case::of_a_head_that_supports_tokens(
+    json!({"image": "mine/ray:latest", "head": {"image": "host:5000/ray:2.53.0-gpu@sha256:12ab"}}),
+    json!("2.53.0"),
+    json!({"mode": "token"})
+)]
+#[case::no_version(json!({"head": {"image": "mine/ray:latest"}}), json!(null), json!(null))]
+#[case::a_port(json!({"head": {"image": "host:5000/ray"}}), json!(null), json!(null))]
+#[case::a_digest(json!({"head": {"image": "ray@sha256:2.53.0"}}), json!(null), json!(null))]
+#[case::a_date(json!({"head": {"image": "mine/ray:2026.11.19"}}), json!(null), json!(null))]
+#[case::not_a_number(json!({"head": {"image": "mine/ray:2.53.final"}}), json!(null), json!(null))]
+#[case::given(
+    json!({"version": "2.55.0", "head": {"image": "mine/ray:latest"}}), json!("2.55.0"), json!({"mode": "token"})
+)]
+#[case::given_with_an_image_of_an_older_version(
+    json!({"version": "2.55.0", "head": {"image": "rayproject/ray:2.46.0"}}), json!("2.55.0"), json!(null)
+)]
+fn the_version_is_that_of_the_image_of_the_head(
+    #[case] properties: Value,
+    #[case] version: Value,
+    #[case] options: Value,
+) {
+    let spec = &made(&properties)["spec"];
+    assert_eq!((&spec["rayVersion"], &spec["authOptions"]), (&version, &options));
+}
+
+/// The operations of an update on version and token, for an object with this version.
+fn version_operations(observed: &str, before: &Value, after: &Value, is_external: bool) -> Value {
+    let groups = json!([{"groupName": "small"}]);
+    let object =
+        json!({"metadata": {"name": "fred"}, "spec": {"rayVersion": observed, "workerGroupSpecs": groups}});
+    let mut cluster = cluster();
+    cluster.observed.object = is_external.then(|| cluster.id.to_string());
+    let (before, after) = (recipe(before), recipe(after));
+    let plan = |recipe| DesiredCluster { cluster: &cluster, recipe };
+    let projection = project::project_object(&object);
+    let steps = KubeRay.change_recipe(plan(&before), plan(&after), &[&projection]).expect("it is possible");
+    let WriteOperation::JsonPatch(patch) = &steps[0].operation else { panic!("a patch: {steps:?}") };
+    let is_of_version = |operation: &&Value| {
+        let path = operation["path"].as_str().expect("a path");
+        ["/spec/rayVersion", "/spec/authOptions", "/metadata/labels/ray.io~1version"].contains(&path)
+    };
+    patch.iter().filter(is_of_version).cloned().collect()
+}
+
+fn head_image(image: &str) -> Value {
+    json!({"head": {"image": image}})
+}
+
+fn added(field: &str, value: &Value) -> Value {
+    json!({"op": "add", "path": format!("/spec/{field}"), "value": value})
+}
+
+fn removed(field: &str) -> Value {
+    json!({"op": "remove", "path": format!("/spec/{field}")})
+}
+
+fn label(version: &str) -> Value {
+    json!({"op": "add", "path": "/metadata/labels/ray.io~1version", "value": version})
+}
+
+#[test]
+fn an_update_of_the_heads_image_updates_version_and_token() {
+    let (old, new) = (head_image("rayproject/ray:2.46.0"), head_image("rayproject/ray:2.53.0"));
+    let own = head_image("mine/ray:latest");
+    let (token, none) = (json!({"mode": "token"}), json!({}));
+    let version = |version: &str| added("rayVersion", &json!(version));
+    let cases = [
+        (
+            "2.46.0",
+            &old,
+            &new,
+            false,
+            json!([label("2.53.0"), version("2.53.0"), added("authOptions", &token)]),
+        ),
+        (
+            "2.53.0",
+            &new,
+            &old,
+            false,
+            json!([label("2.46.0"), version("2.46.0"), added("authOptions", &none), removed("authOptions")]),
+        ),
+        (
+            "2.53.0",
+            &new,
+            &own,
+            false,
+            json!([
+                label(""),
+                version(""),
+                removed("rayVersion"),
+                added("authOptions", &none),
+                removed("authOptions")
+            ]),
+        ),
+        ("", &own, &old, false, json!([label("2.46.0"), version("2.46.0")])),
+        ("2.46.0", &old, &old, false, json!([])),
+        // Others have written the token and the labels of an external cluster.
+        ("2.46.0", &old, &new, true, json!([version("2.53.0")])),
+        ("2.46.0", &old, &own, true, json!([])),
+    ];
+    for (observed, before, after, is_external, expected) in cases {
+        let written = version_operations(observed, before, after, is_external);
+        assert_eq!(written, expected, "{before} to {after}");
+    }
+}
+
+#[test]
+fn a_given_version_stays_until_an_update_of_the_image_has_another() {
+    let of_image = |image: &str| json!({"version": "2.46.0", "head": {"image": image}});
+    let old = of_image("mine/ray:first");
+    assert_eq!(version_operations("2.46.0", &old, &of_image("mine/ray:second"), false), json!([]));
+    let workers =
+        json!({"version": "2.46.0", "head": {"image": "mine/ray:first"}, "worker": {"image": "x:2.53.0"}});
+    assert_eq!(version_operations("2.46.0", &old, &workers, false), json!([]));
+    let written = version_operations("2.46.0", &old, &of_image("rayproject/ray:2.47.1"), false);
+    assert_eq!(written, json!([label("2.47.1"), added("rayVersion", &json!("2.47.1"))]));
+}
+
 #[test]
 fn an_empty_version_is_stored_as_given_and_the_default_image_is_used() {
     let without = made(&json!({"version": "", "token": false}));

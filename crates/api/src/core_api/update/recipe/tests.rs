@@ -124,14 +124,13 @@ fn a_shape_is_replaced_as_a_whole_or_by_amount(
 }
 
 #[rstest]
-#[case::pod("cluster_spec.head_group_spec", wire::HeadGroupSpec { service_type: "ClusterIP".to_owned(), ..wire::HeadGroupSpec::default() }, "of the pod of head_group_spec only shape, image, environment and args can be changed")]
+#[case::pod("cluster_spec.head_group_spec", wire::HeadGroupSpec { service_type: "ClusterIP".to_owned(), ..wire::HeadGroupSpec::default() }, "of the pod of head_group_spec only shape, image, image_template, environment and args can be changed")]
 #[case::by_name(
     "cluster_spec.head_group_spec.volumes",
     wire::HeadGroupSpec::default(),
     "update_mask has 'cluster_spec.head_group_spec.volumes', which cannot be changed"
 )]
 #[case::variable("cluster_spec.head_group_spec", wire::HeadGroupSpec { environment: variables(&[("A=B", "")]), ..wire::HeadGroupSpec::default() }, "environment variable is \"A=B\": must be a name without")]
-#[case::template("cluster_spec.head_group_spec", wire::HeadGroupSpec { image_template: "fat".to_owned(), ..wire::HeadGroupSpec::default() }, "image_template of head_group_spec cannot be changed to 'fat': give its image instead")]
 fn what_cannot_be_changed_of_a_head_is_refused(
     #[case] path: &str,
     #[case] head: wire::HeadGroupSpec,

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
 use muster_core::action::Fence;
+use muster_core::event::ExternalRecord;
 use muster_core::principal::Owner;
 use muster_core::sample;
 use rstest::rstest;
 
 use super::*;
-use crate::ports::provider::ObjectContent;
+use crate::ports::provider::{ObjectContent, ObjectState};
 
 const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
@@ -67,7 +68,7 @@ fn bound_head(name: &str) -> Node {
 
 fn look(cluster: &Cluster, nodes: &[Node], members: Vec<ObservedMember>, spec: &ObjectSpec) -> Mirror {
     let observed = Observed { members, ..Observed::default() };
-    mirror(cluster, nodes, &observed, Some(spec), |_| false, NOW)
+    mirror(cluster, nodes, &observed, Some(spec), (None, |_: &Node| false), NOW)
 }
 
 fn lost(mirror: &Mirror) -> Vec<&str> {
@@ -143,7 +144,7 @@ fn surplus_members_are_removed_without_an_event() {
 fn replaced_members_are_removed_without_an_event() {
     let nodes = [bound_head("h"), bound(1, "a")];
     let observed = Observed { members: vec![head("h2")], ..Observed::default() };
-    let mirror = mirror(&cluster(1), &nodes, &observed, Some(&spec(1)), |_| true, NOW);
+    let mirror = mirror(&cluster(1), &nodes, &observed, Some(&spec(1)), (None, |_: &Node| true), NOW);
     assert!(mirror.events.is_empty(), "{:?}", mirror.events);
 }
 
@@ -221,12 +222,21 @@ fn sizes_and_bounds_changed_elsewhere_are_mirrored_with_an_event() {
 #[rstest]
 #[case::by_others(
     Fence(5),
+    None,
+    true,
     Some(
         "image of group 'default' changed from a:1 to b:2; workers of group 'default' changed from cpu 1 to cpu 2"
     )
 )]
-#[case::by_ourselves(Fence(6), None)]
-fn templates_changed_elsewhere_are_mirrored(#[case] fence: Fence, #[case] events: Option<&str>) {
+#[case::by_an_action_that_has_ended(Fence(6), None, true, None)]
+#[case::by_an_action_that_ended_before_this_one(Fence(6), Some(Fence(7)), true, None)]
+#[case::by_this_action_which_records_it(Fence(6), Some(Fence(6)), false, None)]
+fn templates_changed_elsewhere_are_mirrored(
+    #[case] fence: Fence,
+    #[case] called: Option<Fence>,
+    #[case] is_mirrored: bool,
+    #[case] events: Option<&str>,
+) {
     let template = |image: &str, cpu: &str| {
         let shape = Shape { cpu: cpu.parse().ok(), ..Shape::default() };
         Some(WorkerTemplate { image: image.to_owned(), shape, ..WorkerTemplate::default() })
@@ -239,13 +249,16 @@ fn templates_changed_elsewhere_are_mirrored(#[case] fence: Fence, #[case] events
     let first = look(&cluster(2), &[], Vec::new(), &with(Fence(5), template("a:1", "1")));
     assert_eq!(first.events, [], "a first observation is not a change");
     assert_eq!(first.cluster.groups, cluster(2).groups);
-    let changed = look(&first.cluster, &[], Vec::new(), &with(fence, template("b:2", "2")));
-    let describe_bounds: Vec<ObservationEvent> =
+    let written = with(fence, template("b:2", "2"));
+    let observed = Observed { object: ObjectState::Present(written.clone()), ..Observed::default() };
+    let changed = mirror(&first.cluster, &[], &observed, Some(&written), (called, |_: &Node| false), NOW);
+    let expected: Vec<ObservationEvent> =
         events.map(|events| ObservationEvent::ChangedElsewhere(events.to_owned())).into_iter().collect();
-    assert_eq!(changed.events, describe_bounds);
+    assert_eq!(changed.events, expected);
     let group = &changed.cluster.groups[0];
     let image = NodeRecipe::stored_in(group).image;
-    assert_eq!((image.as_deref(), group.shape.cpu), (events.map(|_| "b:2"), events.and("2".parse().ok())));
+    let (wanted_image, wanted_cpu) = if is_mirrored { (Some("b:2"), "2".parse().ok()) } else { (None, None) };
+    assert_eq!((image.as_deref(), group.shape.cpu), (wanted_image, wanted_cpu));
 }
 
 #[test]
@@ -287,10 +300,11 @@ fn external_events_are_imported_once_for_their_nodes() {
         message: "0/3 nodes are available".to_owned(),
         is_warning: true,
         at: NOW,
+        record: ExternalRecord::default(),
     };
     let events = |cluster: &Cluster, external: Vec<ExternalEvent>| {
         let observed = Observed { external_events: external, ..Observed::default() };
-        mirror(cluster, &[], &observed, None, |_| false, NOW)
+        mirror(cluster, &[], &observed, None, (None, |_: &Node| false), NOW)
     };
     let first = events(&cluster, vec![external(7, "a"), external(9, "b")]);
     let about: Vec<&str> = first

@@ -6,7 +6,7 @@ use crate::facts::Expected;
 
 /// The operation that an engine executes when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum KilledOperation {
     Create,
     Grow,
     ScaleOut,
@@ -30,12 +30,12 @@ pub(super) enum Deed {
     RollWithHead,
     Attach,
     Detach,
-    Node(NodeDeed, Place),
+    Node(KilledNodeOperation, Place),
 }
 
 /// An operation on a single node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NodeDeed {
+pub(super) enum KilledNodeOperation {
     Create,
     Delete,
     Rename,
@@ -57,7 +57,7 @@ pub(super) enum Place {
     Alone,
 }
 
-impl Deed {
+impl KilledOperation {
     /// The number of workers before, and the expected result; single nodes have their own expectations.
     pub(super) fn sizes(self) -> (u32, Expected) {
         let (before, workers, made, again) = match self {
@@ -94,7 +94,7 @@ impl Deed {
     }
 }
 
-impl NodeDeed {
+impl KilledNodeOperation {
     /// The expected result in a cluster of two workers, or for a node in no cluster.
     pub(super) const fn expected(self, place: Place) -> Expected {
         let remade = matches!(self, Self::Remake | Self::Recover);

@@ -1,0 +1,129 @@
+//! The heads of clusters that others created. Their rows have no head, so it is read from the stored object.
+
+use std::collections::HashMap;
+
+use muster_core::cluster::{Cluster as Row, Framework};
+use muster_core::ids::ClusterId;
+use muster_core::quantity::{Cpu, Memory};
+use muster_core::shape::Shape;
+use muster_proto::v1alpha2 as wire;
+use muster_service::{Service, ServiceError};
+use serde_json::Value;
+
+use super::{convert, shapes, v1};
+
+/// The resource by which accelerators are requested, unless a shape has another one.
+const GPU: &str = "nvidia.com/gpu";
+
+/// Converts clusters, with one query for the objects of those that others created.
+pub(super) async fn shown_clusters(
+    service: &Service,
+    rows: Vec<Row>,
+) -> Result<Vec<wire::Cluster>, ServiceError> {
+    let has_head = |row: &&Row| row.is_external() && row.framework == Some(Framework::Ray);
+    let ids: Vec<ClusterId> = rows.iter().filter(has_head).map(|row| row.id).collect();
+    let mut objects = if ids.is_empty() { HashMap::new() } else { service.cluster_objects(&ids).await? };
+    let shown = |row: Row| {
+        let object = objects.remove(&row.id);
+        with_head(convert::cluster(row), object.as_ref())
+    };
+    Ok(rows.into_iter().map(shown).collect())
+}
+
+/// Converts a cluster like [`shown_clusters`].
+pub(super) async fn shown_cluster(service: &Service, row: Row) -> Result<wire::Cluster, ServiceError> {
+    Ok(shown_clusters(service, vec![row]).await?.pop().unwrap_or_default())
+}
+
+fn with_head(mut shown: wire::Cluster, object: Option<&Value>) -> wire::Cluster {
+    if let Some(head) = object.and_then(head_of_object) {
+        shown.cluster_spec.get_or_insert_default().head_group_spec = Some(head);
+    }
+    shown
+}
+
+/// Reads the head of a `RayCluster`; none for other objects.
+fn head_of_object(object: &Value) -> Option<wire::HeadGroupSpec> {
+    if object["kind"] != "RayCluster" {
+        return None;
+    }
+    let group = &object["spec"]["headGroupSpec"];
+    let container = &group["template"]["spec"]["containers"][0];
+    let mut head = v1::cluster_of_object(object).cluster_spec?.head_group_spec?;
+    // Only creators with an API server write the image as an annotation.
+    if head.image.is_empty() {
+        container["image"].as_str().unwrap_or_default().clone_into(&mut head.image);
+    }
+    // The other API shows a default for an empty map.
+    if group["rayStartParams"].as_object().is_none_or(serde_json::Map::is_empty) {
+        head.ray_start_params.clear();
+    }
+    let shape = shape_of_resources(&container["resources"]);
+    head.shape = (shape != Shape::default()).then(|| shapes::shown(&shape));
+    Some(head)
+}
+
+/// Reads the requested amounts, or those of the limits where nothing is requested, as Kubernetes does.
+fn shape_of_resources(resources: &Value) -> Shape {
+    let amount = |name: &str| {
+        let amount = [&resources["requests"][name], &resources["limits"][name]];
+        amount.into_iter().find_map(|amount| match amount {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        })
+    };
+    Shape {
+        cpu: amount("cpu").and_then(|amount| amount.parse::<Cpu>().ok()),
+        memory: amount("memory").and_then(|amount| amount.parse::<Memory>().ok()),
+        gpu: amount(GPU).and_then(|amount| amount.parse().ok()),
+        ..Shape::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_head_of_an_object_of_others_is_shown() {
+        let container = json!({
+            "name": "ray-head", "image": "rayproject/ray:2.46.0",
+            "env": [{"name": "A", "value": "1"}, {"name": "MY_POD_IP", "value": "x"}],
+            "resources": {"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": 1}},
+        });
+        let template = json!({"metadata": {"labels": {"l": "2"}}, "spec": {
+            "containers": [container], "serviceAccountName": "robot",
+        }});
+        let head = json!({"serviceType": "NodePort", "rayStartParams": {}, "template": template});
+        let object = json!({
+            "kind": "RayCluster", "metadata": {"name": "fred"}, "spec": {"headGroupSpec": head},
+        });
+        let shown = with_head(wire::Cluster::default(), Some(&object));
+        let shown = shown.cluster_spec.and_then(|spec| spec.head_group_spec).expect("a head");
+        let expected = wire::HeadGroupSpec {
+            image: "rayproject/ray:2.46.0".to_owned(),
+            service_type: "NodePort".to_owned(),
+            service_account: "robot".to_owned(),
+            labels: [("l".to_owned(), "2".to_owned())].into(),
+            environment: [("A".to_owned(), "1".to_owned())].into(),
+            shape: Some(wire::Shape {
+                cpu: "1".to_owned(),
+                memory: "4Gi".to_owned(),
+                ..wire::Shape::default()
+            }),
+            ..wire::HeadGroupSpec::default()
+        };
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn odd_and_other_objects_show_no_head_or_an_empty_one() {
+        let none = with_head(wire::Cluster::default(), Some(&json!({"kind": "DaskCluster"})));
+        assert_eq!(none, wire::Cluster::default());
+        let odd = json!({"kind": "RayCluster", "spec": {"headGroupSpec": 7}});
+        assert_eq!(head_of_object(&odd), Some(wire::HeadGroupSpec::default()));
+    }
+}
