@@ -53,7 +53,7 @@ use crate::complete;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
-use crate::wait::{Deadline, Subject, WaitFlags};
+use crate::wait::{AwaitedAction, Deadline, WaitFlags};
 
 /// Page size of list requests; all pages are read.
 const PAGE: i32 = 500;
@@ -166,7 +166,7 @@ async fn find(
         provider,
         ..GetClusterRequest::default()
     };
-    match client.ask(async |client| client.clusters().get_cluster(request.clone()).await).await {
+    match client.retry(async |client| client.clusters().get_cluster(request.clone()).await).await {
         Ok(answer) => Ok(answer.into_inner()),
         Err(failure) if failure.exit == Exit::NotFound => {
             Err(deleted::explain(client, namespace, name, among, failure).await)
@@ -193,13 +193,13 @@ async fn find_optional(
 async fn environment(client: &mut Client, id: &str) -> Result<GetEnvironmentResponse, Failure> {
     let request = GetEnvironmentRequest { id: id.to_owned(), ..GetEnvironmentRequest::default() };
     let call = async |client: &Client| client.clusters().get_environment(request.clone()).await;
-    Ok(client.ask(call).await?.into_inner())
+    Ok(client.retry(call).await?.into_inner())
 }
 
 /// Fetches a cluster by id; works for deleted clusters too.
 async fn find_by_id(client: &mut Client, id: &str) -> Result<Cluster, Failure> {
     let request = GetClusterRequest { id: id.to_owned(), ..GetClusterRequest::default() };
-    let answer = client.ask(async |client| client.clusters().get_cluster(request.clone()).await).await?;
+    let answer = client.retry(async |client| client.clusters().get_cluster(request.clone()).await).await?;
     Ok(answer.into_inner())
 }
 
@@ -273,7 +273,7 @@ async fn carry_out(
     format: &FormatFlag,
 ) -> Result<ExitCode> {
     let (mut cluster, action) = deadline.submit(client, change).await?;
-    let subject = Subject::new(&cluster, action);
+    let subject = AwaitedAction::new(&cluster, action);
     if no_wait {
         subject.print_accepted();
     } else {

@@ -7,8 +7,10 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use muster_core::cluster::ClusterStatus;
 use muster_proto::v1alpha2::{
-    ListActionsRequest, ListComputeTemplatesRequest, ListNodesRequest, ListShapesRequest,
+    ListActionsRequest, ListComputeTemplatesRequest, ListImageTemplatesRequest, ListJobsRequest,
+    ListNodesRequest, ListShapesRequest,
 };
 
 use crate::commands::select::{FilterFlags, list};
@@ -100,6 +102,44 @@ pub(crate) fn actions() -> ArgValueCompleter {
                 .collect())
         })
     })
+}
+
+/// Completes names of jobs in the namespace of the command.
+pub(crate) fn jobs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, words| {
+            let namespace = words.namespace(client).await?;
+            let request =
+                ListJobsRequest { namespace, page_size: MAX_CANDIDATES, ..ListJobsRequest::default() };
+            let jobs = client.jobs().list_jobs(request).await?.into_inner().jobs;
+            Ok(jobs.into_iter().map(|job| (job.name, job.state)).collect())
+        })
+    })
+}
+
+/// Completes names of images in the namespace of the command.
+pub(crate) fn images() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        complete(current, &async |client, words| {
+            let namespace = words.namespace(client).await?;
+            let request = ListImageTemplatesRequest { namespace, ..ListImageTemplatesRequest::default() };
+            let images = client.images().list_image_templates(request).await?.into_inner();
+            Ok(images.image_templates.into_iter().map(|image| (image.name, image.state)).collect())
+        })
+    })
+}
+
+/// Completes one of these words.
+pub(crate) fn words(words: impl IntoIterator<Item = String>) -> ArgValueCompleter {
+    let words: Vec<String> = words.into_iter().collect();
+    ArgValueCompleter::new(move |current: &OsStr| {
+        candidates(current, words.iter().map(|word| (word.clone(), String::new())).collect())
+    })
+}
+
+/// Completes states of clusters, as `muster get` shows them.
+pub(crate) fn states() -> ArgValueCompleter {
+    words(ClusterStatus::ALL.iter().map(ToString::to_string))
 }
 
 /// Completes names of contexts.

@@ -354,7 +354,7 @@ impl Client {
 
     /// Asks the server for the caller's own namespace.
     pub(crate) async fn own_namespace(&mut self) -> Result<String, Failure> {
-        let answer = self.ask(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?;
+        let answer = self.retry(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?;
         let namespace = answer.into_inner().namespace;
         Ok(if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace })
     }
@@ -365,7 +365,7 @@ impl Client {
     }
 
     /// Calls the server, and retries until it answers. Only for idempotent calls: reads, and changes with a request id.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn retry<T>(
         &mut self,
         call: impl AsyncFn(&Self) -> Result<Response<T>, Status>,
     ) -> Result<Response<T>, Failure> {

@@ -44,7 +44,7 @@ use data::DataFolder;
 pub(crate) use data::{LOCK_FILE, default_folder, make_folder};
 use listeners::AnnouncementGuard;
 pub(crate) use local::clusters_folder;
-use settings::Settings;
+use settings::ServerSettings;
 
 use crate::failure::Failure;
 use crate::version;
@@ -74,7 +74,7 @@ impl Serve {
 }
 
 #[tokio::main]
-async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
+async fn run(settings: &ServerSettings, detached: bool) -> Result<ExitCode> {
     if detached {
         // The server gets a session of its own, so that signals to the terminal or to the starting command do not reach
         // it.
@@ -142,19 +142,19 @@ async fn run(settings: &Settings, detached: bool) -> Result<ExitCode> {
 }
 
 /// Returns the client of the configured Domino deployment.
-fn domino(settings: &Settings) -> Result<Option<Arc<Domino>>> {
+fn domino(settings: &ServerSettings) -> Result<Option<Arc<Domino>>> {
     let Some(url) = settings.domino() else { return Ok(None) };
     Ok(Some(Arc::new(Domino::new(&url, Arc::new(SystemClock))?)))
 }
 
-fn scaler_settings(settings: &Settings) -> ScalerSettings {
+fn scaler_settings(settings: &ServerSettings) -> ScalerSettings {
     ScalerSettings {
         compute_namespace: settings.compute_namespace.clone(),
         max_replicas: settings.scaler_max_replicas,
     }
 }
 
-async fn read_tls(settings: &Settings) -> Result<Option<Tls>> {
+async fn read_tls(settings: &ServerSettings) -> Result<Option<Tls>> {
     match (&settings.tls_cert, &settings.tls_key) {
         (Some(certificate), Some(key)) => Ok(Some(Tls::read(certificate, key).await?)),
         _ => Ok(None),
@@ -169,7 +169,7 @@ fn port_refused(error: std::io::Error) -> Error {
     }
 }
 
-async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
+async fn open_store(settings: &ServerSettings, folder: &DataFolder) -> Result<Store> {
     match &settings.database_url {
         Some(url) => Store::connect(url).await.context("cannot open the database"),
         None => {
@@ -182,11 +182,11 @@ async fn open_store(settings: &Settings, folder: &DataFolder) -> Result<Store> {
 }
 
 /// Returns the limits of policies; health checks every second are for development only.
-fn policy_rules(settings: &Settings) -> PolicyRules {
+fn policy_rules(settings: &ServerSettings) -> PolicyRules {
     if settings.dev { PolicyRules { health_check_interval_min: 1 } } else { PolicyRules::default() }
 }
 
-fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
+fn engine_config(settings: &ServerSettings, info: &ServerInfo) -> Config {
     let own_user_only = info.auth_schemes.iter().all(|scheme| scheme == LOCAL_SCHEME);
     let local_code = if settings.dev || own_user_only { LocalCode::EveryCaller } else { LocalCode::Admins };
     Config {
@@ -205,7 +205,7 @@ fn engine_config(settings: &Settings, info: &ServerInfo) -> Config {
 }
 
 /// Returns the hosts that webhooks must not reach because they trust this server; none with `--dev`.
-fn trusted_hosts(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<String> {
+fn trusted_hosts(settings: &ServerSettings, kubernetes: Option<&Kubernetes>) -> Vec<String> {
     if settings.dev {
         return Vec::new();
     }
@@ -216,7 +216,7 @@ fn trusted_hosts(settings: &Settings, kubernetes: Option<&Kubernetes>) -> Vec<St
 }
 
 async fn start_engine(
-    settings: &Settings,
+    settings: &ServerSettings,
     config: Config,
     processes: LocalProvider,
     kubernetes: Option<Kubernetes>,
@@ -271,7 +271,8 @@ mod tests {
         #[case] dev: bool,
         #[case] hosts: &[&str],
     ) {
-        let settings = Settings { database_url: url.map(str::to_owned), dev, ..Settings::default() };
+        let settings =
+            ServerSettings { database_url: url.map(str::to_owned), dev, ..ServerSettings::default() };
         assert_eq!(trusted_hosts(&settings, None), hosts);
     }
 }

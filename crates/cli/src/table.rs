@@ -3,7 +3,9 @@
 mod requested;
 mod rows;
 
-pub(crate) use rows::{InNamespace, JobWithNamespace, ephemeral, event_message, last_use, workers};
+pub(crate) use rows::{
+    ActionLine, InNamespace, JobWithNamespace, ephemeral, event_message, last_use, workers,
+};
 
 use std::io::IsTerminal as _;
 
@@ -47,6 +49,14 @@ pub(crate) struct StreamedTable {
 }
 
 impl StreamedTable {
+    /// Makes the columns wide enough for these objects, which are printed below the titles.
+    pub(crate) fn make_room<T: Listed>(&mut self, items: &[T], wide: bool) {
+        let now = SystemClock.now();
+        for item in items {
+            self.widen(&item.line(wide, now));
+        }
+    }
+
     /// Renders the titles.
     pub(crate) fn titles<T: Listed>(&mut self, wide: bool) -> String {
         self.line(&T::titles(wide))
@@ -57,11 +67,17 @@ impl StreamedTable {
         self.line(&item.line(wide, SystemClock.now()))
     }
 
-    fn line<S: AsRef<str>>(&mut self, texts: &[S]) -> String {
+    fn widen<S: AsRef<str>>(&mut self, texts: &[S]) {
         self.widths.resize(texts.len(), 0);
-        let mut line = String::new();
         for (text, width) in texts.iter().map(AsRef::as_ref).zip(&mut self.widths) {
             *width = (*width).max(text.chars().count() + usize::from(GAP));
+        }
+    }
+
+    fn line<S: AsRef<str>>(&mut self, texts: &[S]) -> String {
+        self.widen(texts);
+        let mut line = String::new();
+        for (text, width) in texts.iter().map(AsRef::as_ref).zip(&self.widths) {
             line.push_str(text);
             line.extend(std::iter::repeat_n(' ', *width - text.chars().count()));
         }
@@ -179,6 +195,22 @@ mod tests {
             assert_eq!(age(before(seconds), now), expected);
         }
         assert_eq!(age(None, now), "");
+    }
+
+    #[test]
+    fn titles_of_a_streamed_table_are_as_wide_as_the_lines_below_them() {
+        let node = |name: &str| muster_proto::v1alpha2::Node {
+            name: name.to_owned(),
+            role: "worker".to_owned(),
+            ..muster_proto::v1alpha2::Node::default()
+        };
+        let nodes = [node("w"), node("fred-worker-1")];
+        let mut lines = StreamedTable::default();
+        lines.make_room(&nodes, false);
+        let titles = lines.titles::<muster_proto::v1alpha2::Node>(false);
+        for node in &nodes {
+            assert_eq!(lines.row(node, false).rfind("worker"), titles.find("ROLE"), "{titles}");
+        }
     }
 
     #[test]

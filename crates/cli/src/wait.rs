@@ -67,14 +67,16 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    async fn wait(self) {
+    /// Waits for the end of the time limit; for ever if there is none.
+    pub(crate) async fn wait(self) {
         match self.at {
             Some((at, _)) => sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
 
-    fn limit_text(self) -> String {
+    /// Formats the time limit; empty if there is none.
+    pub(crate) fn limit_text(self) -> String {
         self.at.map_or_else(String::new, |(_, limit)| format!("{} s", limit.as_secs_f64()))
     }
 
@@ -85,14 +87,14 @@ impl Deadline {
         call: impl AsyncFn(&Client) -> Result<Response<T>, Status>,
     ) -> Result<(T, String), Failure> {
         let answer = match self.at {
-            Some((at, _)) => timeout_at(at, client.ask(call)).await.map_err(|_| {
+            Some((at, _)) => timeout_at(at, client.retry(call)).await.map_err(|_| {
                 let why = client.connection_error().map_or_else(String::new, |why| format!(": {why}"));
                 let what =
                     format!("the server has not answered the request within {}{why}", self.limit_text());
                 Failure::new(Exit::TimedOut, what)
                     .hint("`muster get` and `muster actions` show if it was accepted")
             })?,
-            None => client.ask(call).await,
+            None => client.retry(call).await,
         }?;
         let action = answer.metadata().get(ACTION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let action = action.to_owned();
@@ -102,14 +104,14 @@ impl Deadline {
 
 /// An action of a cluster that a command waits for.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
+pub(crate) struct AwaitedAction {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) cluster_id: String,
     pub(crate) action_id: String,
 }
 
-impl Subject {
+impl AwaitedAction {
     pub(crate) fn new(cluster: &Cluster, action_id: String) -> Self {
         Self {
             namespace: cluster.namespace.clone(),
@@ -151,10 +153,19 @@ impl Subject {
             WaitEnd::TimedOut => return Err(self.timed_out(deadline, &progress)),
             WaitEnd::Interrupted => return Err(self.interrupted(progress.kind())),
         };
-        if action.status == "SUCCEEDED" { Ok(()) } else { Err(self.failed(&action)) }
+        if action.status == "SUCCEEDED" {
+            return Ok(());
+        }
+        let cluster = self.as_argument();
+        let remove = self.how_to_remove(&action.action);
+        Err(self.failed(&action).hint(format!(
+            "see `muster events {cluster}`, `muster logs {cluster}` or `muster action show {}`{remove}",
+            action.id
+        )))
     }
 
-    /// Waits as well, but shows no progress and leaves Ctrl-C to the caller.
+    /// Waits as well, but shows no progress and leaves Ctrl-C to the caller, who also deletes a cluster whose creation
+    /// failed.
     pub(crate) async fn wait_silently(&self, client: &mut Client) -> Result<(), Failure> {
         let mut progress = Progress::hidden(&self.name);
         let action = self.wait_until_ended(client, &mut progress).await?;
@@ -271,11 +282,7 @@ impl Subject {
         let how = if action.status == "CANCELLED" { "was cancelled" } else { "failed" };
         let why = if action.status_reason.is_empty() { "unknown reason" } else { &action.status_reason };
         let what = format!("{} of '{}' {how}: {why}", action.action, self.name);
-        let (cluster, id) = (self.as_argument(), &action.id);
-        let remove = self.how_to_remove(&action.action);
-        Failure::new(Exit::Failed, what).hint(format!(
-            "see `muster events {cluster}`, `muster logs {cluster}` or `muster action show {id}`{remove}"
-        ))
+        Failure::new(Exit::Failed, what).hint(format!("see `muster action show {}`", action.id))
     }
 
     fn timed_out(&self, deadline: Deadline, progress: &Progress) -> Failure {
@@ -351,6 +358,19 @@ mod tests {
         assert_eq!(is_warning(&Event { level: level.to_owned(), ..Event::default() }), is_reason);
     }
 
+    #[test]
+    fn a_caller_that_deletes_what_failed_is_not_told_to_delete_it() {
+        let subject = AwaitedAction {
+            namespace: "default".to_owned(),
+            name: "fred".to_owned(),
+            cluster_id: String::new(),
+            action_id: "7".to_owned(),
+        };
+        let action = Action { id: "7".to_owned(), action: CREATE.to_owned(), ..Action::default() };
+        let failure = subject.failed(&action).to_string();
+        assert!(failure.ends_with("hint: see `muster action show 7`"), "{failure}");
+    }
+
     #[rstest]
     #[case::create(CREATE, "'fred' is not created yet after 2 s; action 7 continues", true)]
     #[case::delete(DELETE, "'fred' is not deleted yet after 2 s; action 7 continues", false)]
@@ -360,7 +380,7 @@ mod tests {
         #[case] expected: &str,
         #[case] removable: bool,
     ) {
-        let subject = Subject {
+        let subject = AwaitedAction {
             namespace: "default".to_owned(),
             name: "fred".to_owned(),
             cluster_id: String::new(),

@@ -36,7 +36,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// The candidate of a node's row.
-    pub fn of(node: &Node, profile_created_at: Timestamp) -> Self {
+    pub fn from_node(node: &Node, profile_created_at: Timestamp) -> Self {
         Self { id: node.id, unhealthy: node.is_unhealthy(), created_at: node.created_at, profile_created_at }
     }
 }

@@ -47,7 +47,7 @@ impl Capacity {
         let mut requested_amounts = Vec::new();
         let mut available_amounts = Vec::new();
         for resource in Resource::ALL {
-            let (wanted, has) = (resource.of(shape).unwrap_or(0), resource.available(self));
+            let (wanted, has) = (resource.amount_in(shape).unwrap_or(0), resource.available(self));
             if wanted > has {
                 requested_amounts.push(format!("{} {resource}", resource.amount(wanted)));
                 available_amounts.push(resource.rounded(has));
@@ -108,7 +108,7 @@ impl fmt::Display for Resource {
 impl Resource {
     const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Gpu];
 
-    fn of(self, shape: &Shape) -> Option<u64> {
+    fn amount_in(self, shape: &Shape) -> Option<u64> {
         match self {
             Self::Cpu => shape.cpu.map(Cpu::millis),
             Self::Memory => shape.memory.map(Memory::bytes),
@@ -118,7 +118,7 @@ impl Resource {
 
     fn sum(self, demands: &[Demand]) -> u64 {
         demands.iter().fold(0, |sum, demand| {
-            sum.saturating_add(self.of(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()))
+            sum.saturating_add(self.amount_in(&demand.shape).unwrap_or(0).saturating_mul(demand.count.into()))
         })
     }
 
@@ -148,7 +148,7 @@ impl Resource {
     }
 
     fn term(self, Demand { count, shape, .. }: &Demand) -> Option<String> {
-        let amount = self.of(shape).filter(|amount| *amount > 0 && *count > 0)?;
+        let amount = self.amount_in(shape).filter(|amount| *amount > 0 && *count > 0)?;
         let amount = self.amount(amount);
         Some(if *count == 1 { amount } else { format!("{count} × {amount}") })
     }

@@ -95,7 +95,7 @@ impl LeaveRule {
 
 /// The decision about the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EphemeralDecision {
     /// The cluster is deleted.
     Delete,
     /// The cluster stays, by this rule.
@@ -105,34 +105,36 @@ pub enum Verdict {
 }
 
 /// Decides if a cluster is deleted on behalf of the driver of an app.
-pub fn decide(mark: MarkState, app: AppStanding, end: DriverEnd) -> Verdict {
+pub fn decide(mark: MarkState, app: AppStanding, end: DriverEnd) -> EphemeralDecision {
     match mark {
-        MarkState::Unreadable => return Verdict::Later,
-        MarkState::Absent => return Verdict::Leave(LeaveRule::NotEphemeral),
-        MarkState::OfAnother => return Verdict::Leave(LeaveRule::NotLinked),
+        MarkState::Unreadable => return EphemeralDecision::Later,
+        MarkState::Absent => return EphemeralDecision::Leave(LeaveRule::NotEphemeral),
+        MarkState::OfAnother => return EphemeralDecision::Leave(LeaveRule::NotLinked),
         // Without its pod, the app of a driver cannot be identified. The cluster is deleted only if the marked app is
         // gone as well.
         MarkState::OfUnknown => {
             return match app {
-                AppStanding::Gone => Verdict::Delete,
-                AppStanding::Unknown => Verdict::Later,
-                AppStanding::Wanted(_) | AppStanding::Job(_) => Verdict::Leave(LeaveRule::NotLinked),
+                AppStanding::Gone => EphemeralDecision::Delete,
+                AppStanding::Unknown => EphemeralDecision::Later,
+                AppStanding::Wanted(_) | AppStanding::Job(_) => {
+                    EphemeralDecision::Leave(LeaveRule::NotLinked)
+                }
             };
         }
         MarkState::OfApp => {}
     }
     match (app, end.status) {
-        (AppStanding::Unknown, _) => Verdict::Later,
-        (AppStanding::Gone, _) => Verdict::Delete,
+        (AppStanding::Unknown, _) => EphemeralDecision::Later,
+        (AppStanding::Gone, _) => EphemeralDecision::Delete,
         (AppStanding::Job(job), AppStatus::Completed)
             if end.exit_code == Some(0) && job.completes_with_one() =>
         {
-            Verdict::Delete
+            EphemeralDecision::Delete
         }
-        (AppStanding::Job(_), _) => Verdict::Leave(LeaveRule::JobUnfinished),
+        (AppStanding::Job(_), _) => EphemeralDecision::Leave(LeaveRule::JobUnfinished),
         (AppStanding::Wanted(replicas), status) => match (replicas.unwrap_or(1), status) {
-            (0, _) | (1, AppStatus::Completed) => Verdict::Delete,
-            _ => Verdict::Leave(LeaveRule::StillWanted),
+            (0, _) | (1, AppStatus::Completed) => EphemeralDecision::Delete,
+            _ => EphemeralDecision::Leave(LeaveRule::StillWanted),
         },
     }
 }
@@ -155,10 +157,10 @@ mod tests {
     }
 
     const GONE: AppStanding = AppStanding::Gone;
-    const DELETE: Verdict = Verdict::Delete;
+    const DELETE: EphemeralDecision = EphemeralDecision::Delete;
 
-    const fn leave(rule: LeaveRule) -> Verdict {
-        Verdict::Leave(rule)
+    const fn leave(rule: LeaveRule) -> EphemeralDecision {
+        EphemeralDecision::Leave(rule)
     }
 
     /// The rows of the table of rules in `docs/apps.md`. Rows 1 and 2 are requests without an app or without its
@@ -179,15 +181,25 @@ mod tests {
     #[case::row_15_its_pod_is_there(OfApp, GONE, Completed, DELETE)]
     #[case::row_16_its_pod_is_gone_too(OfUnknown, GONE, Terminated, DELETE)]
     #[case::row_16_but_the_marked_app_exists(OfUnknown, wanted(0), Completed, leave(NotLinked))]
-    #[case::row_16_and_it_cannot_be_observed(OfUnknown, AppStanding::Unknown, Completed, Verdict::Later)]
-    #[case::row_17_the_app_cannot_be_observed(OfApp, AppStanding::Unknown, Completed, Verdict::Later)]
-    #[case::row_18_the_mark_cannot_be_read(Unreadable, GONE, Completed, Verdict::Later)]
+    #[case::row_16_and_it_cannot_be_observed(
+        OfUnknown,
+        AppStanding::Unknown,
+        Completed,
+        EphemeralDecision::Later
+    )]
+    #[case::row_17_the_app_cannot_be_observed(
+        OfApp,
+        AppStanding::Unknown,
+        Completed,
+        EphemeralDecision::Later
+    )]
+    #[case::row_18_the_mark_cannot_be_read(Unreadable, GONE, Completed, EphemeralDecision::Later)]
     #[case::of_another_that_is_gone(OfAnother, GONE, Terminated, leave(NotLinked))]
     fn clusters_are_deleted_by_the_table(
         #[case] mark: MarkState,
         #[case] app: AppStanding,
         #[case] status: AppStatus,
-        #[case] expected: Verdict,
+        #[case] expected: EphemeralDecision,
     ) {
         assert_eq!(decide(mark, app, DriverEnd { status, exit_code: None }), expected);
     }
@@ -205,7 +217,7 @@ mod tests {
         #[case] app: AppStanding,
         #[case] status: AppStatus,
         #[case] exit_code: Option<i32>,
-        #[case] expected: Verdict,
+        #[case] expected: EphemeralDecision,
     ) {
         assert_eq!(decide(OfApp, app, DriverEnd { status, exit_code }), expected);
     }

@@ -1,4 +1,5 @@
-//! Events: what happened, to what, by whom, through which API, and why. Never rewritten.
+//! Events: what happened, to what, by whom, through which API, and why. Never rewritten, except that the data of an
+//! external event follows its repetitions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -69,4 +70,27 @@ pub struct Event {
     pub door: Door,
     /// Details in machine-readable form.
     pub data: Map<String, Value>,
+}
+
+/// An event in the system that published it, such as Kubernetes, which counts repetitions in one record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExternalRecord {
+    /// The name of the record.
+    pub name: String,
+    /// The number of occurrences.
+    pub count: u32,
+    /// The time of the first occurrence.
+    pub first: Timestamp,
+    /// The time of the last occurrence.
+    pub last: Timestamp,
+}
+
+impl ExternalRecord {
+    /// The key in the data of an event.
+    pub const KEY: &str = "record";
+
+    /// The record of an external event; none for an event of Muster.
+    pub fn of(event: &Event) -> Option<Self> {
+        Self::deserialize(event.data.get(Self::KEY)?).ok()
+    }
 }

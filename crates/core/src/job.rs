@@ -193,7 +193,7 @@ pub enum ClusterReadiness {
 
 impl ClusterReadiness {
     /// The readiness of a cluster; none stands for a cluster without a row.
-    pub fn of(cluster: Option<&Cluster>) -> Self {
+    pub fn from_cluster(cluster: Option<&Cluster>) -> Self {
         let Some(cluster) = cluster.filter(|cluster| cluster.deleted_at.is_none()) else {
             return Self::Never("its cluster was deleted".to_owned());
         };

@@ -65,7 +65,7 @@ pub enum Axis {
 
 impl Placement {
     /// The placement of a node; unreadable values count as undecided.
-    pub fn of(node: &Node) -> Self {
+    pub fn from_node(node: &Node) -> Self {
         node.data.get(KEY).and_then(|place| Self::deserialize(place).ok()).unwrap_or_default()
     }
 
@@ -93,7 +93,7 @@ impl Axis {
     }
 
     /// The domain of a placement on this axis.
-    pub fn of(self, place: &Placement) -> Option<&str> {
+    pub fn name_in(self, place: &Placement) -> Option<&str> {
         match self {
             Self::Region => place.region_name.as_deref(),
             Self::Zone => place.zone.as_deref(),
@@ -106,7 +106,7 @@ impl Axis {
             Self::Region => Self::Zone,
             Self::Zone => Self::Region,
         }
-        .of(place)
+        .name_in(place)
     }
 
     fn put(self, place: &mut Placement, name: &str) {
@@ -120,7 +120,7 @@ impl Axis {
     /// Counts the placements in the domain of each share.
     pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Placement>) -> Counts {
         let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
-        for name in places.into_iter().filter_map(|place| self.of(place)) {
+        for name in places.into_iter().filter_map(|place| self.name_in(place)) {
             if let Some(count) = counts.get_mut(name) {
                 *count += 1;
             }
@@ -135,7 +135,7 @@ impl Axis {
         let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();
         let cell = |across: Option<&str>, name: &str| (across.map(str::to_owned), name.to_owned());
         for place in present {
-            if let Some(name) = self.of(place) {
+            if let Some(name) = self.name_in(place) {
                 *taken.entry(cell(self.across(place), name)).or_default() += 1;
             }
         }

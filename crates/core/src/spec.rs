@@ -84,7 +84,7 @@ pub enum SpecError {
 }
 
 impl Property {
-    const fn of(kind: Kind, description: &'static str) -> Self {
+    const fn new(kind: Kind, description: &'static str) -> Self {
         Self {
             kind,
             description,
@@ -98,37 +98,37 @@ impl Property {
 
     /// A boolean property.
     pub const fn boolean(description: &'static str) -> Self {
-        Self::of(Kind::Boolean, description)
+        Self::new(Kind::Boolean, description)
     }
 
     /// A property that is a whole number.
     pub const fn integer(description: &'static str) -> Self {
-        Self::of(Kind::Integer, description)
+        Self::new(Kind::Integer, description)
     }
 
     /// A property that is a number.
     pub const fn number(description: &'static str) -> Self {
-        Self::of(Kind::Number, description)
+        Self::new(Kind::Number, description)
     }
 
     /// A property that is a text.
     pub const fn string(description: &'static str) -> Self {
-        Self::of(Kind::String, description)
+        Self::new(Kind::String, description)
     }
 
     /// A property that is a list of items of one kind.
     pub const fn list(description: &'static str, item: &'static Self) -> Self {
-        Self::of(Kind::List(item), description)
+        Self::new(Kind::List(item), description)
     }
 
     /// A property that is a map with known keys.
     pub const fn map(description: &'static str, schema: Schema) -> Self {
-        Self::of(Kind::Map(Some(schema)), description)
+        Self::new(Kind::Map(Some(schema)), description)
     }
 
     /// A property that is a map with arbitrary keys.
     pub const fn free_map(description: &'static str) -> Self {
-        Self::of(Kind::Map(None), description)
+        Self::new(Kind::Map(None), description)
     }
 
     /// Marks the property as required.

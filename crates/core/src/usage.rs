@@ -56,11 +56,11 @@ impl RequestedAmounts {
                 GivenRecipe::stored_in(&cluster.spec).over(&none.clone(), none)
             }
         };
-        Self::of(&demands(cluster, &recipe))
+        Self::of_demands(&demands(cluster, &recipe))
     }
 
     /// The sum of these demands.
-    pub fn of(demands: &[Demand]) -> Self {
+    pub fn of_demands(demands: &[Demand]) -> Self {
         let sum = |amount: &dyn Fn(&Demand) -> Option<u64>| {
             demands.iter().fold(0_u64, |sum, demand| {
                 sum.saturating_add(amount(demand).unwrap_or(0).saturating_mul(demand.count.into()))

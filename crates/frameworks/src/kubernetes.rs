@@ -26,7 +26,9 @@ pub use metadata::USER;
 pub use object::{DEPLOYMENT, Manifest, ObjectRole, POD, ResourceKind, WatchedKind};
 pub use pod::resources;
 pub use pod_change::PodChange;
-pub use projection::{GroupProjection, ObjectProjection, ObservedAutoscaler, PodTemplate, merge_groups};
+pub use projection::{
+    GroupProjection, NodeSettings, ObjectProjection, ObservedAutoscaler, PodTemplate, merge_groups,
+};
 
 /// Returns every flavor, the default one of each framework first.
 pub fn flavors() -> &'static [&'static dyn Flavor] {

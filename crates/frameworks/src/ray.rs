@@ -141,7 +141,14 @@ impl LocalFramework for Ray {
     fn worker_process(&self, context: LaunchContext<'_>, head: &HeadAccess) -> ProcessSpec {
         node_process(
             context,
-            &["--address", head.address(Endpoints::ADDRESS)],
+            &[
+                "--address",
+                head.address(Endpoints::ADDRESS),
+                // The nodes of a machine share a folder of logs: with a monitor for each, a driver prints each line of its
+                // tasks once per node. Ray has this flag since 2.40.
+                "--include-log-monitor",
+                "false",
+            ],
             cpus(context.shape).unwrap_or(1),
         )
     }

@@ -104,7 +104,7 @@ pub struct FrameworkNotFound {
 impl FrameworkNotFound {
     /// Returns what is missing, with the interpreters that were searched.
     pub fn description(&self) -> String {
-        format!("{} is not installed{}", self.framework, self.searched)
+        format!("{} is not installed (searched: {})", self.framework, self.searched)
     }
 
     /// Returns the command that installs the framework.
@@ -183,9 +183,26 @@ impl Environments {
                 Err(why) => searched.push(format!("{} ({}): {why}", python.display(), source.as_str())),
             }
         }
-        let searched =
-            if searched.is_empty() { String::new() } else { format!(" ({})", searched.join("; ")) };
-        Err(FrameworkNotFound { framework: framework.framework(), searched })
+        searched.extend(self.missing_places(framework));
+        Err(FrameworkNotFound { framework: framework.framework(), searched: searched.join("; ") })
+    }
+
+    /// Describes the places of a search that name no interpreter.
+    fn missing_places(&self, framework: &dyn LocalFramework) -> Vec<String> {
+        let of_server = [
+            (EnvironmentSource::Variable, "MUSTER_PYTHON of the server: not set"),
+            (EnvironmentSource::Active, "virtual environment of the server: none was active when it started"),
+        ];
+        let is_given = |source| self.inner.preferred.iter().any(|(_, known)| *known == source);
+        let mut missing: Vec<String> = of_server
+            .into_iter()
+            .filter(|(source, _)| !is_given(*source))
+            .map(|(_, place)| place.to_owned())
+            .collect();
+        if install::complete_environment(&self.inner.folder, framework).is_none() {
+            missing.push(format!("{}: nothing was installed by Muster", self.inner.folder.display()));
+        }
+        missing
     }
 
     async fn probe(&self, python: &Path, module: &'static str) -> Result<ProbedPackage, String> {

@@ -221,6 +221,10 @@ impl Provider for LocalProvider {
         self.inner.check_framework(profile).await
     }
 
+    async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {
+        self.inner.check_image(cluster, profile).await
+    }
+
     async fn admit_update(&self, target: ClusterTarget<'_>, before: &Cluster) -> Result<(), ProviderError> {
         self.inner.check_framework_after_update(target, before).await
     }

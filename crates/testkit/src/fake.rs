@@ -20,6 +20,7 @@ use muster_engine::ports::provider::{
     Provider, ProviderError, ProviderResource, RECREATE, WorldChange,
 };
 
+pub use tasks::MISSING_COMMAND;
 pub use world::{Entry, Verb, World};
 
 /// Nodes without a head, started one by one.

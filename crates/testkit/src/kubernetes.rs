@@ -24,7 +24,7 @@ use crate::{shared, tls};
 /// The Kubernetes of this test run, or `None` if the test is skipped.
 pub async fn kubernetes() -> Option<Kubernetes> {
     let testbed = env::var_os("MUSTER_TESTBED").expect(shared::NO_TESTBED);
-    Kubernetes::of(Path::new(&testbed)).await
+    Kubernetes::of_testbed(Path::new(&testbed)).await
 }
 
 /// A Kubernetes with kwok nodes, and its admin's client.
@@ -38,7 +38,7 @@ pub struct Kubernetes {
 
 impl Kubernetes {
     /// Requests the Kubernetes from the testbed in this folder.
-    async fn of(testbed: &Path) -> Option<Self> {
+    async fn of_testbed(testbed: &Path) -> Option<Self> {
         let KubernetesParts { kubeconfig, log_dir } = shared::obtain_from(testbed, "kubernetes").await?;
         let client = connect(&kubeconfig, None).await.expect("the testbed's kubeconfig is good");
         Some(Self { testbed: testbed.to_owned(), client, kubeconfig, log_dir })

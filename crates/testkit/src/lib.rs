@@ -65,5 +65,5 @@ pub use process::{Process, lives};
 pub use process_folder::ProcessFolder;
 pub use proxy::PostgresProxy;
 pub use python::{Python, package_index, python};
-pub use shared::{ask, skip};
+pub use shared::{request_part, skip};
 pub use wire::TestbedAnswer;

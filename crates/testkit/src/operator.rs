@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::ids::{ClusterId, InstanceId};
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use muster_engine::ports::provider::{
-    AppProvider, Capabilities, ClusterTarget, FencedCall, MemberId, Membership, Observed,
+    AppProvider, Capabilities, ClusterTarget, FencedCall, MemberId, Membership, ObjectChange, Observed,
     OperatorCapabilities, OperatorProvider, Provider, ProviderError, WorldChange,
 };
 
 pub use apps::FakeApps;
-pub use state::{Deed, Verb};
+pub use state::{OperatorCall, Verb};
 pub use world::{ObservationFault, OperatorWorld};
 
 /// Workers with a head, of an operator that supports every change.
@@ -110,15 +111,19 @@ impl OperatorProvider for Operated {
         self.world.call(Verb::Delete, call, |state| Ok(state.delete(call.cluster.id))).await
     }
 
-    async fn write(
-        &self,
-        call: FencedCall<'_>,
-        before: &Cluster,
-        _: &[String],
-        victims: &[Node],
-    ) -> Result<(), ProviderError> {
+    async fn write(&self, call: FencedCall<'_>, change: ObjectChange<'_>) -> Result<(), ProviderError> {
+        let ObjectChange { before, victims, .. } = change;
         let rolls = call.cluster.flavor.as_deref() == Some(ROLLING);
         self.world.call(Verb::Update, call, |state| state.update(call, before, victims, rolls)).await
+    }
+
+    async fn differs(
+        &self,
+        _: ClusterTarget<'_>,
+        _: &Cluster,
+        _: &ClusterUpdate,
+    ) -> Result<Option<bool>, ProviderError> {
+        Ok(self.world.differs())
     }
 
     async fn settle(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {

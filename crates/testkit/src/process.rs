@@ -26,6 +26,9 @@ const TAIL: usize = 40;
 /// The longest wait for the end of a killed group before its folder is removed.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long the output of a process that has ended is still read, because a child of it may keep it open.
+const OUTPUT_LIMIT: Duration = Duration::from_secs(2);
+
 /// A child process of a test, with its output in a log file and with its own temporary folder. The process is killed,
 /// with its process group, when this value is dropped, and by the kernel when the thread that started it ends: start it
 /// from the test's own thread.
@@ -71,7 +74,7 @@ impl Process {
         let kept = Arc::clone(&lines);
         let (alive, all_gone) = mpsc::channel();
         thread::Builder::new().name(format!("output of {name}")).spawn(move || {
-            keep(output, log, &kept, &count);
+            collect_lines(output, log, &kept, &count);
             drop(alive);
         })?;
         let stdin = child.stdin.take();
@@ -119,11 +122,14 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of the process, and then for the end of its output, so that `tail` has its last lines. Output
+    /// that a child of it keeps open is waited for no longer than `OUTPUT_LIMIT`.
     pub async fn wait_for_exit(&mut self, deadline: Duration) -> ExitStatus {
         let in_time = timeout(deadline, self.child.wait()).await.unwrap_or_else(|_| {
             panic!("{} did not end within {deadline:?}; its last lines:\n{}", self.name, self.tail())
         });
+        let mut written = self.written.clone();
+        let _ = timeout(OUTPUT_LIMIT, written.wait_for(|_| false)).await;
         in_time.expect("a child of this process can be waited for")
     }
 
@@ -214,7 +220,12 @@ impl Drop for Process {
     }
 }
 
-fn keep(output: PipeReader, mut log: File, lines: &Mutex<Vec<String>>, count: &watch::Sender<usize>) {
+fn collect_lines(
+    output: PipeReader,
+    mut log: File,
+    lines: &Mutex<Vec<String>>,
+    count: &watch::Sender<usize>,
+) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
         // Tests use the lines in memory; the log is only for developers.

@@ -20,7 +20,7 @@ pub(crate) const NO_TESTBED: &str = "MUSTER_TESTBED is not set, so there is no t
 const SAME_BUILD: &str = "the testbed is of the same build and describes its parts alike";
 
 /// Requests a part from the testbed of a folder, such as `kubernetes`, `postgres` or `python/<environment>`.
-pub async fn ask(testbed: &Path, want: &str) -> io::Result<TestbedAnswer> {
+pub async fn request_part(testbed: &Path, want: &str) -> io::Result<TestbedAnswer> {
     send(testbed, &TestbedRequest::Want(want.to_owned())).await
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn obtain<T: DeserializeOwned>(want: &str) -> Option<T> {
 
 /// Gets a part from the testbed of a folder; `None` means that the test is skipped.
 pub(crate) async fn obtain_from<T: DeserializeOwned>(testbed: &Path, want: &str) -> Option<T> {
-    match ask(testbed, want).await.unwrap_or_else(|error| silent(testbed, &error)) {
+    match request_part(testbed, want).await.unwrap_or_else(|error| silent(testbed, &error)) {
         TestbedAnswer::Have(parts) => Some(serde_json::from_value(parts).expect(SAME_BUILD)),
         TestbedAnswer::Missing(why) => {
             skip(&why);

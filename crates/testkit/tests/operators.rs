@@ -26,7 +26,7 @@ struct Clusters<'a> {
 }
 
 impl<'a> Clusters<'a> {
-    fn of(kubernetes: &Kubernetes, namespace: &'a Namespace, [group, version, kind]: [&str; 3]) -> Self {
+    fn new(kubernetes: &Kubernetes, namespace: &'a Namespace, [group, version, kind]: [&str; 3]) -> Self {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Self { namespace, api: Api::namespaced_with(kubernetes.client(), namespace.name(), &kind), kind }
     }
@@ -83,7 +83,7 @@ async fn kuberay_makes_a_cluster_ready_whose_pods_run() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_kuberay) = kubernetes.operator(Operator::KubeRay).await else { return };
     let namespace = kubernetes.namespace().await;
-    let clusters = Clusters::of(&kubernetes, &namespace, ["ray.io", "v1", "RayCluster"]);
+    let clusters = Clusters::new(&kubernetes, &namespace, ["ray.io", "v1", "RayCluster"]);
     let template = |name| json!({"spec": {"containers": [container(name)]}});
     let spec = json!({
         "headGroupSpec": {"rayStartParams": {}, "template": template("ray-head")},
@@ -120,7 +120,7 @@ async fn domino_makes_a_cluster_running_whose_pods_run(
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_domino) = kubernetes.operator(Operator::Domino).await else { return };
     let namespace = kubernetes.namespace().await;
-    let clusters = Clusters::of(&kubernetes, &namespace, [DOMINO, "v1alpha1", kind]);
+    let clusters = Clusters::new(&kubernetes, &namespace, [DOMINO, "v1alpha1", kind]);
     spec["worker"] = worker(2);
     clusters.create("fred", spec).await.unwrap();
     clusters.wait_for("fred", "/status/clusterStatus", "Running").await;
@@ -132,7 +132,7 @@ async fn dominos_webhooks_refuse_in_their_words() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_domino) = kubernetes.operator(Operator::Domino).await else { return };
     let namespace = kubernetes.namespace().await;
-    let clusters = Clusters::of(&kubernetes, &namespace, [DOMINO, "v1alpha1", "RayCluster"]);
+    let clusters = Clusters::new(&kubernetes, &namespace, [DOMINO, "v1alpha1", "RayCluster"]);
     let refusal = clusters.create("fred", json!({"worker": {"replicas": 2}})).await.unwrap_err();
     let kube::Error::Api(status) = refusal else { panic!("not an answer of the API server: {refusal}") };
     assert_eq!(status.code, 422, "{status:?}");
@@ -144,7 +144,7 @@ async fn the_dask_operator_makes_a_cluster_whose_pods_run() {
     let Some(kubernetes) = muster_testkit::kubernetes().await else { return };
     let Some(_dask) = kubernetes.operator(Operator::Dask).await else { return };
     let namespace = kubernetes.namespace().await;
-    let clusters = Clusters::of(&kubernetes, &namespace, ["kubernetes.dask.org", "v1", "DaskCluster"]);
+    let clusters = Clusters::new(&kubernetes, &namespace, ["kubernetes.dask.org", "v1", "DaskCluster"]);
     let ports = json!([{"name": "tcp-comm", "port": 8786, "protocol": "TCP", "targetPort": "tcp-comm"}]);
     let selector = json!({"dask.org/cluster-name": "fred", "dask.org/component": "scheduler"});
     let mut scheduler = container("scheduler");
@@ -168,7 +168,7 @@ async fn a_namespace_with_clusters_is_gone_after_its_test() {
     let watcher = kubernetes.namespace().await;
     let namespace = kubernetes.namespace().await;
     let name = namespace.name().to_owned();
-    let clusters = Clusters::of(&kubernetes, &namespace, [DOMINO, "v1alpha1", "DaskCluster"]);
+    let clusters = Clusters::new(&kubernetes, &namespace, [DOMINO, "v1alpha1", "DaskCluster"]);
     clusters.create("fred", json!({"worker": worker(1)})).await.unwrap();
     clusters.wait_for("fred", "/status/clusterStatus", "Running").await;
     let left = clusters.api.clone();

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use muster_testkit::{Process, TestbedAnswer, ask, skip};
+use muster_testkit::{Process, TestbedAnswer, request_part, skip};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn inventory_with_postgres() -> Option<PathBuf> {
 
 /// Starts PostgreSQL in the testbed and returns its process id.
 async fn start_postgres(testbed: &Own) -> u32 {
-    match ask(&testbed.dir, "postgres").await.unwrap() {
+    match request_part(&testbed.dir, "postgres").await.unwrap() {
         TestbedAnswer::Have(_) => {}
         other => panic!("{other:?}"),
     }
@@ -191,13 +191,13 @@ async fn what_is_missing_is_answered_with_its_sentence() {
     let inventory = inventory(&temp, &json!({"missing": missing}));
     let testbed = Own::start(&temp, &inventory).await;
     for want in ["kubernetes", "postgres", "python/dask"] {
-        let answer = ask(&testbed.dir, want).await.unwrap();
+        let answer = request_part(&testbed.dir, want).await.unwrap();
         assert!(
             matches!(&answer, TestbedAnswer::Missing(sentence) if sentence.contains(why)),
             "{want}: {answer:?}"
         );
     }
-    let answer = ask(&testbed.dir, "moon").await.unwrap();
+    let answer = request_part(&testbed.dir, "moon").await.unwrap();
     assert!(matches!(answer, TestbedAnswer::Failed(_)), "{answer:?}");
 }
 
@@ -214,7 +214,7 @@ fn scripted_postgres(temp: &TempDir, scripts: &[(&str, &str)]) -> PathBuf {
 }
 
 async fn failure(testbed: &Own) -> String {
-    match ask(&testbed.dir, "postgres").await.unwrap() {
+    match request_part(&testbed.dir, "postgres").await.unwrap() {
         TestbedAnswer::Failed(sentence) => sentence,
         other => panic!("it did not fail: {other:?}"),
     }

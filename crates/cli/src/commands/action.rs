@@ -8,7 +8,7 @@ use muster_proto::wkt;
 
 use super::request_id;
 use crate::connect::{Client, ServerFlags};
-use crate::format::{self, FormatFlag};
+use crate::format::{self, Format, FormatFlag};
 use crate::output::message;
 use crate::{output, table};
 
@@ -108,8 +108,13 @@ impl ActionTarget {
     ) -> anyhow::Result<ExitCode> {
         let Self { id: _, format, server } = self;
         let mut client = server.connect_to_existing().await?;
-        let action = client.ask(call).await?.into_inner();
-        format::one(format.format, &action, |_| render(&action))
+        let action = client.retry(call).await?.into_inner();
+        Ok(output::print(&match format.format {
+            Format::Json => format::json(&action)?,
+            Format::Yaml => format::yaml(&action)?,
+            Format::Name => format!("{}\n", action.id),
+            Format::Table | Format::Wide => render(&action),
+        }))
     }
 }
 

@@ -83,7 +83,7 @@ impl Change {
                     app,
                     ..AttachAppRequest::default()
                 };
-                client.ask(async |client| client.apps().attach_app(request.clone()).await).await?
+                client.retry(async |client| client.apps().attach_app(request.clone()).await).await?
             } else {
                 let request = DetachAppRequest {
                     namespace,
@@ -91,7 +91,7 @@ impl Change {
                     app,
                     ..DetachAppRequest::default()
                 };
-                client.ask(async |client| client.apps().detach_app(request.clone()).await).await?
+                client.retry(async |client| client.apps().detach_app(request.clone()).await).await?
             };
             let App { kind, name, .. } = answer.into_inner();
             let verb = if attach { "uses" } else { "does not use" };
@@ -137,7 +137,7 @@ fn lines(apps: &[App], only: &str) -> Vec<App> {
 pub(super) async fn list(client: &mut Client, request: ListAppsRequest) -> Result<Vec<App>, Failure> {
     pages(async |page_token| {
         let request = ListAppsRequest { page_size: PAGE, page_token, ..request.clone() };
-        let answer = client.ask(async |client| client.apps().list_apps(request.clone()).await).await?;
+        let answer = client.retry(async |client| client.apps().list_apps(request.clone()).await).await?;
         let answer = answer.into_inner();
         Ok((answer.apps, answer.next_page_token))
     })

@@ -1,7 +1,9 @@
 //! `muster create`: creates a cluster and waits until it is usable.
 
+mod app;
 mod code;
 mod config;
+mod existing;
 mod group;
 mod manifest;
 mod name_conflict;
@@ -13,21 +15,21 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use muster_core::cluster::DEFAULT_GROUP;
+use muster_core::cluster::{DEFAULT_GROUP, Framework};
 use muster_proto::v1alpha2::{
     Cluster, ClusterConfig, ClusterSpec, CreateClusterRequest, HeadGroupSpec, Shape, WorkerGroupSpec,
 };
 use muster_proto::wkt;
 use serde_json::{Map, Value};
-use tonic::{Response, Status};
 
+use self::app::AppFlags;
 use self::code::{Code, CodeFlags, NodeLocation};
 use self::config::ConfigFlags;
 use self::values::{
     framework_parser, parse_default_framework, parse_label, parse_lifetime, parse_properties,
 };
 use super::packages::{self, Built, PackageFlags};
-use super::{AmongFlags, NamespaceFlag, carry_out, find_optional, one_cluster, python, request_id, shape};
+use super::{NamespaceFlag, carry_out, one_cluster, python, request_id, shape};
 use crate::complete;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
@@ -63,7 +65,7 @@ pub(crate) struct Create {
     dry_run: bool,
     #[command(flatten)]
     spec: Spec,
-    /// Do nothing if a cluster of this name exists
+    /// If a cluster of this name exists, wait until it is usable, and do not change it
     #[arg(long)]
     if_not_exists: bool,
     #[command(flatten)]
@@ -78,48 +80,6 @@ pub(crate) struct Create {
     server: ServerFlags,
 }
 
-/// Flags about the app that a cluster is created for.
-#[derive(Debug, Parser)]
-struct AppFlags {
-    /// The app that uses the cluster: a name, kind/name such as deploy/bob, or the name of a pod
-    #[arg(long, value_name = "APP")]
-    app: Option<String>,
-    /// Delete the cluster when that app is gone
-    #[arg(short = 'e', long)]
-    ephemeral: bool,
-    /// Keep an ephemeral cluster when the app's Deployment is rolled out again
-    #[arg(long, requires = "ephemeral")]
-    across_rollouts: bool,
-}
-
-impl AppFlags {
-    /// Adds the app to a request.
-    fn add_to(&self, mut request: CreateClusterRequest) -> CreateClusterRequest {
-        if let Some(cluster) = &mut request.cluster {
-            cluster.app = self.app.clone().unwrap_or_default();
-            cluster.ephemeral = self.ephemeral;
-        }
-        request
-    }
-
-    /// Sends a request and prints whether the cluster is ephemeral or shared.
-    async fn create(
-        &self,
-        client: &Client,
-        request: &CreateClusterRequest,
-    ) -> Result<Response<Cluster>, Status> {
-        let created = client.clusters().create_cluster(request.clone()).await?;
-        let Cluster { name, ephemeral, .. } = created.get_ref();
-        if self.ephemeral && !ephemeral {
-            message!("Could not create an ephemeral cluster, created a shared cluster instead");
-        }
-        if self.app.is_some() {
-            message!("{} cluster {name} created", if *ephemeral { "ephemeral" } else { "shared" });
-        }
-        Ok(created)
-    }
-}
-
 fn print_cluster(format: &FormatFlag, cluster: &Cluster) -> Result<ExitCode> {
     format::one(format.format, cluster, |wide| one_cluster::cluster(cluster, &[], wide))
 }
@@ -130,8 +90,8 @@ pub(super) struct Spec {
     /// The framework [default: that of the stored configuration, else `MUSTER_FRAMEWORK`, else dask]
     #[arg(long, value_name = "FRAMEWORK", value_parser = framework_parser())]
     framework: Option<String>,
-    /// The framework if neither flag nor stored configuration gives one
-    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "dask", value_parser = parse_default_framework)]
+    /// The framework if neither flag nor stored configuration gives one; empty if it is not set
+    #[arg(long, env = "MUSTER_FRAMEWORK", hide = true, default_value = "", value_parser = parse_default_framework)]
     default_framework: String,
     /// Number of workers [default: that of the stored configuration, else 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::parse_count)]
@@ -217,7 +177,7 @@ impl Create {
                 let what = "An app value must be supplied if ephemeral is used";
                 return Err(Failure::new(Exit::Usage, what).into());
             }
-            let properties = spec.profile_properties.as_deref().map(parse_properties).transpose()?;
+            let properties = spec.properties()?;
             spec.check()?;
             let given = file.as_deref().map(manifest::read).transpose()?;
             let name = name.or_else(|| given.as_ref().map(|given| given.name.clone())).unwrap_or_default();
@@ -226,16 +186,22 @@ impl Create {
             }
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
-            let among = AmongFlags::default();
             let namespace = namespace.resolve(&mut client).await?;
             if if_not_exists
-                && let Some(cluster) = find_optional(&mut client, &namespace, &name, &among).await?
+                && let Some(cluster) = existing::wait_until_usable(
+                    &mut client,
+                    &namespace,
+                    &name,
+                    wait.no_wait || dry_run,
+                    deadline,
+                )
+                .await?
             {
                 message!("cluster '{name}' exists already and was not changed");
                 return print_cluster(&format, &cluster);
             }
             let described = match given {
-                Some(given) => manifest::request(name, given, &spec.default_framework),
+                Some(given) => manifest::request(name, given, spec.default_framework()),
                 None => {
                     if dry_run && spec.packages.first_given().is_some() {
                         message!("dry run: packages are neither checked nor installed");
@@ -255,7 +221,7 @@ impl Create {
             };
             if dry_run {
                 let check = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
-                let cluster = Box::pin(client.ask(check)).await?.into_inner();
+                let cluster = Box::pin(client.retry(check)).await?.into_inner();
                 message!("dry run: cluster '{}' could be created", cluster.name);
                 return print_cluster(&format, &cluster);
             }
@@ -272,6 +238,11 @@ impl Spec {
     /// Returns true if the cluster runs a framework, in an image or a Python that may be chosen here.
     pub(super) const fn is_of_framework(&self) -> bool {
         self.profile.is_none() && self.image_template.is_none()
+    }
+
+    /// Reads the properties of the profile.
+    pub(super) fn properties(&self) -> Result<Option<Map<String, Value>>, Failure> {
+        self.profile_properties.as_deref().map(parse_properties).transpose()
     }
 
     /// Returns the given provider; empty if none is given.
@@ -344,7 +315,9 @@ impl Spec {
                     let hint = "`muster image create` builds an image with packages on Kubernetes";
                     return Err(Failure::new(Exit::Usage, what).hint(hint));
                 }
-                let Built { template, python } = packages::build(client, namespace, packages).await?;
+                let framework = self.framework().unwrap_or_default();
+                let base = python::resolve(client, self.provider(), framework, None).await?;
+                let Built { template, python } = packages::build(client, namespace, packages, base).await?;
                 self.image_template = Some(template);
                 return Ok(Some(python));
             }
@@ -365,7 +338,23 @@ impl Spec {
     /// Returns the framework; `None` if a stored configuration is named, which may give another than the default.
     pub(super) fn framework(&self) -> Option<&str> {
         let has_config = !self.config.stored_config().is_empty();
-        self.framework.as_deref().or((!has_config).then_some(&self.default_framework))
+        self.framework.as_deref().or((!has_config).then(|| self.default_framework()))
+    }
+
+    fn default_framework(&self) -> &str {
+        if self.default_framework.is_empty() { Framework::Dask.as_str() } else { &self.default_framework }
+    }
+
+    /// Returns the framework that the user named with the flag or the variable.
+    pub(super) fn named_framework(&self) -> Option<&str> {
+        let by_variable = Some(self.default_framework.as_str())
+            .filter(|named| !named.is_empty() && self.config.stored_config().is_empty());
+        self.framework.as_deref().or(by_variable).filter(|_| self.profile.is_none())
+    }
+
+    /// Returns the interpreter that was named or found for the cluster, on this machine.
+    pub(super) fn interpreter(&self) -> Option<&str> {
+        self.image.as_deref().or(self.default_image.as_deref())
     }
 
     /// Builds a request with the given values only: the server adds stored configurations and defaults.
@@ -383,7 +372,7 @@ impl Spec {
         };
         let config = self.profile.is_none().then(|| ClusterConfig {
             workers,
-            default_framework: self.default_framework.clone(),
+            default_framework: self.default_framework().to_owned(),
             default_image: self.default_image.clone().unwrap_or_default(),
             ..self.config.clone().into_config()
         });

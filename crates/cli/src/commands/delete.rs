@@ -14,7 +14,7 @@ use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
 use crate::output::{self, message};
-use crate::wait::{Deadline, Subject, WaitFlags};
+use crate::wait::{AwaitedAction, Deadline, WaitFlags};
 
 /// Delete clusters
 #[derive(Debug, Parser)]
@@ -142,20 +142,25 @@ impl Delete {
             return Ok((select::list(client, Some(namespace), &self.among, &filter).await?, Vec::new()));
         }
         let (mut clusters, mut gone): (Vec<Cluster>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut unknown = None;
         for name in &self.name {
             match find(client, namespace, name, &self.among).await {
                 Ok(cluster) if clusters.iter().all(|known| known.id != cluster.id) => clusters.push(cluster),
                 Ok(_) => {}
                 Err(missing) if missing.exit == Exit::NotFound => {
-                    if !self.is_gone_with_app(client, namespace, name).await? {
-                        return Err(missing);
+                    if self.is_gone_with_app(client, namespace, name).await? {
+                        gone.push(name.clone());
+                    } else {
+                        record_failure(&mut unknown, missing);
                     }
-                    gone.push(name.clone());
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        Ok((clusters, gone))
+        match unknown {
+            Some(missing) => Err(missing),
+            None => Ok((clusters, gone)),
+        }
     }
 
     /// Returns true if the cluster was deleted together with the app whose driver runs this command.
@@ -290,7 +295,7 @@ pub(super) async fn submit(
     force: bool,
     driver: Option<&DriverEnd>,
     deadline: Deadline,
-) -> Result<Subject, Failure> {
+) -> Result<AwaitedAction, Failure> {
     let driver = driver.cloned().unwrap_or_default();
     let request = DeleteClusterRequest {
         id: cluster.id.clone(),
@@ -304,7 +309,7 @@ pub(super) async fn submit(
     };
     let submit = async |client: &Client| client.clusters().delete_cluster(request.clone()).await;
     let (_, action) = deadline.submit(client, submit).await?;
-    Ok(Subject::new(cluster, action))
+    Ok(AwaitedAction::new(cluster, action))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(super) async fn explain(
         ..ListEventsRequest::default()
     };
     let call = async |client: &Client| client.clusters().list_events(request.clone()).await;
-    let Ok(answer) = client.ask(call).await else { return missing };
+    let Ok(answer) = client.retry(call).await else { return missing };
     let mut events = answer.into_inner().events;
     let cluster = events.first().map(|event| event.cluster_id.clone()).unwrap_or_default();
     if let Ok(cluster) = find_by_id(client, &cluster).await

@@ -23,7 +23,7 @@ pub(super) async fn was_deleted_with(
         page_size: PAGE,
         ..ListEventsRequest::default()
     };
-    let listed = client.ask(async |client| client.clusters().list_events(request.clone()).await).await;
+    let listed = client.retry(async |client| client.clusters().list_events(request.clone()).await).await;
     let events = match listed {
         Ok(listed) => listed.into_inner().events,
         Err(failure) if failure.exit == Exit::NotFound => return Ok(false),

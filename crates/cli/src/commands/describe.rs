@@ -10,6 +10,7 @@ use muster_local::environments::PYTHON_VARIABLE;
 use muster_proto::v1alpha2::{Cluster, Event, ListEventsRequest, ListNodesRequest, Node, Shape};
 use serde::Serialize;
 
+use super::job::JobClusters;
 use super::{ClusterFlags, environment, nodes, one_cluster};
 use crate::connect::Client;
 use crate::failure::Failure;
@@ -43,8 +44,12 @@ impl Describe {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let Self { cluster, format } = self;
-            let (mut client, cluster) = cluster.find().await?;
-            let described = Description::of(&mut client, cluster).await?;
+            let (mut client, mut cluster) = cluster.find().await?;
+            if matches!(format.format, Format::Table | Format::Wide) {
+                let namespace = cluster.namespace.clone();
+                JobClusters::read(&mut client, Some(&namespace)).await.mark(&mut cluster);
+            }
+            let described = Description::fetch(&mut client, cluster).await?;
             Ok(output::print(&match format.format {
                 Format::Json => format::json(&described)?,
                 Format::Yaml => format::yaml(&described)?,
@@ -56,7 +61,7 @@ impl Describe {
 }
 
 impl Description {
-    async fn of(client: &mut Client, cluster: Cluster) -> Result<Self, Failure> {
+    async fn fetch(client: &mut Client, cluster: Cluster) -> Result<Self, Failure> {
         let id = || cluster.id.clone();
         let nodes = nodes::all(client, ListNodesRequest { id: id(), ..ListNodesRequest::default() }).await?;
         let request = ListEventsRequest {
@@ -65,7 +70,8 @@ impl Description {
             page_size: EVENTS,
             ..ListEventsRequest::default()
         };
-        let events = client.ask(async |client| client.clusters().list_events(request.clone()).await).await?;
+        let events =
+            client.retry(async |client| client.clusters().list_events(request.clone()).await).await?;
         // A cluster without a head has no environment, and readers may not see it.
         let mut environment = environment(client, &cluster.id).await.unwrap_or_default();
         let python = environment.variables.remove(PYTHON_VARIABLE).unwrap_or_default();
@@ -101,7 +107,7 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         ("framework", [cluster.framework.as_str(), &cluster.framework_version].join(" ").trim().to_owned()),
         ("provider", [cluster.provider.as_str(), &cluster.flavor].join(" ").trim().to_owned()),
         ("state", cluster.state.clone()),
-        ("reason", cluster.status_reason.clone()),
+        ("reason", reason(cluster)),
         ("owner", if owner.name.is_empty() { owner.id } else { owner.name }),
         ("age", table::age(cluster.created_at, now)),
         ("workers", table::workers(cluster)),
@@ -121,12 +127,18 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         // Only the names are shown, since values may be secrets.
         ("variables", cluster.envs.keys().cloned().collect::<Vec<_>>().join(", ")),
         ("labels", listed(&cluster.labels)),
-        ("app", cluster.app.clone()),
+        ("deleted with", cluster.app.clone()),
     ]);
     facts.extend(cluster.idle_timeout.map(|_| ("last use", table::last_use(cluster, now))));
     facts.extend(one_cluster::limits(cluster, now));
     facts.extend(cluster.endpoints.iter().map(|(purpose, at)| (purpose.as_str(), at.clone())));
     facts
+}
+
+/// Returns the reason of the state; empty if all nodes of the cluster work as it is described.
+fn reason(cluster: &Cluster) -> String {
+    let is_healthy = cluster.state == "ACTIVE" && cluster.outdated_nodes.is_empty();
+    if is_healthy { String::new() } else { cluster.status_reason.clone() }
 }
 
 /// Returns a text on what limits the memory of the nodes, as far as Muster decides it.
@@ -168,6 +180,18 @@ mod tests {
     use muster_proto::v1alpha2::{ClusterSpec, Owner, WorkerGroupSpec};
 
     use super::*;
+
+    #[test]
+    fn a_healthy_cluster_has_no_reason() {
+        let why = "CLUSTER_CREATE: number of active nodes is equal or above desired_capacity (2).";
+        let mut cluster =
+            Cluster { state: "ACTIVE".to_owned(), status_reason: why.to_owned(), ..Cluster::default() };
+        assert_eq!(reason(&cluster), "");
+        cluster.outdated_nodes.push("fred-worker-1".to_owned());
+        assert_eq!(reason(&cluster), why);
+        let cluster = Cluster { state: "WARNING".to_owned(), outdated_nodes: Vec::new(), ..cluster };
+        assert_eq!(reason(&cluster), why);
+    }
 
     #[test]
     fn a_description_has_no_values_of_variables() {

@@ -60,7 +60,7 @@ impl Events {
                     ..of_cluster.clone()
                 };
                 let call = async |client: &Client| client.clusters().list_events(request.clone()).await;
-                let answer = client.ask(call).await?.into_inner();
+                let answer = client.retry(call).await?.into_inner();
                 Ok((answer.events, answer.next_page_token))
             })
             .await?;

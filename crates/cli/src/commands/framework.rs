@@ -54,7 +54,7 @@ const INSTALLED: &str = EnvironmentSource::Installed.as_str();
 /// Lists the frameworks as clusters created from here would use them: the caller's active Python takes precedence.
 async fn list_frameworks(client: &mut Client) -> Result<Vec<Framework>, Failure> {
     let call = async |client: &Client| client.frameworks().list_frameworks(ListFrameworksRequest {}).await;
-    let mut frameworks = client.ask(call).await?.into_inner().frameworks;
+    let mut frameworks = client.retry(call).await?.into_inner().frameworks;
     for framework in &mut frameworks {
         // A framework that cannot be installed lacks more than an environment.
         if !framework.usable && !framework.installable {

@@ -93,6 +93,7 @@ struct List {
 #[derive(Debug, Parser)]
 struct Show {
     /// Name of the image
+    #[arg(add = crate::complete::images())]
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
@@ -106,6 +107,7 @@ struct Show {
 #[derive(Debug, Parser)]
 struct Logs {
     /// Name of the image
+    #[arg(add = crate::complete::images())]
     name: String,
     /// Keep printing until the build has ended
     #[arg(short, long)]
@@ -120,6 +122,7 @@ struct Logs {
 #[derive(Debug, Parser)]
 struct Delete {
     /// Name of the image
+    #[arg(add = crate::complete::images())]
     name: String,
     /// Delete it even if clusters use it
     #[arg(long)]
@@ -181,8 +184,11 @@ impl Create {
                 ..ImageTemplate::default()
             };
             let namespace = namespace.resolve(&mut client).await?;
-            let request =
-                CreateImageTemplateRequest { image_template: Some(template), namespace: namespace.clone() };
+            let request = CreateImageTemplateRequest {
+                image_template: Some(template),
+                namespace: namespace.clone(),
+                ..CreateImageTemplateRequest::default()
+            };
             // The request is not retried without an answer: the image may have been created.
             let created = client.images().create_image_template(request).await.map_err(Failure::from)?;
             let mut template = created.into_inner();
@@ -212,7 +218,7 @@ pub(super) async fn get(client: &mut Client, namespace: &str, name: &str) -> Res
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         client.images().get_image_template(GetImageTemplateRequest { name, namespace }).await
     };
-    Ok(client.ask(get).await?.into_inner())
+    Ok(client.retry(get).await?.into_inner())
 }
 
 async fn fetch_log(
@@ -224,7 +230,7 @@ async fn fetch_log(
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         client.images().get_image_build_log(GetImageBuildLogRequest { name, namespace }).await
     };
-    Ok(client.ask(get).await?.into_inner())
+    Ok(client.retry(get).await?.into_inner())
 }
 
 /// Prints a log as it grows, until the build has ended.
@@ -263,7 +269,7 @@ impl List {
                 };
                 let list =
                     async |client: &Client| client.images().list_image_templates(request.clone()).await;
-                let answer = client.ask(list).await?.into_inner();
+                let answer = client.retry(list).await?.into_inner();
                 Ok((answer.image_templates, answer.next_page_token))
             };
             let image_templates = pages(page).await?;
@@ -313,7 +319,12 @@ impl Delete {
             let Self { name, force, namespace, server } = self;
             let mut client = server.connect_to_existing().await?;
             let namespace = namespace.resolve(&mut client).await?;
-            let request = DeleteImageTemplateRequest { name: name.clone(), namespace, force };
+            let request = DeleteImageTemplateRequest {
+                name: name.clone(),
+                namespace,
+                force,
+                ..DeleteImageTemplateRequest::default()
+            };
             client.images().delete_image_template(request).await.map_err(Failure::from)?;
             message!("image '{name}' deleted");
             Ok(ExitCode::SUCCESS)

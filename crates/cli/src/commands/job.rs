@@ -3,13 +3,14 @@
 mod follow;
 mod submit;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_proto::v1alpha2::{
-    GetJobRequest, Job, ListAllJobsRequest, ListJobsRequest, ListJobsResponse, StopJobRequest,
+    Cluster, GetJobRequest, Job, ListAllJobsRequest, ListJobsRequest, ListJobsResponse, StopJobRequest,
 };
 use muster_proto::wkt;
 use tokio::time::Instant;
@@ -46,6 +47,7 @@ enum Command {
 #[derive(Debug, Parser)]
 struct JobFlags {
     /// The job: its name, its id, or the beginning of its id
+    #[arg(add = crate::complete::jobs())]
     job: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
@@ -57,7 +59,7 @@ struct JobFlags {
 #[derive(Debug, Parser)]
 struct List {
     /// List only jobs of this cluster
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::complete::clusters())]
     cluster: Option<String>,
     /// List only jobs that have not ended
     #[arg(long)]
@@ -128,7 +130,7 @@ async fn get(client: &mut Client, namespace: &str, name: &str, wait: Duration) -
         namespace: namespace.to_owned(),
         wait_timeout: (!wait.is_zero()).then_some(wkt::Duration { seconds, nanos: 0 }),
     };
-    Ok(client.ask(async |client| client.jobs().get_job(request.clone()).await).await?.into_inner())
+    Ok(client.retry(async |client| client.jobs().get_job(request.clone()).await).await?.into_inner())
 }
 
 /// Waits until a job has ended, through restarts of the server.
@@ -150,8 +152,7 @@ async fn ended(
         }
         if left.is_some_and(|left| left <= WAIT_PER_REQUEST) {
             let what = format!("job '{}' is still {}: {}", job.name, job.state, job.status_reason);
-            let hint = format!("the job continues: `muster job logs {} -f`", job.name);
-            return Err(Failure::new(Exit::TimedOut, what).hint(hint));
+            return Err(Failure::new(Exit::TimedOut, what).hint(follow::follow_hint(&job.name)));
         }
     }
 }
@@ -171,26 +172,70 @@ fn conclude(job: &Job) -> ExitCode {
     exit_code(job)
 }
 
+/// Lists jobs of a namespace, or of all namespaces, newest first.
+async fn list(
+    client: &mut Client,
+    namespace: Option<&str>,
+    cluster: &str,
+    open: bool,
+) -> Result<Vec<Job>, Failure> {
+    let cluster = cluster.to_owned();
+    let page = async |page_token: String| {
+        let Some(namespace) = namespace else {
+            let request = ListAllJobsRequest {
+                cluster: cluster.clone(),
+                open,
+                page_size: PAGE,
+                page_token,
+                ..ListAllJobsRequest::default()
+            };
+            let list = async |client: &Client| client.jobs().list_all_jobs(request.clone()).await;
+            let answer = client.retry(list).await?.into_inner();
+            return Ok((answer.jobs, answer.next_page_token));
+        };
+        let request = ListJobsRequest {
+            namespace: namespace.to_owned(),
+            cluster: cluster.clone(),
+            open,
+            page_size: PAGE,
+            page_token,
+            ..ListJobsRequest::default()
+        };
+        let list = async |client: &Client| client.jobs().list_jobs(request.clone()).await;
+        let answer = client.retry(list).await?.into_inner();
+        Ok((answer.jobs, answer.next_page_token))
+    };
+    pages(page).await
+}
+
 /// Lists the jobs of a cluster that have not ended.
 pub(super) async fn open_jobs(
     client: &mut Client,
     namespace: &str,
     cluster: &str,
 ) -> Result<Vec<Job>, Failure> {
-    let page = async |page_token: String| {
-        let request = ListJobsRequest {
-            namespace: namespace.to_owned(),
-            cluster: cluster.to_owned(),
-            open: true,
-            page_size: PAGE,
-            page_token,
-            ..ListJobsRequest::default()
-        };
-        let list = async |client: &Client| client.jobs().list_jobs(request.clone()).await;
-        let answer = client.ask(list).await?.into_inner();
-        Ok((answer.jobs, answer.next_page_token))
-    };
-    pages(page).await
+    list(client, Some(namespace), cluster, true).await
+}
+
+/// The jobs for which clusters were created, by the id of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct JobClusters(BTreeMap<String, String>);
+
+impl JobClusters {
+    /// Reads the jobs of a namespace, or of all, that have not ended: their clusters are deleted with them.
+    pub(super) async fn read(client: &mut Client, namespace: Option<&str>) -> Self {
+        // The list of clusters is shown even if that of jobs cannot be read.
+        let jobs = list(client, namespace, "", true).await.unwrap_or_default();
+        let owners = jobs.into_iter().filter(|job| job.owns_cluster);
+        Self(owners.map(|job| (job.cluster_id, format!("job/{}", job.name))).collect())
+    }
+
+    /// Shows the job of a cluster as the app with which it is deleted.
+    pub(super) fn mark(&self, cluster: &mut Cluster) {
+        if let Some(job) = self.0.get(&cluster.id) {
+            (cluster.ephemeral, cluster.app) = (true, job.clone());
+        }
+    }
 }
 
 impl List {
@@ -200,32 +245,8 @@ impl List {
             let mut client = server.connect_to_existing().await?;
             let cluster = cluster.unwrap_or_default();
             let namespace = namespace.resolve(&mut client).await?;
-            let page = async |page_token: String| {
-                if all_namespaces {
-                    let request = ListAllJobsRequest {
-                        cluster: cluster.clone(),
-                        open,
-                        page_size: PAGE,
-                        page_token,
-                        ..ListAllJobsRequest::default()
-                    };
-                    let list = async |client: &Client| client.jobs().list_all_jobs(request.clone()).await;
-                    let answer = client.ask(list).await?.into_inner();
-                    return Ok((answer.jobs, answer.next_page_token));
-                }
-                let request = ListJobsRequest {
-                    namespace: namespace.clone(),
-                    cluster: cluster.clone(),
-                    open,
-                    page_size: PAGE,
-                    page_token,
-                    ..ListJobsRequest::default()
-                };
-                let list = async |client: &Client| client.jobs().list_jobs(request.clone()).await;
-                let answer = client.ask(list).await?.into_inner();
-                Ok((answer.jobs, answer.next_page_token))
-            };
-            let jobs = pages(page).await?;
+            let within = (!all_namespaces).then_some(namespace.as_str());
+            let jobs = list(&mut client, within, &cluster, open).await?;
             let all = ListJobsResponse { jobs: jobs.clone(), ..ListJobsResponse::default() };
             let nothing = "no jobs: submit one with `muster job submit NAME -- COMMAND`";
             if all_namespaces {
@@ -298,7 +319,7 @@ impl Stop {
             // The request is retried without an answer, since stopping a job twice has the same effect as stopping it
             // once.
             let call = async |client: &Client| client.jobs().stop_job(request.clone()).await;
-            let mut job = client.ask(call).await?.into_inner();
+            let mut job = client.retry(call).await?.into_inner();
             if !no_wait && !is_ended(&job) {
                 job = ended(&mut client, &namespace, &job.id, None).await?;
             }
@@ -317,6 +338,17 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn a_cluster_of_a_job_is_marked_with_the_job() {
+        let jobs = JobClusters([("7".to_owned(), "job/once".to_owned())].into());
+        let marked = |id: &str| {
+            let mut cluster = Cluster { id: id.to_owned(), ..Cluster::default() };
+            jobs.mark(&mut cluster);
+            table::ephemeral(&cluster)
+        };
+        assert_eq!((marked("7").as_str(), marked("8").as_str()), ("job/once", "<shared>"));
+    }
 
     #[rstest]
     #[case("SUCCEEDED", Some(0), 0)]

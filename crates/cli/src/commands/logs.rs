@@ -2,6 +2,7 @@
 
 mod choose;
 mod failed;
+mod overlap;
 mod print;
 pub(super) mod since;
 mod stored;
@@ -20,10 +21,11 @@ use tokio::sync::mpsc;
 
 use super::{ClusterFlags, deleted, find, find_by_id, nodes};
 use crate::connect::{Client, Clusters};
-use crate::failure::{Exit, Failure, error_code};
+use crate::failure::{Exit, Failure, connection_lost, error_code};
 use crate::output::{self, message};
 use choose::chosen;
 use failed::FailedLogs;
+use overlap::PrintedEnd;
 use print::Printer;
 
 /// Interval at which the nodes of a followed cluster are listed, to find new ones.
@@ -62,6 +64,8 @@ enum Part {
     Chunk(LogChunk),
     /// The end of the log, with its error.
     Ended(Option<Failure>),
+    /// The server is stopping, or the connection to it was lost.
+    Cut,
 }
 
 impl Logs {
@@ -127,7 +131,7 @@ impl Reading {
     async fn print(&mut self, client: &mut Client, node: &Node, is_named: bool) -> Result<bool, Failure> {
         let request = self.request(node);
         let call = async |client: &Client| client.clusters().get_logs(request.clone()).await;
-        let mut log = client.ask(call).await?.into_inner();
+        let mut log = client.retry(call).await?.into_inner();
         while let Some(chunk) = log.message().await? {
             if !self.printer.print(&node.name, is_named, &chunk) {
                 return Ok(false);
@@ -171,7 +175,9 @@ impl Reading {
         let (mut followed, mut printed) = (BTreeSet::new(), BTreeSet::new());
         let mut failed = FailedLogs::default();
         let mut tasks = tokio::task::JoinSet::new();
-        // The times at which to resume the logs of nodes whose log ended, as a log does when its container restarts.
+        let mut ends: BTreeMap<(String, String), PrintedEnd> = BTreeMap::new();
+        // The times at which to resume the logs of nodes whose log ended: when a container restarts, or the connection to
+        // the server is lost.
         let mut resumed: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         let mut latest: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         let is_named = follows_new || nodes.len() > 1;
@@ -195,20 +201,28 @@ impl Reading {
                 let Some((node, part)) = part else { return Ok(ExitCode::SUCCESS) };
                 match part {
                     Part::Opened => failed.forget(&node.id),
-                    Part::Chunk(chunk) => {
+                    Part::Chunk(mut chunk) => {
                         printed.insert(node.id.clone());
                         latest.insert(node.id.clone(), chunk.at);
+                        let end = ends.entry((node.id.clone(), chunk.source.clone())).or_default();
+                        chunk.text = end.new_lines(&chunk.text).to_owned();
                         if !self.printer.print(&node.name, is_named, &chunk) {
                             return Ok(ExitCode::FAILURE);
                         }
                     }
-                    Part::Ended(failure) => {
-                        // The log is read again from its current end if the node still exists.
+                    part @ (Part::Ended(_) | Part::Cut) => {
+                        // The log is read again from its last line if the node still exists.
                         followed.remove(&node.id);
-                        match (failure, latest.get(&node.id)) {
-                            (Some(failure), _) => failed.record(node.id, failure),
-                            (None, Some(at)) => drop(resumed.insert(node.id, *at)),
-                            (None, None) => {}
+                        if let Some(at) = latest.get(&node.id) {
+                            resumed.insert(node.id.clone(), *at);
+                        }
+                        match part {
+                            Part::Ended(Some(failure)) => failed.record(node.id, failure),
+                            Part::Cut => {
+                                let of_node = ends.iter_mut().filter(|((id, _), _)| *id == node.id);
+                                of_node.for_each(|(_, end)| end.resume());
+                            }
+                            _ => {}
                         }
                     }
                 }
@@ -274,8 +288,10 @@ async fn read(
     node: Node,
     sender: mpsc::Sender<(Node, Part)>,
 ) {
+    let mut is_open = false;
     let ended = async {
         let mut log = clusters.get_logs(request).await?.into_inner();
+        is_open = true;
         let mut part = Part::Opened;
         while sender.send((node.clone(), part)).await.is_ok() {
             let Some(chunk) = log.message().await? else { break };
@@ -283,9 +299,15 @@ async fn read(
         }
         Ok::<(), tonic::Status>(())
     };
-    // A log that ends because the server stops continues at the next server, from its last line.
-    let continues = |status: &tonic::Status| error_code(status) == Some("ServerStopping");
-    let failure = ended.await.err().filter(|status| !continues(status)).map(Failure::from);
+    let error = ended.await.err();
+    // A log that ends because its server stops or dies continues at the next server, from its last line.
+    let continues = |status: &tonic::Status| {
+        error_code(status) == Some("ServerStopping") || (is_open && connection_lost(status))
+    };
+    let part = match error {
+        Some(status) if continues(&status) => Part::Cut,
+        error => Part::Ended(error.map(Failure::from)),
+    };
     // Fails only if the receiver is dropped, when the command ends.
-    drop(sender.send((node, Part::Ended(failure))).await);
+    drop(sender.send((node, part)).await);
 }

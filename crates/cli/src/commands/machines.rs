@@ -60,7 +60,7 @@ impl List {
             let call = async |client: &Client| {
                 client.machines().list_machine_groups(ListMachineGroupsRequest {}).await
             };
-            let message = client.ask(call).await?.into_inner();
+            let message = client.retry(call).await?.into_inner();
             let types: Vec<TypeLine> = message.machine_groups.iter().flat_map(lines).collect();
             let nothing = "no machines: create Machine objects on Kubernetes, see docs/machines.md";
             format::list(format.format, &types, "machineGroups", &message, nothing)

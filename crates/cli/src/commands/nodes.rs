@@ -57,7 +57,7 @@ pub(crate) async fn all(client: &mut Client, cluster: ListNodesRequest) -> Resul
         let request =
             ListNodesRequest { sort_by: "index".to_owned(), page_size: PAGE, page_token, ..cluster.clone() };
         let call = async |client: &Client| client.clusters().list_nodes(request.clone()).await;
-        let answer = client.ask(call).await?.into_inner();
+        let answer = client.retry(call).await?.into_inner();
         Ok((answer.nodes, answer.next_page_token))
     })
     .await

@@ -86,7 +86,7 @@ pub(super) async fn logs(client: &mut Client, cluster: &Cluster) -> Result<Vec<P
         ..ListNodesRequest::default()
     };
     let call = async |client: &Client| client.clusters().list_nodes(request.clone()).await;
-    let answer = client.ask(call).await?.into_inner();
+    let answer = client.retry(call).await?.into_inner();
     let log = |name: &str| (format!("log of {name}"), log_command(cluster, name));
     let mut logs: Vec<Pair> = answer.nodes.iter().map(|node| log(&node.name)).collect();
     if !answer.next_page_token.is_empty() {

@@ -47,7 +47,13 @@ impl Program {
         if places.iter().any(|place| place.exists()) {
             return Err(Failure::new(Exit::CannotRun, format!("the command '{shown}' is not executable")));
         }
-        Err(Failure::new(Exit::NoSuchCommand, format!("command '{shown}' not found")))
+        let missing = Failure::new(Exit::NoSuchCommand, format!("command '{shown}' not found"));
+        // As in shells, a file of the current folder is run only if its folder is named.
+        Err(if path.is_file() {
+            missing.hint(format!("to run that file, write './{shown}'"))
+        } else {
+            missing
+        })
     }
 
     /// Builds the command as a child of this process.
@@ -197,6 +203,9 @@ mod tests {
         assert_eq!(found, Program::Script { file: script, arguments: vec!["--fast".into()] });
         assert_eq!(find(&["no-such-command"]).expect_err("it does not exist").exit, Exit::NoSuchCommand);
         assert_eq!(find(&["./no/such"]).expect_err("it does not exist").exit, Exit::NoSuchCommand);
+        let here = find(&["Cargo.toml"]).expect_err("tests run in the folder of the crate, not on PATH");
+        assert_eq!(here.exit, Exit::NoSuchCommand);
+        assert!(here.to_string().contains("'./Cargo.toml'"), "{here}");
         let refused = find(&[plain.to_str().expect("a path")]).expect_err("it is not executable");
         assert_eq!(refused.exit, Exit::CannotRun);
         let folder_name = folder.path().to_str().expect("a path");

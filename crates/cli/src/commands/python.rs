@@ -5,10 +5,14 @@ use std::path::PathBuf;
 
 use muster_core::cluster::Framework;
 use muster_local::environments::{Environment, EnvironmentSource, PYTHON_VARIABLE};
+use muster_proto::v1alpha2::ListFrameworksRequest;
 
 use super::is_on_kubernetes;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
+
+/// The interpreter of an environment, relative to its folder.
+const INTERPRETER: &str = "bin/python";
 
 /// Returns the interpreter for a cluster of a framework: the named one, else the caller's active one if it is on the
 /// server's machine.
@@ -22,7 +26,8 @@ pub(super) async fn resolve(
 ) -> Result<Option<String>, Failure> {
     let is_local = is_local(client, provider);
     let (named, given) = match image {
-        Some(image) if client.is_local() && is_local => ("--image", image),
+        // The flag has two names, --image and --python.
+        Some(image) if client.is_local() && is_local => ("interpreter", image),
         Some(image) => return Ok(Some(image)),
         None => match named_by_variable(client).filter(|_| is_local) {
             Some(python) => (PYTHON_VARIABLE, python.to_string_lossy().into_owned()),
@@ -37,6 +42,7 @@ pub(super) async fn resolve(
         return Ok(Some(given));
     };
     let python = absolute(PathBuf::from(&given)).unwrap_or_else(|| PathBuf::from(&given));
+    let python = interpreter_in(python);
     match Environment::probe(python, EnvironmentSource::Requested, local).await {
         Ok(found) => Ok(Some(found.python.to_string_lossy().into_owned())),
         Err(why) => Err(Failure::new(Exit::Usage, format!("{named} {given}: {why}"))
@@ -58,10 +64,23 @@ fn absolute(python: PathBuf) -> Option<PathBuf> {
     if python.components().count() > 1 { std::path::absolute(&python).ok() } else { Some(python) }
 }
 
+/// Returns the interpreter of an environment if its folder is given.
+fn interpreter_in(python: PathBuf) -> PathBuf {
+    if python.is_dir() { python.join(INTERPRETER) } else { python }
+}
+
 /// Returns the interpreter in the caller's `MUSTER_PYTHON`, if the server is on the same machine.
 pub(super) fn named_by_variable(client: &Client) -> Option<PathBuf> {
     let first = candidates(client).into_iter().next();
     first.filter(|(_, source)| *source == EnvironmentSource::Variable).map(|(python, _)| python)
+}
+
+/// Returns the interpreter that the server uses for a framework if none is named.
+pub(super) async fn of_server(client: &mut Client, framework: &str) -> Option<PathBuf> {
+    let call = async |client: &Client| client.frameworks().list_frameworks(ListFrameworksRequest {}).await;
+    let found = client.retry(call).await.ok()?.into_inner().frameworks;
+    let found = found.into_iter().find(|found| found.name == framework && found.usable)?;
+    Some(found.interpreter.into())
 }
 
 /// Returns the caller's first environment that has a framework, if the server is on the same machine.
@@ -84,7 +103,7 @@ fn candidates(client: &Client) -> Vec<(PathBuf, EnvironmentSource)> {
 fn interpreters(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<(PathBuf, EnvironmentSource)> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let named = set(PYTHON_VARIABLE).map(|python| (PathBuf::from(python), EnvironmentSource::Variable));
-    let of_folder = |folder: OsString| PathBuf::from(folder).join("bin/python");
+    let of_folder = |folder: OsString| PathBuf::from(folder).join(INTERPRETER);
     let venv = set("VIRTUAL_ENV").map(|folder| (of_folder(folder), EnvironmentSource::Active));
     let conda = set("CONDA_PREFIX").map(|folder| (of_folder(folder), EnvironmentSource::Conda));
     let path = set("PATH").unwrap_or_default();
@@ -121,6 +140,13 @@ mod tests {
         });
         let expected: Vec<_> = expected.iter().map(|(path, source)| (PathBuf::from(path), *source)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_folder_of_an_environment_stands_for_its_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(interpreter_in(folder.path().to_owned()), folder.path().join("bin/python"));
+        assert_eq!(interpreter_in("python3".into()), PathBuf::from("python3"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A check that the Python of a command has the same minor version as the Python of the cluster that the command uses.
 //! If the versions differ, one may be unable to read what the other has pickled.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::output::message;
 /// Time within which an interpreter has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const QUESTION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
+const QUESTION: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3])";
 
 /// Warns if the command runs in a Python that is not the cluster's own and has another minor version.
 pub(super) async fn warn(
@@ -27,7 +27,7 @@ pub(super) async fn warn(
     let Some(python) = program.interpreter(environment).filter(|python| !is_own(python, environment)) else {
         return;
     };
-    let Some(here) = version_of(&python).await else { return };
+    let Some(here) = of(&python).await.as_deref().and_then(minor) else { return };
     if here == theirs {
         return;
     }
@@ -51,12 +51,14 @@ fn is_own(python: &Path, environment: &ClientEnvironment) -> bool {
     environment.python.as_deref().is_some_and(|own| own == python || real(own) == real(python))
 }
 
-async fn version_of(python: &PathBuf) -> Option<String> {
+/// Returns the version of an interpreter, such as 3.12.4; `None` if it does not answer.
+pub(super) async fn of(python: &Path) -> Option<String> {
     let mut command = Command::new(python);
     command.args(["-I", "-c", QUESTION]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let output = timeout(PATIENCE, command.output()).await.ok()?.ok()?;
-    minor(String::from_utf8(output.stdout).ok()?.trim())
+    let answer = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| answer.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -19,9 +19,17 @@ pub(super) async fn warn(cluster: &str, environment: &ClientEnvironment) {
     let Err(why) = check_reachable(address).await else { return };
     message!("warning: cluster '{cluster}' is unreachable from here: {why}");
     if !environment.variables.contains_key(PYTHON_VARIABLE) {
-        message!(
-            "hint: clusters on Kubernetes are reachable from pods only: run this in a pod, or use --provider local"
-        );
+        let in_pod = std::env::var_os("POD_NAME").is_some_and(|name| !name.is_empty());
+        message!("hint: {}", hint(in_pod));
+    }
+}
+
+/// Returns the advice about a cluster on Kubernetes.
+const fn hint(in_pod: bool) -> &'static str {
+    if in_pod {
+        "check that the cluster runs in the Kubernetes of this pod, and that no network policy keeps the two apart"
+    } else {
+        "clusters on Kubernetes are reachable from pods only: run this in a pod, or use --provider local"
     }
 }
 
@@ -38,6 +46,12 @@ async fn check_reachable(address: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_is_not_advised_to_run_in_a_pod() {
+        assert!(hint(false).contains("run this in a pod"));
+        assert!(!hint(true).contains("in a pod"));
+    }
 
     #[tokio::test]
     async fn a_closed_port_is_unreachable() {

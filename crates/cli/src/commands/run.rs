@@ -6,6 +6,7 @@
 mod app;
 mod cleanup;
 mod launch;
+mod requirement;
 mod script;
 mod startup;
 
@@ -19,12 +20,14 @@ use clap::Parser;
 
 use super::create::Spec;
 use super::program::{ClientEnvironment, Program};
-use super::{environment, find_by_id, python, python_version, reachability};
+use super::{environment, find_by_id, image, python, python_version, reachability};
 use crate::connect::{Client, ServerFlags};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{self, message};
 use crate::wait::parse_duration;
 use app::Driver;
+use requirement::PythonRequirement;
+use script::Needs;
 use startup::{Cluster, Startup};
 
 /// Run a command with its own cluster: muster run -- python script.py
@@ -60,6 +63,15 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
+/// The command with what is known about its Python.
+struct Prepared {
+    program: Program,
+    /// The Python with the packages of the flags and of the script.
+    packages_python: Option<PathBuf>,
+    /// The Python that the script requires.
+    needs_python: Option<PythonRequirement>,
+}
+
 /// The client, namespace and app of one run.
 struct Launcher {
     client: Client,
@@ -74,6 +86,13 @@ impl Run {
 
     async fn launch(mut self) -> Result<ExitCode> {
         let program = find_program(&self.command)?;
+        let needs = match &program {
+            Program::Script { file, .. } => script::needs(file)?,
+            Program::Executable { .. } => Needs::default(),
+        };
+        let idles = app::switch("APP_EXIT")? == Some(false);
+        self.shared |= app::switch("OSHINKO_DEL_CLUSTER")? == Some(false);
+        let properties = self.spec.properties()?;
         if let Some(name) = app::variable("OSHINKO_NAMED_CONFIG") {
             self.spec.config.storedconfig.get_or_insert(name);
         }
@@ -88,22 +107,20 @@ impl Run {
             self.spec.provider.get_or_insert_with(|| "kubernetes".to_owned());
             self.server.use_pod_token();
         }
-        self.shared |= app::variable("OSHINKO_DEL_CLUSTER").is_some_and(|value| value == "false");
         let mut client = self.server.connect().await?;
         let namespace = match namespace {
             Some(given) => given,
             None => client.own_namespace().await?,
         };
-        if let Program::Script { file, .. } = &program
-            && python::is_local(&client, self.spec.provider())
-        {
-            let dependencies = script::dependencies(file)?;
-            if !dependencies.is_empty() {
-                (self.spec.image, self.spec.image_template) = (None, None);
-                self.spec.packages.add(dependencies);
-            }
+        if !needs.packages.is_empty() && python::is_local(&client, self.spec.provider()) {
+            self.check_packages_of_script()?;
+            self.spec.packages.add(needs.packages);
         }
         let packages_python = self.spec.resolve(&mut client, &namespace).await?;
+        let python = match &needs.python {
+            Some(_) => self.expected_python(&mut client, &namespace, &program, packages_python.clone()).await,
+            None => None,
+        };
         let given = self.cluster.clone().or_else(|| app::variable("OSHINKO_CLUSTER_NAME"));
         let driver = Driver::register(
             &mut client,
@@ -120,6 +137,8 @@ impl Run {
             across_rollouts: self.across_rollouts,
             wait: self.wait,
             timeout: self.timeout,
+            properties,
+            python: needs.python.clone().zip(python),
         };
         // From here on every exit has to clean up.
         let mut signals = launch::Signals::new()?;
@@ -138,7 +157,8 @@ impl Run {
                 return Err(failure.into());
             }
         };
-        let ended = match launcher.execute(&cluster, &program, packages_python, &mut signals).await {
+        let program = Prepared { program, packages_python, needs_python: needs.python };
+        let ended = match launcher.execute(&cluster, &program, &mut signals).await {
             Ok(ended) => ended,
             Err(error) => {
                 launcher.clean_up(&cluster, cleanup::End::completed(None)).await;
@@ -146,11 +166,49 @@ impl Run {
             }
         };
         launcher.clean_up(&cluster, cleanup::End { status: ended.status, exit_code: Some(ended.code) }).await;
-        if app::variable("APP_EXIT").is_some_and(|value| value == "false") && !ended.was_interrupted() {
+        if idles && !ended.was_interrupted() {
             message!("APP_EXIT is false: waiting for a termination signal");
             signals.next().await;
         }
         Ok(ExitCode::from(ended.exit_status()))
+    }
+
+    /// Refuses flags that name an environment, into which the packages of a script cannot be installed.
+    fn check_packages_of_script(&self) -> Result<(), Failure> {
+        let given = [("--image", &self.spec.image), ("--image-template", &self.spec.image_template)];
+        match given.into_iter().find(|(_, value)| value.is_some()) {
+            Some((flag, _)) => {
+                let what =
+                    format!("{flag} cannot be used with a script that has dependencies in its metadata");
+                Err(Failure::new(Exit::Usage, what)
+                    .hint(format!("leave out {flag}: an environment with the packages is built")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the interpreter that a script will run in with a new cluster, if that is known before.
+    async fn expected_python(
+        &self,
+        client: &mut Client,
+        namespace: &str,
+        program: &Program,
+        packages_python: Option<PathBuf>,
+    ) -> Option<PathBuf> {
+        let on_path = || program.interpreter(&ClientEnvironment::default());
+        if packages_python.is_some() || !python::is_local(client, self.spec.provider()) {
+            return packages_python.or_else(on_path);
+        }
+        if let Some(template) = &self.spec.image_template {
+            return image::get(client, namespace, template).await.ok().map(|found| found.image.into());
+        }
+        if !self.spec.is_of_framework() {
+            return on_path();
+        }
+        match self.spec.interpreter() {
+            Some(python) => Some(python.into()),
+            None => python::of_server(client, self.spec.framework()?).await,
+        }
     }
 }
 
@@ -173,11 +231,10 @@ impl Launcher {
     async fn execute(
         &mut self,
         cluster: &Cluster,
-        program: &Program,
-        packages_python: Option<PathBuf>,
+        program: &Prepared,
         signals: &mut launch::Signals,
     ) -> Result<launch::Ended> {
-        let command = Box::pin(self.prepare(cluster, program, packages_python)).await?;
+        let command = Box::pin(self.prepare(cluster, program)).await?;
         Box::pin(self.follow(command, signals)).await
     }
 
@@ -185,17 +242,37 @@ impl Launcher {
     async fn prepare(
         &mut self,
         cluster: &Cluster,
-        program: &Program,
-        packages_python: Option<PathBuf>,
+        Prepared { program, packages_python, needs_python }: &Prepared,
     ) -> Result<std::process::Command, Failure> {
         let of_clients = environment(&mut self.client, &cluster.id).await?.variables;
         let mut client = ClientEnvironment::new(cluster.variables.clone(), of_clients);
-        client.python = packages_python.or(client.python);
+        client.python = packages_python.clone().or(client.python);
+        // A cluster that existed before may have another Python than a new one would have had.
+        if let (Some(needed), Some(python)) = (needs_python, program.interpreter(&client)) {
+            needed.check(&python).await?;
+        }
         reachability::warn(&cluster.name, &client).await;
         let version = find_by_id(&mut self.client, &cluster.id).await?.python_version;
         python_version::warn(&cluster.name, &version, program, &client).await;
         let mut command = program.attached(&client, launch::has_own_group());
         command.env("MUSTER_APP", &self.driver.name);
         Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_a_script_are_not_installed_into_a_named_environment() {
+        let check = |flags: &[&str]| {
+            let run = Run::try_parse_from([&["run"], flags, &["job.py"]].concat()).expect("flags");
+            run.check_packages_of_script()
+        };
+        assert_eq!(check(&["--pip", "six"]), Ok(()));
+        for flag in ["--python", "--image", "--image-template"] {
+            assert_eq!(check(&[flag, "x"]).expect_err("it is an environment").exit, Exit::Usage, "{flag}");
+        }
     }
 }

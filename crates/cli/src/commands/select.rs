@@ -6,8 +6,12 @@ use muster_proto::v1alpha2::{
 };
 
 use super::{AmongFlags, PAGE, pages};
+use crate::complete;
 use crate::connect::Client;
 use crate::failure::Failure;
+
+/// The fields by which a list can be ordered.
+const SORTS: [&str; 4] = ["name", "created_at", "state", "framework"];
 
 /// Flags that filter and order a list.
 #[derive(Debug, Clone, Default, Parser)]
@@ -16,7 +20,7 @@ pub(crate) struct FilterFlags {
     #[arg(short = 'l', long, value_name = "KEY=VALUE", conflicts_with = "name")]
     pub(super) label: Vec<String>,
     /// List only clusters in this state, such as ACTIVE; may be repeated
-    #[arg(long, value_name = "STATE", conflicts_with = "name")]
+    #[arg(long, value_name = "STATE", conflicts_with = "name", add = complete::states())]
     state: Vec<String>,
     /// List only your own clusters
     #[arg(long, conflicts_with = "name")]
@@ -27,6 +31,7 @@ pub(crate) struct FilterFlags {
         value_name = "FIELD",
         default_value = "name",
         allow_hyphen_values = true,
+        add = complete::words(SORTS.map(str::to_owned)),
         conflicts_with = "name"
     )]
     sort: String,
@@ -46,7 +51,7 @@ impl FilterFlags {
 
 /// Asks the server how it identifies the caller.
 pub(crate) async fn who_am_i(client: &mut Client) -> Result<WhoAmIResponse, Failure> {
-    let answer = client.ask(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?;
+    let answer = client.retry(async |client| client.admin().who_am_i(WhoAmIRequest {}).await).await?;
     Ok(answer.into_inner())
 }
 
@@ -76,7 +81,7 @@ pub(crate) async fn list(
                 ..ListAllClustersRequest::default()
             };
             let call = async |client: &Client| client.clusters().list_all_clusters(request.clone()).await;
-            let answer = client.ask(call).await?.into_inner();
+            let answer = client.retry(call).await?.into_inner();
             return Ok((answer.clusters, answer.next_page_token));
         };
         let request = ListClustersRequest {
@@ -89,7 +94,8 @@ pub(crate) async fn list(
             page_token,
             ..ListClustersRequest::default()
         };
-        let answer = client.ask(async |client| client.clusters().list_cluster(request.clone()).await).await?;
+        let answer =
+            client.retry(async |client| client.clusters().list_cluster(request.clone()).await).await?;
         let answer = answer.into_inner();
         Ok((answer.clusters, answer.next_page_token))
     })

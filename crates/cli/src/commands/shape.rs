@@ -63,7 +63,7 @@ impl List {
             let mut client = server.connect().await?;
             let namespace = namespace.resolve(&mut client).await?;
             let call = async |client: &Client| client.admin().list_shapes(ListShapesRequest {}).await;
-            let message: ListShapesResponse = client.ask(call).await?.into_inner();
+            let message: ListShapesResponse = client.retry(call).await?.into_inner();
             let page = async |page_token: String| {
                 let request = ListComputeTemplatesRequest {
                     namespace: namespace.clone(),
@@ -73,7 +73,7 @@ impl List {
                 };
                 let list =
                     async |client: &Client| client.templates().list_compute_templates(request.clone()).await;
-                let answer = client.ask(list).await?.into_inner();
+                let answer = client.retry(list).await?.into_inner();
                 Ok((answer.compute_templates, answer.next_page_token))
             };
             let templates = pages(page).await?;

@@ -97,7 +97,7 @@ fn show(format: Format, lines: &[TopLine], namespace: &str) -> Result<ExitCode> 
 }
 
 /// Measures clusters: returns a line for each node with the resources that it uses. A cluster that cannot be measured
-/// is an error if it is the only one, otherwise a message.
+/// is an error if it is the only one or none can be measured, otherwise a message.
 async fn measure(client: &Client, clusters: &[Cluster], is_one: bool) -> Result<Vec<TopLine>, Failure> {
     let one = |cluster: &Cluster| {
         let (mut usage, name) = (client.usage(), cluster.name.clone());
@@ -106,6 +106,7 @@ async fn measure(client: &Client, clusters: &[Cluster], is_one: bool) -> Result<
     };
     let requests: Vec<_> = clusters.iter().map(one).collect();
     let answers: Vec<_> = stream::iter(requests).buffered(AT_A_TIME).collect().await;
+    let are_all_failed = answers.iter().all(|(_, answer)| answer.is_err());
     let mut lines = Vec::new();
     for (cluster, answer) in answers {
         match answer {
@@ -113,7 +114,7 @@ async fn measure(client: &Client, clusters: &[Cluster], is_one: bool) -> Result<
                 let nodes = answer.into_inner().nodes.into_iter();
                 lines.extend(nodes.map(|node| TopLine { cluster: cluster.clone(), node }));
             }
-            Err(failure) if is_one => return Err(failure),
+            Err(failure) if is_one || are_all_failed => return Err(failure),
             Err(failure) => message!("warning: cluster '{cluster}' is not measured: {failure}"),
         }
     }

@@ -10,9 +10,10 @@ use muster_proto::v1alpha2::{
 };
 use muster_proto::wkt::{Duration, FieldMask};
 
-use super::{ChangeFlags, python, request_id, shape};
+use super::{ChangeFlags, one_cluster, python, request_id, shape};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
+use crate::format;
 use crate::output::{self, message};
 
 /// Change the shape, image, variables, labels or limits of a cluster
@@ -141,13 +142,23 @@ impl Update {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let Self { name, mut changes, restart, flags } = self;
+            let flags_format = flags.format.format;
             let mut found = flags.find(&name).await?;
             let present = &found.cluster;
             if let Some(image) = changes.image.take() {
                 let Cluster { provider, framework, .. } = present;
                 changes.image = python::resolve(&found.client, provider, framework, Some(image)).await?;
             }
-            let (cluster, update_mask) = changes.apply(present, restart.restart_workers)?;
+            let missing = changes.remove_missing(present);
+            for entry in &missing {
+                message!("{name}: there is no {entry} to remove");
+            }
+            let may_be_empty = restart.restart_workers || !missing.is_empty();
+            let (cluster, update_mask) = changes.apply(present, may_be_empty)?;
+            if update_mask.paths.is_empty() && !restart.restart_workers {
+                message!("{name}: nothing was changed");
+                return format::one(flags_format, present, |wide| one_cluster::cluster(present, &[], wide));
+            }
             let request = UpdateClusterRequest {
                 id: present.id.clone(),
                 cluster: Some(cluster),
@@ -158,7 +169,7 @@ impl Update {
                 ..UpdateClusterRequest::default()
             };
             let preview = async |client: &Client| client.clusters().preview_update(request.clone()).await;
-            let preview = found.client.ask(preview).await?.into_inner();
+            let preview = found.client.retry(preview).await?.into_inner();
             confirm_replacement(&found.cluster.name, &preview, restart)?;
             let change = async |client: &Client| client.clusters().update_cluster(request.clone()).await;
             Box::pin(found.carry_out(change)).await
@@ -204,6 +215,28 @@ fn describe_replacement(
 }
 
 impl Changes {
+    /// Leaves out the removals of variables, labels and annotations that the cluster does not have, and returns them.
+    fn remove_missing(&mut self, present: &Cluster) -> Vec<String> {
+        let maps = [
+            ("variable", &mut self.env, &present.envs),
+            ("label", &mut self.label, &present.labels),
+            ("annotation", &mut self.annotation, &present.annotations),
+        ];
+        let mut missing = Vec::new();
+        for (what, entries, map) in maps {
+            entries.retain(|Entry { key, value }| {
+                let is_known =
+                    map.contains_key(key) || (what == "variable" && present.envs_from.contains_key(key));
+                let has_effect = value.is_some() || is_known;
+                if !has_effect {
+                    missing.push(format!("{what} '{key}'"));
+                }
+                has_effect
+            });
+        }
+        missing
+    }
+
     /// Returns the new values and the mask of changed fields. The mask may be empty if `--restart-workers` is given.
     fn apply(self, present: &Cluster, may_be_empty: bool) -> Result<(Cluster, FieldMask), Failure> {
         let Self {
@@ -345,6 +378,22 @@ mod tests {
     fn only_given_fields_change(#[case] flags: &[&str], #[case] expected: &[&str]) {
         let (_, paths) = applied(flags).expect("an update");
         assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn removals_of_what_the_cluster_does_not_have_are_left_out() {
+        let mut present = present();
+        present.envs.insert("A".to_owned(), "1".to_owned());
+        present.labels.insert("team".to_owned(), "x".to_owned());
+        let flags =
+            ["update", "--env", "A-", "--env", "NOPE-", "--env", "B=", "--label", "NO-", "--label", "team-"];
+        let mut changes = Line::parse_from(flags).changes;
+        assert_eq!(changes.remove_missing(&present), ["variable 'NOPE'", "label 'NO'"]);
+        let (_, mask) = changes.apply(&present, true).expect("an update");
+        assert_eq!(mask.paths, ["envs.A", "envs.B", "labels.team"]);
+        let mut changes = Line::parse_from(["update", "--annotation", "NOPE-"]).changes;
+        assert_eq!(changes.remove_missing(&present), ["annotation 'NOPE'"]);
+        assert_eq!(changes.apply(&present, true).expect("an update").1.paths, Vec::<String>::new());
     }
 
     #[test]

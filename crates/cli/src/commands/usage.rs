@@ -6,6 +6,7 @@ use clap::{Parser, ValueEnum};
 use muster_core::time::Timestamp as Moment;
 use muster_proto::v1alpha2::{GetAllUsageRequest, GetUsageRequest, Usage, UsageRow};
 use muster_proto::wkt::Timestamp;
+use serde_json::{Value, json};
 
 use super::NamespaceFlag;
 use super::logs::since;
@@ -72,12 +73,12 @@ impl UsageCommand {
             let usage = if all_namespaces {
                 let request = GetAllUsageRequest { since, until, by };
                 let call = async |client: &Client| client.usage().get_all_usage(request.clone()).await;
-                client.ask(call).await?.into_inner()
+                client.retry(call).await?.into_inner()
             } else {
                 let namespace = namespace.resolve(&mut client).await?;
                 let request = GetUsageRequest { namespace, since, until, by };
                 let call = async |client: &Client| client.usage().get_usage(request.clone()).await;
-                client.ask(call).await?.into_inner()
+                client.retry(call).await?.into_inner()
             };
             let format = format.format;
             if let Some(complete_since) = missing_before(&usage) {
@@ -91,7 +92,13 @@ impl UsageCommand {
                 Format::Table | Format::Wide if !lines.is_empty() => {
                     Ok(output::print(&table::render(&lines, format == Format::Wide)))
                 }
-                _ => format::list(format, &lines, "rows", &usage, "No clusters existed in that time."),
+                _ => format::list(
+                    format,
+                    &lines,
+                    "rows",
+                    &with_zeros(&usage)?,
+                    "No clusters existed in that time.",
+                ),
             }
         })
     }
@@ -105,6 +112,26 @@ fn missing_before(usage: &Usage) -> Option<Timestamp> {
     let minute = 60_000_000;
     let is_missing = Moment::from_micros(complete.micros()).since(Moment::from_micros(since.micros()));
     (is_missing.micros() > minute).then_some(complete)
+}
+
+/// Returns the usage as JSON in which sums that are zero are present.
+fn with_zeros(usage: &Usage) -> serde_json::Result<Value> {
+    let mut value = serde_json::to_value(usage)?;
+    let rows = value.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten();
+    rows.for_each(add_zeros);
+    if let Some(usage) = value.as_object_mut() {
+        add_zeros(usage.entry("total").or_insert_with(|| json!({})));
+    }
+    Ok(value)
+}
+
+fn add_zeros(row: &mut Value) {
+    let Some(row) = row.as_object_mut() else { return };
+    // A 64-bit number is a text in the JSON of the API.
+    row.entry("clusters").or_insert_with(|| json!("0"));
+    for sum in ["clusterHours", "nodeHours", "coreHours", "memoryGibHours", "gpuHours"] {
+        row.entry(sum).or_insert_with(|| json!(0.0));
+    }
 }
 
 /// A line of the table: one row of the usage, or the total.
@@ -177,6 +204,15 @@ mod tests {
     fn several_rows_have_a_total(#[case] rows: &[&str], #[case] expected: &[&str]) {
         let lines = lines(&usage(rows, 0));
         assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn zero_sums_are_in_the_json() {
+        let value = with_zeros(&usage(&["ann"], 0)).expect("JSON");
+        for row in [&value["rows"][0], &value["total"]] {
+            assert_eq!((&row["nodeHours"], &row["gpuHours"]), (&json!(0.0), &json!(0.0)), "{row}");
+            assert_eq!((&row["clusters"], &row["clusterHours"]), (&json!("1"), &json!(0.25)), "{row}");
+        }
     }
 
     #[test]

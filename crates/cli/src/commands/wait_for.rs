@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::{ClusterFlags, find};
+use crate::complete;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure, error_code, is_retryable};
 use crate::output::{self, message};
@@ -25,7 +26,7 @@ pub(crate) struct Wait {
     #[command(flatten)]
     cluster: ClusterFlags,
     /// The state: active, deleted, or any other that `muster get` shows
-    #[arg(long = "for", value_name = "STATE", default_value = "active", value_parser = parse_state)]
+    #[arg(long = "for", value_name = "STATE", default_value = "active", value_parser = parse_state, add = complete::words(all_states()))]
     state: String,
     /// Wait at most this long, such as 30s, 5m or 1h
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
@@ -39,8 +40,12 @@ fn parse_state(text: &str) -> Result<String, String> {
     if states().any(|state| state == wanted) {
         return Ok(wanted);
     }
-    let all: Vec<String> = states().map(str::to_lowercase).collect();
-    Err(format!("'{text}' is not a state: use {}", all.join(", ")))
+    Err(format!("'{text}' is not a state: use {}", all_states().collect::<Vec<_>>().join(", ")))
+}
+
+/// Returns the states as they are given.
+fn all_states() -> impl Iterator<Item = String> {
+    ClusterStatus::ALL.iter().map(|status| status.as_str().to_lowercase())
 }
 
 impl Wait {

@@ -27,8 +27,11 @@ const START_LOCK: &str = "start.lock";
 /// Log file of a server that a command started.
 const LOG_FILE: &str = "server.log";
 
-/// Number of log lines that a failed start prints.
+/// Number of log lines that a failed start prints if none of them is an error.
 const SHOWN_LINES: usize = 5;
+
+/// The beginning of the line with which a failed server ends its log.
+const ERROR: &str = "error: ";
 
 /// Starts the server of a data folder, unless another command is starting it, and waits until it answers.
 pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<Connection> {
@@ -144,9 +147,8 @@ impl Started {
             log.seek(SeekFrom::Start(self.begin))?;
             log.read_to_string(&mut output)
         });
-        let lines: Vec<&str> = output.lines().collect();
         let last = match read {
-            Ok(_) => lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n  "),
+            Ok(_) => last_lines(&output),
             Err(error) => format!("its log cannot be read: {error}"),
         };
         let what = format!("the server was started and ended at once; its last lines:\n  {last}");
@@ -156,5 +158,26 @@ impl Started {
     fn print_started(&self, folder: &Folder) {
         let at = folder.announced().map_or_else(String::new, |found| format!(" at {}", found.rest));
         message!("started a server{at} (log: {})", self.log.display());
+    }
+}
+
+/// Returns the end of a server's log, indented: from its last error, if it has one.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.trim_end().lines().collect();
+    let error = lines.iter().rposition(|line| line.starts_with(ERROR));
+    lines[error.unwrap_or(lines.len().saturating_sub(SHOWN_LINES))..].join("\n  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_begins_with_its_last_error() {
+        let error = "error: muster.toml is not valid: line 2, column 9\n  |\n2 | [[shape]\n  |         ^\nunclosed\n\n";
+        let shown = last_lines(&format!("error: an older one\nserving\n{error}"));
+        assert!(shown.starts_with("error: muster.toml") && shown.ends_with("\n  unclosed"), "{shown}");
+        assert_eq!(last_lines("1\n2\n3\n4\n5\n6\n"), "2\n  3\n  4\n  5\n  6");
+        assert_eq!(last_lines(""), "");
     }
 }

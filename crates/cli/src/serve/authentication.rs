@@ -13,7 +13,7 @@ use muster_engine::ports::clock::{Clock as _, SystemClock};
 
 use super::data::DataFolder;
 use super::kubernetes;
-use super::settings::Settings;
+use super::settings::ServerSettings;
 
 /// The means by which callers are authenticated.
 pub(super) struct Authentication {
@@ -26,7 +26,7 @@ pub(super) struct Authentication {
 impl Authentication {
     /// Opens the authenticators of all configured schemes.
     pub(super) async fn open(
-        settings: &Settings,
+        settings: &ServerSettings,
         folder: &DataFolder,
         domino: Option<Arc<Domino>>,
     ) -> Result<Self> {

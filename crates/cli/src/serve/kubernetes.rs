@@ -10,7 +10,7 @@ use muster_engine::ports::identity::{Identity as _, IdentityError, TokenIdentity
 use muster_engine::ports::machines::MachineProvider;
 use muster_kube::{CannotConnect, Client, ImageOptions, Kubernetes, KubernetesOptions, TokenReviews};
 
-use super::settings::Settings;
+use super::settings::ServerSettings;
 use crate::files::write_private;
 
 /// File in the data folder with the identity of the cluster that was connected last.
@@ -22,7 +22,7 @@ const UNKNOWN: &str = "unknown";
 /// Connects to the configured Kubernetes; `None` if none is configured. One that was connected before may be
 /// unreachable.
 pub(super) async fn connect(
-    settings: &Settings,
+    settings: &ServerSettings,
     folder: &Path,
     database: String,
     machines: Option<Arc<dyn MachineProvider>>,
@@ -51,12 +51,12 @@ pub(super) async fn connect(
 }
 
 /// Creates a client for the configured Kubernetes.
-pub(super) async fn client(settings: &Settings) -> Result<Client> {
+pub(super) async fn client(settings: &ServerSettings) -> Result<Client> {
     muster_kube::client(&options(settings)).await.context("cannot connect to Kubernetes")
 }
 
 /// Creates the authenticator that identifies callers by `TokenReview`; fails if Muster may not create reviews.
-pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
+pub(super) async fn tokens(settings: &ServerSettings) -> Result<KubernetesTokens> {
     let reviews = TokenReviews::new(&options(settings)).await;
     let reviews = reviews.context("cannot authenticate with Kubernetes")?;
     // An unreachable API server may return; without the permission no caller could be authenticated.
@@ -76,7 +76,7 @@ pub(super) async fn tokens(settings: &Settings) -> Result<KubernetesTokens> {
     ))
 }
 
-fn options(settings: &Settings) -> KubernetesOptions {
+fn options(settings: &ServerSettings) -> KubernetesOptions {
     let default = ImageOptions::default();
     KubernetesOptions {
         kubeconfig: settings.kubeconfig.clone(),

@@ -12,7 +12,7 @@ use muster_local::shim::{LogLimits, RuntimeFolder, Shims};
 use muster_local::{LocalProvider, LocalSettings};
 use uuid::Uuid;
 
-use super::settings::Settings as ServerSettings;
+use super::settings::ServerSettings;
 use crate::files::write_private;
 
 /// Interval at which expired logs and jobs are deleted.

@@ -5,13 +5,13 @@ use std::io::{self, IsTerminal as _, Write};
 use anyhow::{Context as _, Result, ensure};
 use tracing_subscriber::EnvFilter;
 
-use super::settings::{LogFormat, Settings};
+use super::settings::{LogFormat, ServerSettings};
 
-pub(super) fn start(settings: &Settings) -> Result<()> {
+pub(super) fn start(settings: &ServerSettings) -> Result<()> {
     let expected =
         || format!("log is '{}': must be a level or a filter such as info,muster_engine=debug", settings.log);
     ensure!(settings.log.split(',').all(ends_in_a_level), expected());
-    let filter = EnvFilter::try_new(&settings.log).with_context(expected)?;
+    let filter = EnvFilter::try_new(directives(&settings.log)).with_context(expected)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -48,6 +48,12 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
+/// Returns the directives of the log. The library of watches warns at every attempt of a watch that the server's account
+/// may not start; Muster itself reports that once. Directives of the administrator take precedence.
+fn directives(log: &str) -> String {
+    format!("kube_runtime=error,{log}")
+}
+
 /// Returns true if a directive ends with a level. A misspelt one would count as a module name, and the log stay empty.
 fn ends_in_a_level(directive: &str) -> bool {
     let level = directive.rsplit('=').next().unwrap_or_default().trim();
@@ -65,6 +71,13 @@ mod tests {
         let mut written = Vec::new();
         OneLine(&mut written).write_all(b"WARN its last line: a\nERROR forged\r\n").unwrap();
         assert_eq!(String::from_utf8(written).unwrap(), "WARN its last line: a\\nERROR forged\\r\n");
+    }
+
+    #[rstest]
+    #[case("info", "kube_runtime=error,info")]
+    #[case("warn,kube_runtime=debug", "kube_runtime=debug,warn")]
+    fn watches_without_a_right_do_not_fill_the_log(#[case] log: &str, #[case] filter: &str) {
+        assert_eq!(EnvFilter::try_new(directives(log)).unwrap().to_string(), filter);
     }
 
     #[rstest]

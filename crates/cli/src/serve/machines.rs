@@ -18,7 +18,7 @@ use muster_machines::run::{self, MachineMetrics, Machines, WallClock};
 use muster_machines::types::{TypeAmounts, Usage};
 
 use super::kubernetes;
-use super::settings::{Settings, WebhookService};
+use super::settings::{ServerSettings, WebhookService};
 
 /// The wall clock of this machine.
 struct WallTime;
@@ -101,7 +101,7 @@ impl RunningMachines {
 
 /// Starts the webhook and controllers; `None` if machine types are not enabled.
 pub(super) async fn start(
-    settings: &Settings,
+    settings: &ServerSettings,
     identity: String,
     metrics: &mut ServerMetrics,
 ) -> Result<Option<Arc<RunningMachines>>> {
@@ -122,7 +122,10 @@ pub(super) async fn start(
     };
     let namespace = settings.machines_namespace.clone();
     let health = HealthRules { ignore_not_ready_taint: settings.ignore_not_ready_taint };
-    let how = run::Settings { health, ..run::Settings::new(namespace, identity, target, Arc::new(WallTime)) };
+    let how = run::MachinesSettings {
+        health,
+        ..run::MachinesSettings::new(namespace, identity, target, Arc::new(WallTime))
+    };
     let client = kubernetes::client(settings).await?;
     let machines =
         Machines::start(client, how, listener, MachineMetrics::register(&mut metrics.registry)).await;

@@ -29,7 +29,7 @@ pub(crate) use webhook_service::WebhookService;
 /// All settings, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) grpc_listen: SocketAddr,
     pub(crate) grpc_proto_numbering: Numbering,
@@ -107,7 +107,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-impl Default for Settings {
+impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8888),
@@ -302,7 +302,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    pub(super) fn resolve(self) -> Result<Settings> {
+    pub(super) fn resolve(self) -> Result<ServerSettings> {
         let Self {
             listen,
             grpc_listen,
@@ -351,11 +351,11 @@ impl Flags {
             compute_namespace: compute_namespace.is_some() || keys.contains_key("compute_namespace"),
             log: log.is_some() || keys.contains_key("log"),
         };
-        let settings = Settings {
+        let settings = ServerSettings {
             listen: listen.unwrap_or(file.listen),
             grpc_listen: grpc_listen.unwrap_or(file.grpc_listen),
             grpc_proto_numbering: grpc_proto_numbering.unwrap_or(file.grpc_proto_numbering),
-            data_dir: data_dir.unwrap_or(file.data_dir),
+            data_dir: absolute(data_dir.unwrap_or(file.data_dir))?,
             database_url: database_url.or(file.database_url),
             kubeconfig: kubeconfig.or(file.kubeconfig),
             in_cluster: in_cluster.unwrap_or(file.in_cluster),
@@ -403,10 +403,19 @@ impl Flags {
 }
 
 /// Reads a file: its settings with the defaults of the others, and the keys that it has.
-fn read(path: &std::path::Path) -> Result<(Settings, toml::Table)> {
+fn read(path: &std::path::Path) -> Result<(ServerSettings, toml::Table)> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let parsed = toml::from_str(&text).and_then(|settings| Ok((settings, toml::from_str(&text)?)));
     parsed.with_context(|| format!("{} is not a valid configuration file", path.display()))
+}
+
+/// Makes the path of the data folder absolute, since nodes have other working folders. An empty path stays as it is.
+fn absolute(data_dir: PathBuf) -> Result<PathBuf> {
+    if data_dir.as_os_str().is_empty() {
+        return Ok(data_dir);
+    }
+    let path = std::path::absolute(&data_dir);
+    path.with_context(|| format!("cannot make the path of the data folder {} absolute", data_dir.display()))
 }
 
 /// Parses the URL of a Domino deployment.
@@ -414,7 +423,7 @@ fn parse_domino_url(url: &str) -> Option<Url> {
     Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-impl Settings {
+impl ServerSettings {
     /// Returns the URL of the configured Domino deployment.
     pub(super) fn domino(&self) -> Option<Url> {
         self.domino_url.as_deref().and_then(parse_domino_url)

@@ -1,6 +1,7 @@
 //! The columns of each kind of object.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use muster_core::time::Timestamp;
 use muster_proto::v1alpha2::{
@@ -36,7 +37,7 @@ fn filled(text: &str) -> String {
     if text.is_empty() { "<missing>".to_owned() } else { text.to_owned() }
 }
 
-/// Returns the app that an ephemeral cluster ends with.
+/// Returns the app, or the job, that an ephemeral cluster ends with.
 pub(crate) fn ephemeral(cluster: &Cluster) -> String {
     if cluster.ephemeral { filled(&cluster.app) } else { "<shared>".to_owned() }
 }
@@ -265,36 +266,51 @@ impl Listed for Event {
     }
 }
 
-impl Listed for Action {
+/// An action with the name of the cluster or node that it changes.
+pub(crate) struct ActionLine {
+    name: String,
+    action: Action,
+}
+
+impl ActionLine {
+    /// Takes the name from the names of clusters and nodes by their ids.
+    pub(crate) fn new(action: Action, names: &BTreeMap<String, String>) -> Self {
+        Self { name: names.get(&action.target).cloned().unwrap_or_default(), action }
+    }
+}
+
+impl Listed for ActionLine {
     fn titles(wide: bool) -> Vec<&'static str> {
-        let mut titles = vec!["ID", "ACTION", "STATUS", "AGE", "REASON"];
+        let mut titles = vec!["ID", "NAME", "ACTION", "STATUS", "AGE", "REASON"];
         if wide {
-            titles.extend(["CLUSTER", "TARGET", "CAUSE", "USER", "DOOR"]);
+            titles.extend(["TARGET", "CAUSE", "USER", "DOOR"]);
         }
         titles
     }
 
     fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let Self { name, action } = self;
         let mut line = vec![
-            self.id.clone(),
-            self.action.clone(),
-            self.status.clone(),
-            age(self.created_at, now),
-            flat(&self.status_reason),
+            action.id.clone(),
+            filled(name),
+            action.action.clone(),
+            action.status.clone(),
+            age(action.created_at, now),
+            flat(&action.status_reason),
         ];
         if wide {
-            let words = [&self.cluster_id, &self.target, &self.cause, &self.user, &self.door];
+            let words = [&action.target, &action.cause, &action.user, &action.door];
             line.extend(words.into_iter().cloned());
         }
         line
     }
 
     fn called(&self) -> &str {
-        &self.id
+        &self.action.id
     }
 
     fn state(&self) -> &str {
-        &self.status
+        &self.action.status
     }
 }
 

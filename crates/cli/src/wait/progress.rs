@@ -113,6 +113,8 @@ fn describe(cluster: &Cluster, nodes: &[Node], event: &str) -> String {
     // A working cluster needs no reason; during a check or operation the stored reason is an old one.
     let reason = match cluster.state.as_str() {
         "ACTIVE" | "CHECKING" | "OPERATING" => "",
+        // The reason is older than the list of nodes.
+        "CREATING" if all_work(cluster, nodes) => "",
         _ if EMPTY_REASONS.contains(&cluster.status_reason.as_str()) => "",
         _ => cluster.status_reason.as_str(),
     };
@@ -122,6 +124,13 @@ fn describe(cluster: &Cluster, nodes: &[Node], event: &str) -> String {
     let why = why.strip_suffix(LAST_LINES).unwrap_or(&why);
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     format!("{}, {step}{why}", cluster.state)
+}
+
+/// Returns true if the cluster has all its nodes, and all of them work.
+fn all_work(cluster: &Cluster, nodes: &[Node]) -> bool {
+    let workers = nodes.iter().filter(|node| node.role != HEAD).count();
+    let wanted = usize::try_from(cluster.desired_workers).unwrap_or_default();
+    !nodes.is_empty() && workers == wanted && nodes.iter().all(|node| node.state == "ACTIVE")
 }
 
 /// Names the current step: the head first, then the workers.
@@ -182,5 +191,19 @@ mod tests {
         let waiting = "fred-worker-2: draining: waiting for 1 task (4 min left)";
         let cluster = Cluster { status_reason: waiting.to_owned(), ..cluster };
         assert_eq!(describe(&cluster, &nodes, ""), format!("{expected}: {waiting}"));
+    }
+
+    #[test]
+    fn a_reason_that_is_older_than_the_nodes_is_left_out() {
+        let reason = "group 'default': 0 of 1 workers work".to_owned();
+        let state = "CREATING".to_owned();
+        let cluster = Cluster { state, status_reason: reason, desired_workers: 1, ..Cluster::default() };
+        let nodes = [node("head", "ACTIVE"), node("worker", "ACTIVE")];
+        assert_eq!(describe(&cluster, &nodes, ""), "CREATING, 1/1 workers ready");
+        let nodes = [node("head", "ACTIVE"), node("worker", "CREATING")];
+        assert!(
+            describe(&cluster, &nodes, "")
+                .ends_with("0/1 workers ready: group 'default': 0 of 1 workers work")
+        );
     }
 }

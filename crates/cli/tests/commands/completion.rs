@@ -27,6 +27,15 @@ async fn names_are_completed() {
     assert_eq!(completions(&harness, &["create", "x", "--shape", "s"]), ["small"]);
     let action = harness.muster(&["actions", "fred", "-o", "name"]).success().out;
     assert_eq!(completions(&harness, &["action", "show", &action[..30]]), [action.trim()]);
+    let properties = r#"{"command": ["sleep", "1000"]}"#;
+    let plain = ["--profile", "local.process-1.0", "--profile-properties", properties, "--workers", "0"];
+    harness.muster(&[&["create", "plain"], &plain[..]].concat()).success();
+    harness.muster(&["job", "submit", "plain", "--name", "train", "--follow", "--", "true"]).success();
+    assert_eq!(completions(&harness, &["job", "logs", "tr"]), ["train"]);
+    harness.muster(&["delete", "plain"]).success();
+    assert_eq!(completions(&harness, &["wait", "fred", "--for", "del"]), ["deleting", "deleted"]);
+    assert_eq!(completions(&harness, &["get", "--state", "AC"]), ["ACTIVE"]);
+    assert_eq!(completions(&harness, &["get", "--sort", "cr"]), ["created_at"]);
     assert!(completions(&harness, &["sca"]).contains(&"scale".to_owned()));
 }
 

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::harness::{Harness, TIMEOUT, create};
+use crate::frameworks::program;
+use crate::harness::{Harness, TIMEOUT, create, run, slow};
 
 fn labelled<'a>(name: &'a str, label: &'a str) -> Vec<&'a str> {
     [create(name, "0"), vec!["--label", label]].concat()
@@ -29,6 +30,8 @@ async fn clusters_are_listed_and_deleted_by_name_by_label_and_all_at_once() {
     // An unknown name is an error before anything is deleted.
     let output = harness.muster(&["delete", "ann", "missing"]);
     assert_eq!(output.code, 4, "{output:?}");
+    let output = harness.muster(&["delete", "ann", "missing", "bob", "absent"]);
+    assert!(output.err.contains("'missing'") && output.err.contains("'absent'"), "{output:?}");
     assert_eq!(names(&[]).len(), 4);
     let output = harness.muster(&["delete", "ann", "bob", "ann"]).success();
     assert_eq!(output.out, "cluster \"ann\" deleted\ncluster \"bob\" deleted\n");
@@ -53,6 +56,35 @@ async fn if_not_exists_leaves_an_existing_cluster_unchanged() {
     assert!(output.err.contains("cluster 'fred' exists already and was not changed"), "{output:?}");
     assert_eq!(output.json()["desiredWorkers"], 1);
     harness.muster(&[create("other", "1"), vec!["--if-not-exists"]].concat()).success();
+}
+
+#[tokio::test]
+async fn if_not_exists_waits_until_an_existing_cluster_is_usable_or_gone() {
+    let harness = Harness::new();
+    let properties = slow(1);
+    let begun = [create("late", "1"), vec!["--profile-properties", &properties, "--no-wait"]].concat();
+    harness.muster(&begun).success();
+    let again = |name| harness.muster(&[create(name, "1"), vec!["--if-not-exists", "-o", "json"]].concat());
+    let output = again("late").success();
+    assert!(output.err.contains("cluster 'late' exists already and is CREATING: waiting"), "{output:?}");
+    let usable = output.json();
+    assert_eq!(usable["state"], "ACTIVE", "{usable}");
+
+    harness.muster(&["delete", "late", "--no-wait"]).success();
+    let next = again("late").success().json();
+    assert_eq!(next["state"], "ACTIVE", "{next}");
+    assert_ne!(next["id"], usable["id"]);
+
+    // Its head ends at once.
+    let python = program(&harness, "python", "echo 9.9");
+    let create = |more: &[&str]| {
+        run(harness.command(&[&["create", "bad"], more].concat()).env("MUSTER_PYTHON", &python))
+    };
+    assert_eq!(create(&[]).code, 1);
+    let output = create(&["--if-not-exists"]);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("cluster 'bad' exists already and is ERROR: "), "{output:?}");
+    assert!(output.err.contains("the head did not start"), "{output:?}");
 }
 
 #[tokio::test]

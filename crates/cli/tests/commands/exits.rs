@@ -34,8 +34,11 @@ async fn bad_values_are_2() {
         (&["create", "x", "--framework", "flink"], "possible values: ray, dask, spark"),
         (
             &["create", "x", "--image", "/no/such/python"],
-            "--image /no/such/python: cannot be run: No such file or directory",
+            "interpreter /no/such/python: cannot be run: No such file or directory",
         ),
+        (&["create", "x", "--pip", ""], "must be the name of a package, such as pandas"),
+        (&["framework", "install", "dask", "--with", ""], "must be the name of a package, such as pandas"),
+        (&["create", "x", "--env", ""], "must be KEY=VALUE, or KEY for its current value"),
         (
             &["create", "x", "--flavor", "kuberay"],
             "flavor 'kuberay' is not supported by the provider 'local', which has no flavors: omit it",

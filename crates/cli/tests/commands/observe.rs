@@ -88,6 +88,27 @@ async fn logs_are_followed_until_the_cluster_is_deleted() {
 }
 
 #[tokio::test]
+async fn a_followed_log_has_the_lines_of_the_time_without_a_server() {
+    let harness = Harness::new();
+    let go = harness.data().with_file_name("go");
+    let line = format!(
+        "echo begun; until test -e {0}; do sleep 0.02; done; echo missed; exec sleep 1000",
+        go.display()
+    );
+    let words = serde_json::json!({"command": ["sh", "-c", line]}).to_string();
+    harness.muster(&create_processes("fred", &words)).success();
+    let logs = harness.spawn(&["logs", "fred", "-f"]);
+    logs.wait_for_line("begun", TIMEOUT).await;
+    harness.kill_server();
+    std::fs::write(&go, "").unwrap();
+    logs.wait_for_line("missed", TIMEOUT).await;
+    let printed = std::fs::read_to_string(logs.log()).unwrap();
+    assert_eq!(printed.matches("begun").count(), 1, "{printed}");
+    harness.muster(&["delete", "fred"]).success();
+    ends_with_deletion(logs).await;
+}
+
+#[tokio::test]
 async fn the_error_for_a_deleted_cluster_says_when_and_by_whom() {
     let harness = Harness::new();
     harness.muster(&create("fred", "0")).success();
@@ -118,6 +139,35 @@ async fn logs_of_a_deleted_cluster_are_printed_as_long_as_they_are_stored() {
     assert_eq!(harness.muster(&["logs", "fred", "--since", "2100-01-01T00:00:00Z"]).success().out, "");
     assert_eq!(harness.muster(&["logs", "fred", "--node", "x"]).code, 4);
     assert_eq!(harness.muster(&["logs", "other"]).code, 4);
+}
+
+#[tokio::test]
+async fn actions_have_the_names_of_clusters_and_nodes_also_of_deleted_clusters() {
+    let harness = Harness::new();
+    harness.muster(&create("fred", "1")).success();
+    harness.muster(&create("wilma", "0")).success();
+    harness.muster(&["delete", "wilma"]).success();
+    let node = harness.muster(&["nodes", "fred", "-o", "name"]).success().out.trim().to_owned();
+    let lines = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let out = harness.muster(&[&["actions"], arguments].concat()).success().out;
+        out.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let named = |lines: &[Vec<String>]| -> Vec<(String, String)> {
+        lines.iter().map(|line| (line[1].clone(), line[2].clone())).collect()
+    };
+    let pair = |name: &str, action: &str| (name.to_owned(), action.to_owned());
+    let creation = pair("fred", "CLUSTER_CREATE");
+    let of_wilma = [pair("wilma", "CLUSTER_CREATE"), pair("wilma", "CLUSTER_DELETE")];
+    let all = [vec![creation.clone()], of_wilma.to_vec()].concat();
+    assert_eq!(named(&lines(&[])), all);
+    assert_eq!(named(&lines(&["wilma"])), of_wilma);
+    assert_eq!(named(&lines(&["fred", "--all"])), [creation, pair(&node, "NODE_CREATE")]);
+    for line in lines(&["-o", "wide"]) {
+        let is_id = |word: &&String| word.len() == 36 && word.matches('-').count() == 4;
+        let mut ids: Vec<&String> = line.iter().filter(is_id).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), 2, "its own id and its target's: {line:?}");
+    }
 }
 
 #[tokio::test]

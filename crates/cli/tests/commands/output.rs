@@ -30,7 +30,7 @@ async fn a_pipe_gets_the_table_without_colour() {
     let titles = |arguments: &[&str]| columns(&harness.muster(arguments).success().out)[0].join(" ");
     assert_eq!(titles(&["nodes", "fred"]), "NAME ROLE GROUP STATE AGE");
     assert_eq!(titles(&["events", "fred"]), "AGE LEVEL OBJECT REASON PHASE MESSAGE");
-    assert_eq!(titles(&["actions", "fred"]), "ID ACTION STATUS AGE REASON");
+    assert_eq!(titles(&["actions", "fred"]), "ID NAME ACTION STATUS AGE REASON");
 }
 
 #[tokio::test]

@@ -90,6 +90,10 @@ fn a_server_that_a_command_starts_reads_the_users_settings() {
     let output = harness.muster(&["whoami"]);
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.err.contains("unknown field `shapes`"), "{output:?}");
+    assert!(
+        output.err.contains(&format!("{}", file.display())) && output.err.contains("line 1"),
+        "{output:?}"
+    );
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ async fn usage_sums_what_clusters_requested_deleted_ones_too() {
     assert_eq!(harness.muster(&["usage", "--since", "soon"]).code, 2);
     let late = harness.muster(&["usage", "--since", "2100-01-01T00:00:00Z"]);
     assert!(late.code == 2 && late.err.contains("give an earlier time"), "{late:?}");
+    let zeros = harness.muster(&["usage", "-n", "other", "-o", "json"]).success().json()["total"].clone();
+    assert_eq!((&zeros["clusters"], &zeros["gpuHours"]), (&serde_json::json!("0"), &serde_json::json!(0.0)));
     let nothing = harness.muster(&["usage", "-n", "other"]).success();
     assert_eq!((nothing.out.as_str(), nothing.err.as_str()), ("", "No clusters existed in that time.\n"));
 }
@@ -61,4 +63,6 @@ async fn top_measures_the_processes_of_local_nodes_and_says_what_is_not_measured
     assert!(all.out.starts_with("CLUSTER") && all.out.lines().count() == 3, "{all:?}");
     assert!(all.err.contains("warning: cluster 'wilma' is not measured: "), "{all:?}");
     harness.muster(&["delete", "fred"]).success();
+    let none = harness.muster(&["top"]);
+    assert!(none.code != 0 && none.err.contains("error: ") && none.out.is_empty(), "{none:?}");
 }

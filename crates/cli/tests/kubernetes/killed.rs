@@ -37,14 +37,14 @@ enum Operation {
 
 /// A kind of cluster.
 #[derive(Clone, Copy)]
-struct Subject {
+struct ClusterKind {
     /// `None` if the nodes are pods that Muster creates.
     framework: Option<&'static str>,
     operator: Option<Operator>,
     has_head: bool,
 }
 
-impl Subject {
+impl ClusterKind {
     fn new_cluster(self) -> Value {
         let group = json!({"group_name": "default", "replicas": 2});
         let mut cluster = json!({
@@ -77,7 +77,7 @@ struct KillScenario {
     gate: Gate,
     client: reqwest::Client,
     server: Option<Server>,
-    subject: Subject,
+    kind: ClusterKind,
 }
 
 /// The result of an operation.
@@ -87,11 +87,11 @@ struct Done {
 }
 
 impl KillScenario {
-    async fn open(subject: Subject) -> Option<Self> {
-        let harness = Harness::with(subject.operator).await?;
+    async fn open(kind: ClusterKind) -> Option<Self> {
+        let harness = Harness::with(kind.operator).await?;
         let gate = harness.kubernetes.gate().await;
         let server = harness.server_through(&gate.kubeconfig(), &[]).await;
-        Some(Self { harness, gate, client: reqwest::Client::new(), server: Some(server), subject })
+        Some(Self { harness, gate, client: reqwest::Client::new(), server: Some(server), kind })
     }
 
     fn server(&self) -> &Server {
@@ -112,15 +112,13 @@ impl KillScenario {
         let (fred, wait) = (format!("{clusters}/fred"), "wait_for=accepted");
         let scale = |workers: u32| json!({"replicas": workers, "wait_for": "accepted"});
         let (method, path, body) = match operation {
-            Operation::Create => {
-                (Method::POST, format!("{clusters}?{wait}"), Some(self.subject.new_cluster()))
-            }
+            Operation::Create => (Method::POST, format!("{clusters}?{wait}"), Some(self.kind.new_cluster())),
             Operation::Grow => (Method::POST, format!("{fred}/scale"), Some(scale(4))),
             Operation::Shrink => (Method::POST, format!("{fred}/scale"), Some(scale(2))),
             Operation::RestartHead => {
                 (Method::POST, format!("{fred}/restart_head"), Some(json!({"wait_for": "accepted"})))
             }
-            Operation::Update if self.subject.framework.is_none() => {
+            Operation::Update if self.kind.framework.is_none() => {
                 let fred = self.server().get(&format!("{}/fred", self.harness.clusters())).await;
                 let path = format!("/clustering/v1/clusters/{}", fred["id"].as_str().expect("an id"));
                 (
@@ -206,7 +204,7 @@ impl KillScenario {
         );
         assert_eq!(
             now.len(),
-            workers + usize::from(self.subject.has_head),
+            workers + usize::from(self.kind.has_head),
             "{operation:?} at {kill:?}: {now:?}"
         );
         match operation {
@@ -302,17 +300,17 @@ fn kinds(written: &[RecordedWrite]) -> Vec<String> {
 }
 
 #[rstest]
-#[case::kuberay(Subject { framework: Some("ray"), operator: Some(Operator::KubeRay), has_head: true })]
-#[case::dask_operator(Subject { framework: Some("dask"), operator: Some(Operator::Dask), has_head: true })]
-#[case::native(Subject { framework: Some("spark"), operator: None, has_head: true })]
-#[case::pods(Subject { framework: None, operator: None, has_head: false })]
+#[case::kuberay(ClusterKind { framework: Some("ray"), operator: Some(Operator::KubeRay), has_head: true })]
+#[case::dask_operator(ClusterKind { framework: Some("dask"), operator: Some(Operator::Dask), has_head: true })]
+#[case::native(ClusterKind { framework: Some("spark"), operator: None, has_head: true })]
+#[case::pods(ClusterKind { framework: None, operator: None, has_head: false })]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_before_or_after_any_write_creates_nothing_twice_and_leaves_nothing(
-    #[case] subject: Subject,
+    #[case] kind: ClusterKind,
 ) {
-    let Some(mut scenario) = KillScenario::open(subject).await else { return };
+    let Some(mut scenario) = KillScenario::open(kind).await else { return };
     let mut plain = Vec::new();
-    for operation in subject.operations() {
+    for operation in kind.operations() {
         plain.push((operation, scenario.execute(operation, None).await));
     }
     let numbers: Vec<usize> = plain.iter().map(|(_, done)| least_count(&done.written)).collect();

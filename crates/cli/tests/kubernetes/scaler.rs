@@ -1,7 +1,7 @@
 //! The scaler API with clusters of the real Domino operator, for users of a Domino that the test simulates.
 
 use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use muster_testkit::outside::Reply;
 use muster_testkit::{FakeDomino, Operator, eventually};
 use reqwest::{Method, Response};
@@ -189,6 +189,19 @@ async fn an_owner_scales_a_cluster_of_domino_and_assigns_tiers(
     assert_eq!(object["spec"][head]["labels"][TIER], "medium-k8s");
     assert_eq!(object["spec"][head]["resources"]["requests"], json!({"cpu": "2", "memory": "8Gi"}));
     assert_eq!(object["spec"]["worker"], worker, "the workers stay as they are");
+
+    let by_others = json!({"spec": {
+        "worker": {"labels": {TIER: "other"}, "nodeSelector": {POOL: null}, "resources": {"limits": {"memory": "8Gi"}}},
+        head: {"resources": {"requests": {"cpu": "1500m"}}},
+    }});
+    scaler.objects.patch("mine", &PatchParams::default(), &Patch::Merge(&by_others)).await.expect("accepted");
+    let same = json!({"replicas": 2, "worker_hw_tier_name": "Small", "head_hw_tier_name": "Medium"});
+    assert_eq!(scaler.scale(same.clone()).await.0, 200);
+    let restored = scaler.objects.get("mine").await.expect("it exists");
+    assert_eq!(restored.data["spec"], object["spec"]);
+    assert_eq!(scaler.scale(same).await.0, 200);
+    let again = scaler.objects.get("mine").await.expect("it exists").metadata;
+    assert_eq!(again.annotations, restored.metadata.annotations, "nothing differs, so nothing is written");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use muster_testkit::Process;
 use reqwest::{Method, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, TIMEOUT};
@@ -96,7 +97,11 @@ async fn a_job_has_an_exit_status_a_reason_and_its_last_lines() {
     let newest = out.lines().next().expect("a job").to_owned();
     let (code, _, printed) = muster(&harness, &["job", "wait", &newest]);
     assert_eq!(code, Some(127), "{printed}");
+    let starts = reasons(&harness, "fred").await.iter().filter(|reason| *reason == "JobStarted").count();
+    assert_eq!(starts, 1, "a command that does not exist was never started");
     assert_eq!(muster(&harness, &["job", "show", "nothing"]).0, Some(4));
+    let (code, _, printed) = muster(&harness, &["job", "logs", "nothing"]);
+    assert!(code == Some(4) && !printed.contains("the job continues"), "{printed}");
     assert_eq!(muster(&harness, &["job", "submit", "nothing", "--", "true"]).0, Some(4));
     delete(&harness, "fred");
 }
@@ -110,6 +115,35 @@ async fn a_followed_job_ends_with_its_status_after_all_output() {
     assert_eq!(code, Some(3), "{printed}");
     assert_eq!(out.lines().count(), 2000, "{printed}");
     assert!(out.ends_with("line 2000\n"));
+    delete(&harness, "fred");
+}
+
+#[tokio::test]
+async fn an_interrupted_submit_says_that_the_job_continues() {
+    let harness = with_cluster("fred").await;
+    let arguments = [
+        "job",
+        "submit",
+        "fred",
+        "--name",
+        "one",
+        "--follow",
+        "--",
+        "sh",
+        "-c",
+        "echo begun; exec sleep 1000",
+    ];
+    let mut submit = Process::spawn("muster", &command(&harness, &arguments));
+    submit.wait_for_line("begun", TIMEOUT).await;
+    let pid = submit.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
+    kill_process(pid, Signal::INT).expect("it runs");
+    assert_eq!(submit.wait_for_exit(TIMEOUT).await.code(), Some(130));
+    let printed = std::fs::read_to_string(submit.log()).unwrap();
+    assert!(
+        printed.contains("`muster job logs one -f`") && printed.contains("`muster job stop one`"),
+        "{printed}"
+    );
+    assert_eq!(show(&harness, "one")["state"], "RUNNING");
     delete(&harness, "fred");
 }
 
@@ -220,6 +254,10 @@ async fn a_cluster_created_for_a_job_is_deleted_with_it_even_if_the_server_is_ki
     assert_eq!((&job["cluster"], &job["ownsCluster"]), (&json!("once"), &json!(true)), "{job}");
     let log = Process::spawn("muster", &command(&harness, &["job", "logs", "once", "-f"]));
     log.wait_for_line("on once", TIMEOUT).await;
+    for command in [&["get"][..], &["get", "once"], &["describe", "once"]] {
+        let (_, out, _) = muster(&harness, command);
+        assert!(out.contains("job/once") && !out.contains("<shared>"), "{out}");
+    }
     // If the name is in use, no second cluster is left.
     let again = harness.call(Method::POST, "/namespaces/default/jobs", Some(request)).await;
     assert_eq!(again.status(), StatusCode::CONFLICT);

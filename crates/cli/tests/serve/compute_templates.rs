@@ -56,6 +56,33 @@ async fn a_template_is_created_shown_listed_and_deleted() {
     }
 }
 
+#[tokio::test]
+async fn a_repeated_request_gets_the_first_answer() {
+    let server = Server::dev().await;
+    let body = json!({"name": "small", "cpu": 2, "memory": 4, "requestId": "one", "waitFor": "reached"});
+    let created = server.post(TEMPLATES, body.clone()).await;
+    assert_eq!(server.post(TEMPLATES, body).await, created);
+    let by_query = server.post(&format!("{TEMPLATES}?request_id=one&wait_timeout=5s"), small()).await;
+    assert_eq!(by_query, created);
+    let by_header =
+        reqwest::Client::new().post(server.url(TEMPLATES)).header("Idempotency-Key", "one").json(&small());
+    assert_eq!(by_header.send().await.expect("an answer").json::<Value>().await.expect("JSON"), created);
+
+    let other = json!({"name": "small", "cpu": 3, "memory": 4, "request_id": "one"});
+    let (status, code, _) = server.refusal(Method::POST, TEMPLATES, Some(other)).await;
+    assert_eq!((status, code.as_str()), (422, "RequestIdReused"));
+    let wrong = json!({"name": "big", "cpu": 3, "memory": 4, "wait_for": "soon"});
+    let (status, _, message) = server.refusal(Method::POST, TEMPLATES, Some(wrong)).await;
+    assert!(status == 400 && message.contains("'soon' is not a milestone"), "{status} {message}");
+
+    let path = format!("{TEMPLATES}/small?request_id=two");
+    for _ in 0..2 {
+        assert_eq!(server.call(Method::DELETE, &path, None).await.status(), StatusCode::OK);
+    }
+    let (status, ..) = server.refusal(Method::DELETE, &format!("{TEMPLATES}/small"), None).await;
+    assert_eq!(status, 404);
+}
+
 #[rstest]
 #[case::no_name(json!({"cpu": 1, "memory": 1}), 400, "Compute template name is empty")]
 #[case::bad_name(json!({"name": "A b", "cpu": 1, "memory": 1}), 400, "compute template name is 'A b'")]

@@ -35,6 +35,7 @@ async fn the_document_describes_the_routes_without_a_token() {
 
 #[rstest]
 #[case("/docs", 200, "text/html; charset=utf-8")]
+#[case("/docs/", 200, "text/html; charset=utf-8")]
 #[case("/docs/start.js", 200, "text/javascript")]
 #[case("/docs/swagger-ui-bundle.js", 200, "text/javascript")]
 #[case("/docs/swagger-ui.css", 200, "text/css")]

@@ -123,6 +123,7 @@ const HEAD: &str = "/clusterSpec/headGroupSpec";
     400, 3, "storage for ephemeral volume is empty",
 )]
 #[case::wrong_type(with("/name", json!({"a": 1})), 400, 3, "")]
+#[case::annotation(with("/annotations", json!({"muster.dev/user": "x"})), 400, 3, "'muster.dev/user' is reserved")]
 #[tokio::test]
 async fn invalid_requests_are_refused_with_a_body_that_strict_clients_decode(
     #[case] body: Value,
@@ -243,4 +244,20 @@ async fn the_older_command_line_is_served_with_its_numbering_if_configured() {
             client.unary(tonic::Request::new(get), path, codec).await.expect("it exists").into_inner();
         assert_eq!((found.name.as_str(), found.created_at.is_some()), ("old", true));
     }
+}
+
+#[rstest]
+#[case::digit("2024-team", 200)]
+#[case::capital("Team", 400)]
+#[case::dot("my.team", 400)]
+#[tokio::test]
+async fn a_template_is_created_in_a_namespace_that_kubernetes_can_have(
+    #[case] namespace: &str,
+    #[case] status: u16,
+) {
+    let server = Server::dev().await;
+    let template = json!({"name": "t", "namespace": namespace, "cpu": 1, "memory": 1});
+    let path = format!("/apis/v1/namespaces/{namespace}/compute_templates");
+    let response = server.call_at(Method::POST, &path, Some(template)).await;
+    assert_eq!(response.status().as_u16(), status);
 }

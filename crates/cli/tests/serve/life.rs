@@ -4,11 +4,11 @@ use futures::StreamExt as _;
 use muster_proto::v1alpha2::cluster_service_client::ClusterServiceClient;
 use muster_proto::v1alpha2::{
     Cluster, ClusterSpec, CreateClusterRequest, DeleteClusterRequest, ListNodesRequest, ScaleClusterRequest,
-    WatchClustersRequest, WorkerGroupSpec,
+    UpdateClusterRequest, WatchClustersRequest, WorkerGroupSpec,
 };
 use reqwest::Method;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::server::{Server, TIMEOUT, slow_cluster};
 
@@ -181,4 +181,38 @@ async fn events_name_the_user_the_change_and_the_api() {
         (Some("Cluster creation succeeded."), Some("Normal")),
         "the newest is shown first within the cluster"
     );
+}
+
+#[tokio::test]
+async fn a_cluster_is_created_from_a_stored_profile_by_name_or_id() {
+    let server = Server::dev().await;
+    let spec = json!({"type": "simulated.node", "version": "1.0", "properties": {"flavor": "mine"}});
+    let profile = json!({"profile": {"name": "stored", "spec": spec}});
+    let stored = server.call_at(Method::POST, "/clustering/v1/profiles", Some(profile)).await;
+    let stored: Value = stored.json().await.expect("JSON");
+    let id = stored["profile"]["id"].as_str().expect("an id");
+    for (name, profile) in [("by-name", "stored"), ("by-id", id)] {
+        let given = json!({"name": name, "profile": profile});
+        let created = server.post("/namespaces/2024-team/clusters", given).await;
+        let shown = (&created["profile"], &created["profileProperties"]);
+        assert_eq!(shown, (&json!("simulated.node-1.0"), &json!({"flavor": "mine"})));
+    }
+    let mut scaled = json!({"name": "scaled", "profile": "stored"});
+    scaled["cluster_spec"] = json!({"worker_group_spec": [{"group_name": "1st", "replicas": 1.0}]});
+    let created = server.post("/namespaces/2024-team/clusters", scaled).await;
+    assert_eq!(created["clusterSpec"]["workerGroupSpec"][0]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn an_empty_grpc_message_is_an_invalid_argument() {
+    let server = Server::dev().await;
+    let mut clusters = ClusterServiceClient::connect(server.grpc.clone()).await.unwrap();
+    let refused = [
+        clusters.update_cluster(UpdateClusterRequest::default()).await.unwrap_err(),
+        clusters.scale_cluster(ScaleClusterRequest::default()).await.unwrap_err(),
+    ];
+    for status in refused {
+        assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
+        assert!(status.message().starts_with("name is empty"), "{status}");
+    }
 }

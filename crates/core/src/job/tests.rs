@@ -48,9 +48,9 @@ fn a_job_waits_for_a_cluster_that_is_on_its_way(
 ) {
     let sample = sample::cluster(1, 0, None);
     let cluster = Cluster { name: "fred".to_owned(), status, status_reason: "no head".to_owned(), ..sample };
-    assert_eq!(ClusterReadiness::of(Some(&cluster)), expected);
+    assert_eq!(ClusterReadiness::from_cluster(Some(&cluster)), expected);
     let deleted = Cluster { deleted_at: Some(Timestamp::default()), ..cluster };
-    assert!(matches!(ClusterReadiness::of(Some(&deleted)), ClusterReadiness::Never(_)));
+    assert!(matches!(ClusterReadiness::from_cluster(Some(&deleted)), ClusterReadiness::Never(_)));
     assert!(cluster_is_deleted(Some(&deleted)) && cluster_is_deleted(None));
 }
 

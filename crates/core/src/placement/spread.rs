@@ -20,7 +20,7 @@ pub struct Share {
 /// Without caps, new nodes never raise a share above its part of the total, rounded up.
 pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Counts> {
     let mut present = present(shares, present_counts);
-    let ideal = IdealShares::of(shares, present.iter().sum::<u64>() + u64::from(count));
+    let ideal = IdealShares::new(shares, present.iter().sum::<u64>() + u64::from(count));
     let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..count {
         let open = shares.iter().enumerate().filter(|(index, share)| share.has_capacity(present[*index]));
@@ -42,7 +42,7 @@ pub fn shrink(shares: &[Share], present_counts: &Counts, elsewhere: u32, count: 
     let mut present = present(shares, present_counts);
     let total: u64 = present.iter().sum();
     let going = u64::from(count.saturating_sub(elsewhere)).min(total);
-    let ideal = IdealShares::of(shares, total - going);
+    let ideal = IdealShares::new(shares, total - going);
     let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..going {
         let some = shares.iter().enumerate().filter(|(index, _)| present[*index] > 0);
@@ -74,7 +74,7 @@ struct IdealShares {
 }
 
 impl IdealShares {
-    fn of(shares: &[Share], total: u64) -> Self {
+    fn new(shares: &[Share], total: u64) -> Self {
         let mut capped: Vec<Option<u32>> = vec![None; shares.len()];
         let (mut rest, mut weights) =
             (i128::from(total), shares.iter().map(|share| i128::from(share.weight)).sum::<i128>());

@@ -203,7 +203,7 @@ fn a_node_keeps_its_place_as_others_read_it() {
         json!({"zone": "az1", "region_name": "r1", "servergroup": {"policy": "anti-affinity", "id": "g"}});
     assert_eq!(place.to_data(), Some(kept.clone()));
     let mut node = sample::node(1);
-    assert_eq!((Placement::of(&node), Placement::default().to_data()), (Placement::default(), None));
+    assert_eq!((Placement::from_node(&node), Placement::default().to_data()), (Placement::default(), None));
     node.data.insert(KEY.to_owned(), kept);
-    assert_eq!(Placement::of(&node), place);
+    assert_eq!(Placement::from_node(&node), place);
 }

@@ -20,7 +20,7 @@ impl Quota {
     }
 
     fn left(&mut self, place: &Placement) -> &mut u32 {
-        let named = self.axis.of(place).and_then(|name| self.left.get_mut(name));
+        let named = self.axis.name_in(place).and_then(|name| self.left.get_mut(name));
         named.unwrap_or(&mut self.elsewhere)
     }
 }

@@ -40,7 +40,7 @@ const SERVERGROUP: Schema = Schema(&[
 
 /// The settings of an affinity policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Settings {
+pub struct AffinityPolicySettings {
     servergroup: Option<Group>,
     /// The zone of all nodes of the cluster.
     pub availability_zone: Option<String>,
@@ -53,7 +53,7 @@ struct Group {
     policies: String,
 }
 
-impl Settings {
+impl AffinityPolicySettings {
     /// The name of the rule as the API has it.
     pub fn word(&self) -> &str {
         self.servergroup.as_ref().map_or(Affinity::Apart.as_str(), |group| &group.policies)

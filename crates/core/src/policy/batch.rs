@@ -35,7 +35,7 @@ const SCHEMA: Schema = Schema(&[
 
 /// The settings of a batch policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Settings {
+pub struct BatchPolicySettings {
     /// The number of nodes that stay in service.
     pub min_in_service: i64,
     /// The largest batch; -1 is no bound.
@@ -45,7 +45,7 @@ pub struct Settings {
 }
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
-    let Settings { min_in_service, max_batch_size, pause_time } = settings(properties)?;
+    let BatchPolicySettings { min_in_service, max_batch_size, pause_time } = settings(properties)?;
     let rules = [
         (min_in_service >= 0, "the 'min_in_service' must be >= 0"),
         (max_batch_size == -1 || max_batch_size > 0, "the 'max_batch_size' must be > 0, or -1 for unlimited"),
@@ -56,7 +56,7 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
     }
 }
 
-impl Settings {
+impl BatchPolicySettings {
     /// Splits members into batches. Nodes that do not work come first, so that as many nodes as possible stay in
     /// service.
     pub fn plan<'n>(&self, members: impl IntoIterator<Item = &'n Node>) -> Vec<Vec<NodeId>> {

@@ -97,7 +97,7 @@ pub struct HookParams {
 
 /// The settings of a deletion policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Settings {
+pub struct DeletionPolicySettings {
     /// The order in which nodes are removed.
     pub criteria: Criterion,
     /// True if nodes are deleted, false if they become orphans; none if the request decides.
@@ -111,9 +111,9 @@ pub struct Settings {
     pub hooks: Option<Hooks>,
 }
 
-impl Settings {
+impl DeletionPolicySettings {
     /// The settings of a policy.
-    pub fn of(policy: &Policy) -> Result<Self, String> {
+    pub fn from_policy(policy: &Policy) -> Result<Self, String> {
         let mut settings: Self = policy.settings()?;
         let given = policy.spec.get("properties").and_then(Value::as_object);
         let given = |name| given.and_then(|given| given.get(name)).filter(|value| !value.is_null());
@@ -131,7 +131,7 @@ impl Settings {
 }
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
-    let Settings { grace_period, hooks, .. } = settings(properties)?;
+    let DeletionPolicySettings { grace_period, hooks, .. } = settings(properties)?;
     check_wait("'grace_period'", grace_period)?;
     if let Some(hooks) = &hooks {
         check_wait("'timeout' for 'hooks'", hooks.timeout)?;

@@ -151,7 +151,7 @@ string_enum! {
 
 /// The settings of a health policy.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Settings {
+pub struct HealthPolicySettings {
     /// The detection of unhealthy nodes.
     pub detection: Detection,
     /// The recovery of unhealthy nodes.
@@ -228,7 +228,7 @@ pub struct RecoveryAction {
     pub params: Map<String, Value>,
 }
 
-impl Settings {
+impl HealthPolicySettings {
     /// The operation that recovers a node; recreation is the default.
     pub fn operation(&self) -> Operation {
         self.recovery.actions.first().map_or(Operation::Recreate, |action| action.name)
@@ -266,7 +266,7 @@ impl Settings {
 }
 
 fn check(properties: &Map<String, Value>, rules: PolicyRules) -> Result<(), InvalidPolicy> {
-    let Settings { detection, recovery } = settings(properties)?;
+    let HealthPolicySettings { detection, recovery } = settings(properties)?;
     if recovery.actions.len() > 1 {
         return Err(InvalidPolicy::Schema("Only one 'actions' is supported for now.".to_owned()));
     }

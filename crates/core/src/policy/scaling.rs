@@ -57,7 +57,7 @@ const ADJUSTMENT: Schema = Schema(&[
 
 /// The settings of a scaling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Settings {
+pub struct ScalingPolicySettings {
     /// The kind of action that it applies to.
     pub event: ActionKind,
     /// The amount of the change, with its cooldown.
@@ -81,7 +81,8 @@ pub struct Adjustment {
 }
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
-    let Adjustment { number, min_step, cooldown, .. } = settings::<Settings>(properties)?.adjustment;
+    let Adjustment { number, min_step, cooldown, .. } =
+        settings::<ScalingPolicySettings>(properties)?.adjustment;
     let rules = [
         (number > 0.0, "the 'number' for 'adjustment' must be > 0"),
         (min_step >= 0, "the 'min_step' for 'adjustment' must be >= 0"),
@@ -93,7 +94,7 @@ fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidP
     }
 }
 
-impl Settings {
+impl ScalingPolicySettings {
     /// Returns true if the cooldown after the last change is still in progress.
     pub fn is_cooling(&self, last_op: Option<Timestamp>, now: Timestamp) -> bool {
         let rest = TimeSpan::from_micros(self.adjustment.cooldown.saturating_mul(1_000_000));

@@ -135,7 +135,9 @@ fn a_deletion_policy_speaks_only_for_what_it_says(
     #[case] destroy: Option<bool>,
     #[case] hook_timeout: Option<i64>,
 ) {
-    let settings = deletion::Settings::of(&policy("senlin.policy.deletion-1.1", &properties)).unwrap();
+    let settings =
+        deletion::DeletionPolicySettings::from_policy(&policy("senlin.policy.deletion-1.1", &properties))
+            .unwrap();
     assert_eq!(settings.destroy_after_deletion, destroy);
     assert_eq!(settings.hooks.map(|hooks| hooks.timeout), hook_timeout);
 }

@@ -71,7 +71,8 @@ fn demands_are_summed_and_absent_amounts_count_as_nothing() {
     let demand = |count, shape| Demand { subject: String::new(), count, shape };
     let head = Shape { cpu: "500m".parse().ok(), memory: "1Gi".parse().ok(), ..Shape::default() };
     let worker = Shape { cpu: "2".parse().ok(), gpu: Some(1), ..Shape::default() };
-    let sum = RequestedAmounts::of(&[demand(1, head), demand(3, worker), demand(2, Shape::default())]);
+    let sum =
+        RequestedAmounts::of_demands(&[demand(1, head), demand(3, worker), demand(2, Shape::default())]);
     let expected = RequestedAmounts {
         nodes: 6,
         cpu: Cpu::from_millis(6_500),

@@ -60,6 +60,14 @@ fn two_clusters_on_a_machine_share_no_port() {
 }
 
 #[test]
+fn only_the_head_sends_the_output_of_tasks_to_drivers() {
+    let shape = Shape::default();
+    let worker = Ray.worker_process(launch_context(&shape), &head());
+    assert_eq!(argument_after(&worker, "--include-log-monitor"), "false");
+    assert!(!has(&Ray.head_process(launch_context(&shape), &ports()), "--include-log-monitor"));
+}
+
+#[test]
 fn the_load_of_a_worker_is_the_number_of_its_tasks_and_actors() {
     let response = br#"{"result": true, "data": {"result": {"total": 3, "result": [
         {"task_id": "t1", "state": "RUNNING", "node_id": "a1"}, {"task_id": "t2", "state": "RUNNING", "node_id": "a1"},

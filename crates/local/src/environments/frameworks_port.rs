@@ -81,6 +81,10 @@ impl Frameworks for Environments {
         Ok(Self::upgrade(self, find_installable(framework)?, is_used))
     }
 
+    fn is_installed(&self, framework: Framework) -> bool {
+        muster_frameworks::local(framework).is_some_and(|local| self.was_installed(local))
+    }
+
     async fn runs_installed(&self, framework: Framework, image: Option<&str>) -> bool {
         let Some(local) = muster_frameworks::local(framework) else { return false };
         match self.find(local, image.map(Path::new)).await {

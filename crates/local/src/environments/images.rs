@@ -35,6 +35,12 @@ const MICROMAMBA: &str = "micromamba";
 /// Capacity of the progress channel.
 const PROGRESS_CAPACITY: usize = 64;
 
+/// The file with the packages of an image, if they have hashes, in the format of pip.
+const REQUIREMENTS: &str = "packages.txt";
+
+/// The option of a package that pip accepts in files only.
+const HASH_OPTION: &str = " --hash=";
+
 /// A program that prints the package folders from which an interpreter imports, one per line.
 const PACKAGE_FOLDERS: &str = "import sys; print('\\n'.join(p for p in sys.path if p.endswith(('site-packages', \
                                'dist-packages'))))";
@@ -53,16 +59,22 @@ impl Environments {
     fn image_name(&self, spec: &ImageSpec) -> String {
         let mut hash = Sha256::new();
         hash.update(spec.content());
-        hash.update(self.base().as_os_str().as_encoded_bytes());
+        hash.update(self.base(spec).as_os_str().as_encoded_bytes());
         for folder in self.framework_folders() {
             hash.update(folder.as_os_str().as_encoded_bytes());
         }
         format!("{:.24}", format!("{:x}", hash.finalize()))
     }
 
-    /// Returns the interpreter that creates images: the server's preferred one, if any.
-    fn base(&self) -> &Path {
-        self.inner.preferred.first().map_or(&self.inner.base, |(python, _)| python)
+    /// Returns the interpreter that creates an image.
+    fn base<'a>(&'a self, spec: &'a ImageSpec) -> &'a Path {
+        self.base_layer(spec).unwrap_or(&self.inner.base)
+    }
+
+    /// Returns the interpreter whose packages an image imports: that of the template, else the server's preferred one.
+    fn base_layer<'a>(&'a self, spec: &'a ImageSpec) -> Option<&'a Path> {
+        let preferred = self.inner.preferred.first().map(|(python, _)| python.as_path());
+        base_interpreter(spec).or(preferred)
     }
 
     /// Lists the folders of all environments that Muster installs, whether or not they exist.
@@ -70,6 +82,19 @@ impl Environments {
         let all = Framework::ALL.iter().copied().filter_map(muster_frameworks::local);
         all.map(|framework| install::environment_folder(&self.inner.folder, framework)).collect()
     }
+}
+
+/// Returns the interpreter that a template names as its base; other names of images have no effect here.
+fn base_interpreter(spec: &ImageSpec) -> Option<&Path> {
+    let base = Path::new(&spec.base_image);
+    base.is_absolute().then_some(base)
+}
+
+/// Returns packages without their hashes, for people.
+fn package_names(packages: &[String]) -> String {
+    let names: Vec<&str> =
+        packages.iter().filter_map(|package| package.split(HASH_OPTION).next()).map(str::trim).collect();
+    names.join(", ")
 }
 
 /// The build of one image.
@@ -97,11 +122,17 @@ impl ImageAssembly<'_> {
         self.create_interpreter().await?;
         self.add_layers().await?;
         if !self.spec.pip_packages.is_empty() {
-            self.lines.send(format!("installing {}", self.spec.pip_packages.join(", "))).await;
+            self.lines.send(format!("installing {}", package_names(&self.spec.pip_packages))).await;
             let mut pip = Command::new(self.folder.join(INTERPRETER));
             pip.current_dir(&self.folder).args(["-I", "-m", "pip", "install", "--no-input"]);
-            pip.args(["--progress-bar", "off", "--disable-pip-version-check", "--"])
-                .args(&self.spec.pip_packages);
+            pip.args(["--progress-bar", "off", "--disable-pip-version-check"]);
+            if self.spec.pip_packages.iter().any(|package| package.contains(HASH_OPTION)) {
+                let text = self.spec.pip_packages.join("\n") + "\n";
+                fs::write(self.folder.join(REQUIREMENTS), text).map_err(|error| on_disk(&error))?;
+                pip.args(["--requirement", REQUIREMENTS]);
+            } else {
+                pip.arg("--").args(&self.spec.pip_packages);
+            }
             self.run_command("pip", pip).await?;
         }
         if !self.spec.custom_commands.trim().is_empty() {
@@ -116,7 +147,7 @@ impl ImageAssembly<'_> {
     }
 
     async fn create_interpreter(&mut self) -> Result<(), ProviderError> {
-        let base = self.environments.base().to_owned();
+        let base = self.environments.base(self.spec).to_owned();
         self.lines.send(format!("creating a Python environment in {}", self.folder.display())).await;
         if self.spec.conda_packages.is_empty() {
             let mut venv = Command::new(base);
@@ -136,7 +167,7 @@ impl ImageAssembly<'_> {
     async fn add_layers(&mut self) -> Result<(), ProviderError> {
         let own = run_python(&self.folder.join(INTERPRETER), OWN_PACKAGES).await?;
         let mut layers = Vec::new();
-        if let Some((python, _)) = self.environments.inner.preferred.first() {
+        if let Some(python) = self.environments.base_layer(self.spec) {
             layers.extend(run_python(python, PACKAGE_FOLDERS).await?.lines().map(PathBuf::from));
         }
         // Python skips folders that do not exist, so later installations are found.
@@ -303,9 +334,20 @@ impl ImageBuilder for Environments {
                 )));
             }
         }
+        if let Some(base) = base_interpreter(spec) {
+            let wrong = |error: ProviderError| {
+                invalid(format!(
+                    "base_image is '{}': must be a Python interpreter ({})",
+                    spec.base_image, error.message
+                ))
+            };
+            run_python(base, "pass").await.map_err(wrong)?;
+            return Ok(Vec::new());
+        }
         let base = (!spec.base_image.is_empty()).then(|| {
             format!(
-                "base_image '{}' has no effect: images of the provider 'local' are Python environments",
+                "base_image '{}' has no effect: images of the provider 'local' are Python environments, whose base is the \
+                 absolute path of an interpreter",
                 spec.base_image
             )
         });

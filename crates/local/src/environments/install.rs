@@ -140,6 +140,11 @@ impl Environments {
         entries.map(|entry| entry.path()).filter(is_its).collect()
     }
 
+    /// Returns true if Muster installed a framework, with the pinned versions of this or another release.
+    pub(super) fn was_installed(&self, framework: &dyn LocalFramework) -> bool {
+        !self.folders_of(framework).is_empty()
+    }
+
     /// Returns true if an interpreter belongs to an environment that Muster installed or built.
     pub(super) fn is_installed_by_muster(&self, python: &Path) -> bool {
         python.starts_with(&self.inner.folder)

@@ -1,3 +1,4 @@
+mod images;
 mod install;
 
 use std::process::Command;
@@ -56,7 +57,14 @@ async fn a_missing_framework_names_the_command_and_the_searched_interpreters() {
     let folder = tempfile::tempdir().unwrap();
     let environments = Environments::with_interpreters(folder.path().join("made"), Vec::new());
     let missing = environments.find(dask(), None).await.unwrap_err();
-    assert_eq!(missing.to_string(), "dask is not installed: `muster framework install dask` installs it");
+    let places = "MUSTER_PYTHON of the server: not set; virtual environment of the server: none was active when it started";
+    let made = folder.path().join("made");
+    let expected = format!(
+        "dask is not installed (searched: {places}; {}: nothing was installed by Muster): `muster framework install \
+         dask` installs it",
+        made.display()
+    );
+    assert_eq!(missing.to_string(), expected);
     let python = interpreter(folder.path(), "p", "echo PackageNotFoundError >&2; exit 1");
     let environments = Environments::with_interpreters(
         folder.path().join("made"),

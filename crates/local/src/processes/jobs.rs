@@ -99,6 +99,14 @@ impl LocalProvider {
         JobEnd { how, message, log: Self::read_last_lines(folder).await }
     }
 
+    /// Returns the progress of a command that has ended: a command that ran is reported as running first.
+    async fn progress_of_ended(folder: &NodeFolder, end: &NodeExit) -> CommandProgress {
+        match &end.how {
+            ExitCause::NotStarted { .. } => CommandProgress::Ended(Self::job_end(folder, end).await),
+            ExitCause::Exited { .. } | ExitCause::Signaled { .. } => CommandProgress::Running(None),
+        }
+    }
+
     /// Waits for the end of a command that was started.
     async fn wait_for_end(&self, job: &Job) -> Result<JobEnd, ProviderError> {
         let folder = self.job_folder(job);
@@ -217,7 +225,8 @@ impl JobRunner for LocalProvider {
                 adopt(&running, fence).await?;
                 return launched;
             }
-            _ => return launched,
+            NodeProcessState::Ended(end) => return Ok(Self::progress_of_ended(&folder, &end).await),
+            NodeProcessState::Lost | NodeProcessState::AnotherBoot(_) => return launched,
         }
         folder
             .create()
@@ -229,7 +238,7 @@ impl JobRunner for LocalProvider {
             Err(StartError::CannotRun { message, .. }) => {
                 // The shim has recorded the failed start as the end of the command, with the exit status.
                 match self.inner.shims.inspect(&folder).map_err(folder_error)? {
-                    NodeProcessState::Ended(_) => launched,
+                    NodeProcessState::Ended(end) => Ok(Self::progress_of_ended(&folder, &end).await),
                     _ => Err(ProviderError::permanent("CommandNotFound", message)),
                 }
             }

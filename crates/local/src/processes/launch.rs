@@ -124,14 +124,45 @@ pub(super) struct InstalledFramework {
 }
 
 impl ProcessHost {
-    /// Checks that the framework of a profile is installed and that its working directory exists.
+    /// Checks that the framework of a profile is installed and that its working directory exists. The images of
+    /// templates are known only with the cluster: `check_image` checks them.
     pub(super) async fn check_framework(&self, profile: &Profile) -> Result<(), ProviderError> {
         let Some(framework) = NodeKind::from_profile_type(&profile.kind).and_then(NodeKind::framework) else {
             return Ok(());
         };
         let recipe = ClusterRecipe::from_stored(&profile.properties).map_err(invalid)?;
         working_dir(&recipe)?;
-        self.find_framework(framework, &recipe.head()).await.map(drop)
+        let head = recipe.head();
+        if head.image_template.is_some() {
+            return self.find_requirement(framework).await.map(drop);
+        }
+        self.find_framework(framework, &head).await.map(drop)
+    }
+
+    /// Checks that the framework is in the image of the template that a new cluster names, unless it is being built.
+    pub(super) async fn check_image(
+        &self,
+        cluster: &Cluster,
+        profile: &Profile,
+    ) -> Result<(), ProviderError> {
+        let Some(framework) = NodeKind::from_profile_type(&profile.kind).and_then(NodeKind::framework) else {
+            return Ok(());
+        };
+        let head = ClusterRecipe::of_cluster(cluster, profile).map_err(invalid)?.head();
+        let is_built = head.image.as_ref().is_some_and(|image| Path::new(image).exists());
+        if head.image_template.is_none() || !is_built {
+            return Ok(());
+        }
+        self.find_framework(framework, &head).await.map(drop)
+    }
+
+    async fn find_requirement(
+        &self,
+        framework: &dyn LocalFramework,
+    ) -> Result<Option<(&'static str, PathBuf)>, ProviderError> {
+        let unmet =
+            |unmet: UnmetRequirement| ProviderError::permanent("RequirementMissing", unmet.to_string());
+        self.environments.find_requirement(framework).await.map_err(unmet)
     }
 
     /// Checks that the framework is installed in the environments that an update of a cluster adds.
@@ -195,9 +226,7 @@ impl ProcessHost {
                 format!("the image of template '{template}' is missing ({image}): rebuild the template");
             return Err(ProviderError::permanent("ImageMissing", message));
         }
-        let unmet =
-            |unmet: UnmetRequirement| ProviderError::permanent("RequirementMissing", unmet.to_string());
-        let required = self.environments.find_requirement(framework).await.map_err(unmet)?;
+        let required = self.find_requirement(framework).await?;
         let text = |(name, home): (&str, PathBuf)| (name.to_owned(), home.to_string_lossy().into_owned());
         let variables = required.into_iter().map(text).collect();
         let found = self.environments.find(framework, recipe.image.as_deref().map(Path::new)).await;

@@ -16,6 +16,9 @@ use muster_engine::ports::provider::{LogQuery, ProviderError};
 
 use super::{Fake, Verb};
 
+/// A command that does not exist; all others do.
+pub const MISSING_COMMAND: &str = "missing";
+
 #[async_trait]
 impl ImageBuilder for Fake {
     fn image_of(&self, namespace: &str, name: &str, _: &ImageSpec) -> Result<String, ProviderError> {
@@ -53,7 +56,12 @@ impl JobRunner for Fake {
         Ok(())
     }
 
-    async fn start(&self, _: JobCall<'_>, _: JobStart<'_>) -> Result<CommandProgress, ProviderError> {
+    async fn start(&self, call: JobCall<'_>, _: JobStart<'_>) -> Result<CommandProgress, ProviderError> {
+        if call.job.spec.command.iter().any(|word| word == MISSING_COMMAND) {
+            let message = format!("could not be started: there is no command '{MISSING_COMMAND}'");
+            let how = CommandEnd::NotStarted(127);
+            return Ok(CommandProgress::Ended(JobEnd { how, message, log: String::new() }));
+        }
         Ok(CommandProgress::Running(None))
     }
 

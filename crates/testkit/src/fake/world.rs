@@ -291,7 +291,7 @@ impl World {
         }
         state.made += 1;
         let physical_id = format!("fake-{}", state.made);
-        let new = FakeNode { cluster: call.cluster.id, physical_id, place: Placement::of(node) };
+        let new = FakeNode { cluster: call.cluster.id, physical_id, place: Placement::from_node(node) };
         Ok(Some(state.running.entry(node.id).or_insert(new).physical_id.clone()))
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Diagnosis {
 }
 
 impl Diagnosis {
-    pub(super) async fn of<K: Serialize>(
+    pub(super) async fn collect<K: Serialize>(
         kubernetes: &Kubernetes,
         namespace: &str,
         object: Option<&K>,

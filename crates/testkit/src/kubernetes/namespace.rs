@@ -126,7 +126,7 @@ impl Namespace {
         if let Some(error) = last_error {
             let _ = writeln!(report, "the last error of the watch: {error}");
         }
-        Diagnosis::of(&self.kubernetes, &self.name, last_seen.as_ref()).await.write_to(&mut report);
+        Diagnosis::collect(&self.kubernetes, &self.name, last_seen.as_ref()).await.write_to(&mut report);
         panic!("{report}");
     }
 }

@@ -73,7 +73,7 @@ pub async fn own_kubernetes_with(options: Options) -> Option<OwnKubernetes> {
     let announced = process.wait_for_line("export MUSTER_TESTBED=", START).await;
     let folder = announced.split_once('=').expect("a variable and its value").1;
     let testbed = TestbedProcess { process };
-    let kubernetes = Kubernetes::of(Path::new(folder)).await?;
+    let kubernetes = Kubernetes::of_testbed(Path::new(folder)).await?;
     Some(OwnKubernetes { kubernetes, _testbed: testbed })
 }
 

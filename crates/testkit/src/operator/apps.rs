@@ -18,6 +18,8 @@ use tokio::sync::watch;
 pub struct FakeApps {
     /// The states by UID; `None` for apps that cannot be observed.
     apps: Mutex<HashMap<String, (AppIdentity, Option<AppObservation>)>>,
+    /// The Deployments of apps, by the UID of the app.
+    deployments: Mutex<HashMap<String, AppIdentity>>,
     marks: Mutex<HashMap<String, AppMarks>>,
     observed: watch::Sender<u64>,
     changes: watch::Sender<u64>,
@@ -28,6 +30,11 @@ impl FakeApps {
     pub fn set(&self, app: &AppIdentity, observation: Option<AppObservation>) {
         self.apps.lock().insert(app.uid.clone(), (app.clone(), observation));
         self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Makes an app a rollout of a Deployment.
+    pub fn is_rollout_of(&self, app: &AppIdentity, deployment: &AppIdentity) {
+        self.deployments.lock().insert(app.uid.clone(), deployment.clone());
     }
 
     /// Sets the desired number of drivers of an app.
@@ -73,7 +80,7 @@ impl AppProvider for FakeApps {
         Ok(found
             .map(|(app, _)| ResolvedApp {
                 app: app.clone(),
-                deployment: None,
+                deployment: self.deployments.lock().get(&app.uid).cloned(),
                 siblings: Vec::new(),
                 cluster: None,
             })

@@ -31,7 +31,7 @@ pub enum Verb {
 
 /// An entry of the log of calls, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deed {
+pub struct OperatorCall {
     /// The call.
     pub verb: Verb,
     /// The fence of the call.
@@ -44,7 +44,7 @@ pub struct Deed {
 #[derive(Default)]
 pub(super) struct OperatorState {
     pub(super) objects: HashMap<ClusterId, OperatorObject>,
-    pub(super) deeds: Vec<Deed>,
+    pub(super) calls: Vec<OperatorCall>,
     /// True if the operator is stopped, so that nothing converges.
     pub(super) stopped: bool,
     /// The largest number of workers that are created, whatever the object requests.

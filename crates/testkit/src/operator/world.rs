@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 
 use super::apps::FakeApps;
-use super::state::{Deed, OperatorState, Verb};
+use super::state::{OperatorCall, OperatorState, Verb};
 use crate::eventually::PATIENCE;
 
 /// A fault of observations.
@@ -45,6 +45,7 @@ struct Faults {
     begun: HashMap<Verb, usize>,
     fences: HashMap<ClusterId, Fence>,
     lie: Option<ObservationFault>,
+    differs: Option<bool>,
 }
 
 /// The points at which calls are held: before their effect, or before their response.
@@ -115,6 +116,15 @@ impl OperatorWorld {
     pub fn lie(&self, lie: Option<ObservationFault>) {
         self.faults.lock().lie = lie;
         drop(self.changes.send(WorldChange::Everything));
+    }
+
+    /// Sets the result of comparing the object with the recipe of an update; none if they are not compared.
+    pub fn compare(&self, differs: Option<bool>) {
+        self.faults.lock().differs = differs;
+    }
+
+    pub(super) fn differs(&self) -> Option<bool> {
+        self.faults.lock().differs
     }
 
     /// Stops the operator: objects are written, and members do not change.
@@ -243,8 +253,8 @@ impl OperatorWorld {
     }
 
     /// The log of all calls without observations.
-    pub fn deeds(&self) -> Vec<Deed> {
-        self.state.lock().deeds.clone()
+    pub fn calls(&self) -> Vec<OperatorCall> {
+        self.state.lock().calls.clone()
     }
 
     /// The number of observations.
@@ -254,7 +264,7 @@ impl OperatorWorld {
 
     /// The number of calls of a verb.
     pub fn count(&self, verb: Verb) -> usize {
-        self.deeds().iter().filter(|deed| deed.verb == verb).count()
+        self.calls().iter().filter(|call| call.verb == verb).count()
     }
 }
 
@@ -277,7 +287,7 @@ impl OperatorWorld {
         drop(gate.wait_for(|gate| !waits(gate)).await);
     }
 
-    fn note(&self, verb: Verb) {
+    fn count_call(&self, verb: Verb) {
         *self.faults.lock().begun.entry(verb).or_default() += 1;
         self.gate.send_modify(|_| {});
     }
@@ -287,22 +297,22 @@ impl OperatorWorld {
         &self,
         verb: Verb,
         call: FencedCall<'_>,
-        deed: impl FnOnce(&mut OperatorState) -> Result<bool, ProviderError> + Send,
+        effect: impl FnOnce(&mut OperatorState) -> Result<bool, ProviderError> + Send,
     ) -> Result<(), ProviderError> {
         let id = call.cluster.id;
         let held_after = self.gate.borrow().after == Some(verb);
         if !held_after {
-            self.note(verb);
+            self.count_call(verb);
         }
         self.pass(|gate| gate.before == Some(verb)).await;
         if self.admit(verb, call)? {
-            let lasting = self.change(Some(id), deed)?;
-            self.state.lock().deeds.push(Deed { verb, fence: call.fence, lasting });
+            let lasting = self.change(Some(id), effect)?;
+            self.state.lock().calls.push(OperatorCall { verb, fence: call.fence, lasting });
         } else {
-            self.state.lock().deeds.push(Deed { verb, fence: call.fence, lasting: false });
+            self.state.lock().calls.push(OperatorCall { verb, fence: call.fence, lasting: false });
         }
         if held_after {
-            self.note(verb);
+            self.count_call(verb);
         }
         self.pass(|gate| gate.after == Some(verb)).await;
         Ok(())
@@ -329,7 +339,7 @@ impl OperatorWorld {
     }
 
     pub(super) async fn observe(&self, target: ClusterTarget<'_>) -> Result<Observed, ProviderError> {
-        self.note(Verb::Observe);
+        self.count_call(Verb::Observe);
         self.pass(|gate| gate.before == Some(Verb::Observe)).await;
         let lie = self.faults.lock().lie;
         let mut seen = self.state.lock().observe(target.cluster.id);

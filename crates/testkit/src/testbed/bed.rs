@@ -152,7 +152,7 @@ impl TestbedParts {
             let mut group = self.nursery.group();
             match start(&mut group).await {
                 Ok(started) => {
-                    self.keep(group);
+                    self.supervise(group);
                     return Ok(started);
                 }
                 Err(error) => {
@@ -168,7 +168,7 @@ impl TestbedParts {
         }
     }
 
-    fn keep(&self, group: ComponentGroup) {
+    fn supervise(&self, group: ComponentGroup) {
         let (vitals, deaths) = (group.vitals(), self.deaths.clone());
         tokio::spawn(async move {
             // There is no receiver while the testbed stops, when the ends of components are expected.

@@ -51,7 +51,7 @@ impl TestbedFolder {
         let (path, made) = match dir {
             Some(dir) => {
                 let dir = std::path::absolute(dir)?;
-                let made = take(&dir).with_context(|| cannot_use(&dir))?;
+                let made = claim_folder(&dir).with_context(|| cannot_use(&dir))?;
                 (dir, made)
             }
             None => (tempfile::Builder::new().prefix(PREFIX).tempdir_in(&temp)?.keep(), true),
@@ -127,7 +127,7 @@ fn is_free(dir: &Path) -> Result<()> {
 }
 
 /// Creates the folder, or checks that it can be used and empties it; true if this testbed or a killed one created it.
-fn take(dir: &Path) -> Result<bool> {
+fn claim_folder(dir: &Path) -> Result<bool> {
     if !dir.exists() {
         fs::create_dir_all(dir)?;
         return Ok(true);

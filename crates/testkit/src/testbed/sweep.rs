@@ -38,7 +38,7 @@ pub(super) fn sweep(temp: &Path) {
         }
         let path = entry.path();
         // The lock is held during the removal, so that only one of two concurrent sweeps removes the folder.
-        let Ok((sighting, _lock)) = look(&entry) else { continue };
+        let Ok((sighting, _lock)) = inspect(&entry) else { continue };
         if is_to_be_swept(sighting) {
             remove_shared_memory(&path);
             match remove_ours(&path).and_then(|()| fs::remove_dir(&path)) {
@@ -62,7 +62,7 @@ fn is_to_be_swept(Sighting { ours, lock, age }: Sighting) -> bool {
     }
 }
 
-fn look(entry: &DirEntry) -> io::Result<(Sighting, Option<File>)> {
+fn inspect(entry: &DirEntry) -> io::Result<(Sighting, Option<File>)> {
     // The metadata of the entry itself: links are not followed.
     let found = entry.metadata()?;
     let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();

@@ -16,7 +16,7 @@ use muster_engine::{Config, Engine, Metrics, Parts};
 use muster_store::Store;
 use tokio::net::UnixListener;
 
-pub(super) use requests::{Ask, Response};
+pub(super) use requests::{EngineRequest, Response};
 
 use super::ending::Ending;
 use super::lines;

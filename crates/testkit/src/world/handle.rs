@@ -42,12 +42,12 @@ impl World {
 
     /// Injects a fault, or releases held calls.
     pub async fn control(&self, control: Control) {
-        self.ask(&WorldRequest::Control(control)).await;
+        self.request(&WorldRequest::Control(control)).await;
     }
 
     /// The running nodes of a cluster, with their physical ids.
     pub async fn running(&self, cluster: ClusterId) -> HashMap<NodeId, String> {
-        match self.ask(&WorldRequest::Running(cluster)).await {
+        match self.request(&WorldRequest::Running(cluster)).await {
             WorldAnswer::Running(running) => running,
             other => panic!("the world was asked what runs and answered {other:?}"),
         }
@@ -81,7 +81,7 @@ impl World {
                 if is_so(&log) {
                     return;
                 }
-                self.ask(&WorldRequest::Longer(log.len())).await;
+                self.request(&WorldRequest::Longer(log.len())).await;
             }
         });
         assert!(waited.await.is_ok(), "waited for {what}; the world's log:\n{}", self.tail());
@@ -94,8 +94,8 @@ impl World {
         last.iter().map(|entry| format!("  {}", line(entry))).collect::<Vec<_>>().join("\n")
     }
 
-    async fn ask(&self, request: &WorldRequest) -> WorldAnswer {
-        let answer = lines::ask(&self.socket(), request).await;
+    async fn request(&self, request: &WorldRequest) -> WorldAnswer {
+        let answer = lines::send_request(&self.socket(), request).await;
         answer.unwrap_or_else(|error| panic!("the world does not answer: {error}\n{}", self.process.tail()))
     }
 }

@@ -10,7 +10,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::{UnixListener, UnixStream};
 
 /// Sends a request, and returns the first response.
-pub(super) async fn ask<Q: Serialize, A: DeserializeOwned>(socket: &Path, request: &Q) -> io::Result<A> {
+pub(super) async fn send_request<Q: Serialize, A: DeserializeOwned>(
+    socket: &Path,
+    request: &Q,
+) -> io::Result<A> {
     let mut answers = open(socket, request).await?;
     let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, "it went away before it answered");
     next(&mut answers).await?.ok_or_else(ended)

@@ -45,8 +45,8 @@ impl WorldProvider {
         InstanceId::new("world", "test")
     }
 
-    async fn ask(&self, request: &WorldRequest) -> Result<WorldAnswer, ProviderError> {
-        let answer = lines::ask(&self.socket, request).await;
+    async fn request(&self, request: &WorldRequest) -> Result<WorldAnswer, ProviderError> {
+        let answer = lines::send_request(&self.socket, request).await;
         match answer.map_err(|error| ProviderError::transient("WorldLost", error.to_string()))? {
             WorldAnswer::Refused { transient, reason, message } => {
                 let refused = if transient { ProviderError::transient } else { ProviderError::permanent };
@@ -65,7 +65,7 @@ impl WorldProvider {
     ) -> Result<Option<String>, ProviderError> {
         let node = node.map(|node| (node.id, node.name.clone()));
         let call = WorldCall { verb, cluster: call.cluster.id, node, fence: call.fence };
-        match self.ask(&WorldRequest::Call(call)).await? {
+        match self.request(&WorldRequest::Call(call)).await? {
             WorldAnswer::Done(physical_id) => Ok(physical_id),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }
@@ -109,7 +109,7 @@ impl Provider for WorldProvider {
 
     async fn observe(&self, target: ClusterTarget<'_>, nodes: &[Node]) -> Result<Observed, ProviderError> {
         let ids = nodes.iter().map(|node| node.id).collect();
-        match self.ask(&WorldRequest::Observe(target.cluster.id, ids)).await? {
+        match self.request(&WorldRequest::Observe(target.cluster.id, ids)).await? {
             WorldAnswer::Observation(nodes) => Ok(Observed { nodes, ..Observed::default() }),
             other => Err(ProviderError::permanent("Nonsense", format!("the world answered {other:?}"))),
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::World;
-use super::engine::{Ask, Response};
+use super::engine::{EngineRequest, Response};
 use super::lines;
 use super::program::program;
 use crate::Process;
@@ -61,7 +61,7 @@ impl Replica {
 
     /// The present id of the engine, which changes when it loses its lease.
     pub async fn id(&self) -> EngineId {
-        match self.ask(&Ask::Name).await {
+        match self.request(&EngineRequest::Name).await {
             Response::Name(id) => id,
             other => panic!("an engine was asked its name and answered {other:?}"),
         }
@@ -69,56 +69,59 @@ impl Replica {
 
     /// Creates a cluster, and returns the accepted action.
     pub async fn create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Action {
-        self.action(&Ask::Create(cluster, kind.to_owned(), workers)).await
+        self.action(&EngineRequest::Create(cluster, kind.to_owned(), workers)).await
     }
 
     /// Changes a cluster, and returns the accepted action.
     pub async fn change(&self, cluster: ClusterId, kind: ActionKind, inputs: Value) -> Action {
-        self.action(&Ask::Change(cluster, kind, inputs)).await
+        self.action(&EngineRequest::Change(cluster, kind, inputs)).await
     }
 
     /// Creates a node from a stored profile, in a cluster or as an orphan, and returns the accepted action.
     pub async fn create_node(&self, cluster: Option<ClusterId>, profile: ProfileId) -> Action {
-        self.action(&Ask::CreateNode(cluster, profile)).await
+        self.action(&EngineRequest::CreateNode(cluster, profile)).await
     }
 
     /// Changes a node, and returns the accepted action.
     pub async fn change_node(&self, node: NodeId, kind: ActionKind, inputs: Value) -> Action {
-        self.action(&Ask::ChangeNode(node, kind, inputs)).await
+        self.action(&EngineRequest::ChangeNode(node, kind, inputs)).await
     }
 
     /// Waits for the end of an action.
     pub async fn end(&self, action: ActionId) -> Action {
-        self.action(&Ask::End(action)).await
+        self.action(&EngineRequest::End(action)).await
     }
 
     /// Waits until a cluster has no unfinished actions.
     pub async fn rest(&self, cluster: ClusterId) {
-        let response = self.ask(&Ask::Rest(cluster)).await;
+        let response = self.request(&EngineRequest::Rest(cluster)).await;
         assert!(matches!(response, Response::Rests), "an engine answered {response:?}");
     }
 
     /// Creates a cluster, and returns the accepted action or the message of the refusal.
     pub async fn try_create(&self, cluster: ClusterId, kind: &str, workers: u32) -> Result<Action, String> {
-        match self.ask(&Ask::Create(cluster, kind.to_owned(), workers)).await {
+        match self.request(&EngineRequest::Create(cluster, kind.to_owned(), workers)).await {
             Response::Action(action) => Ok(*action),
             Response::Refused(why) => Err(why),
             other => panic!("an engine answered {other:?}"),
         }
     }
 
-    async fn action(&self, ask: &Ask) -> Action {
-        match self.ask(ask).await {
+    async fn action(&self, request: &EngineRequest) -> Action {
+        match self.request(request).await {
             Response::Action(action) => *action,
-            other => panic!("{ask:?} was answered with {other:?}"),
+            other => panic!("{request:?} was answered with {other:?}"),
         }
     }
 
-    async fn ask(&self, ask: &Ask) -> Response {
-        let answer = tokio::time::timeout(PATIENCE, lines::ask(&socket_in(self.folder.path()), ask)).await;
+    async fn request(&self, request: &EngineRequest) -> Response {
+        let answer =
+            tokio::time::timeout(PATIENCE, lines::send_request(&socket_in(self.folder.path()), request))
+                .await;
         let answer = answer
-            .unwrap_or_else(|_| panic!("no answer to {ask:?}; its last lines:\n{}", self.process.tail()));
-        answer.unwrap_or_else(|error| panic!("{ask:?}: {error}; its last lines:\n{}", self.process.tail()))
+            .unwrap_or_else(|_| panic!("no answer to {request:?}; its last lines:\n{}", self.process.tail()));
+        answer
+            .unwrap_or_else(|error| panic!("{request:?}: {error}; its last lines:\n{}", self.process.tail()))
     }
 
     /// Kills the engine, as `kill -9` does, and waits for its end.

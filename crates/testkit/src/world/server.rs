@@ -94,11 +94,11 @@ async fn converse(server: Arc<WorldServer>, mut stream: UnixStream) -> io::Resul
             }
         }
         WorldRequest::Observe(cluster, nodes) => {
-            if server.gate(Entry::looking_at(cluster)).await {
+            if server.gate(Entry::of_observation(cluster)).await {
                 let answer = {
                     let mut state = server.state.lock();
                     state.belong(cluster, &nodes);
-                    state.look(&nodes)
+                    state.observe(&nodes)
                 };
                 lines::send(&mut stream, &answer).await?;
             }
@@ -171,7 +171,7 @@ impl WorldServer {
     async fn call(&self, call: WorldCall) -> Option<WorldAnswer> {
         // The fence is recorded on arrival, so that later calls with a lower one are refused even while this one waits.
         self.state.lock().overtaken_by(&call);
-        let entry = Entry::of(&call);
+        let entry = Entry::of_call(&call);
         if !self.gate(entry.clone()).await {
             return None;
         }
@@ -205,12 +205,12 @@ impl WorldServer {
 }
 
 impl Entry {
-    fn of(call: &WorldCall) -> Self {
+    fn of_call(call: &WorldCall) -> Self {
         let (node, name) = call.node.clone().unzip();
         Self { verb: call.verb, cluster: call.cluster, node, name, fence: call.fence, outcome: Outcome::Held }
     }
 
-    fn looking_at(cluster: ClusterId) -> Self {
+    fn of_observation(cluster: ClusterId) -> Self {
         let fence = muster_core::action::Fence::default();
         Self { verb: Verb::Observe, cluster, node: None, name: None, fence, outcome: Outcome::Held }
     }

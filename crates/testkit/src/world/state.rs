@@ -138,7 +138,7 @@ impl WorldState {
     }
 
     /// The observations of nodes, true or false.
-    pub(super) fn look(&self, nodes: &[NodeId]) -> WorldAnswer {
+    pub(super) fn observe(&self, nodes: &[NodeId]) -> WorldAnswer {
         let reason = "a false state was injected".to_owned();
         if self.lie == Some(FalseObservation::Blind) {
             return WorldAnswer::Refused { transient: true, reason: "Blind".to_owned(), message: reason };

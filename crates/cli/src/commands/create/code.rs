@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -52,8 +53,14 @@ pub(super) enum NodeLocation {
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.to_owned()),
+        None if text.is_empty() || !text.bytes().all(is_name) => {
+            return Err(format!(
+                "'{text}' is not a variable: must be KEY=VALUE, or KEY for its current value"
+            ));
+        }
         None => (text, env::var(text).map_err(|_| format!("{text} is not set here: write {text}=VALUE"))?),
     };
     if name.is_empty() {
@@ -100,10 +107,12 @@ impl CodeFlags {
             }
             // A folder of the server's machine, which checks it.
             (Some(folder), NodeLocation::OtherMachine) => folder.to_owned(),
-            (given, NodeLocation::ThisMachine) => given
-                .unwrap_or(Path::new("."))
-                .canonicalize()
-                .map_err(|error| wrong(format!("{}: {error}", given.unwrap_or(Path::new(".")).display())))?,
+            (Some(folder), NodeLocation::ThisMachine) => {
+                folder.canonicalize().map_err(|error| wrong(format!("{}: {error}", folder.display())))?
+            }
+            (None, NodeLocation::ThisMachine) => {
+                env::current_dir().map_err(|error| no_current_folder(&error))?
+            }
         };
         if nodes == NodeLocation::ThisMachine && !folder.is_dir() {
             return Err(wrong(format!("{} is not a folder", folder.display())));
@@ -114,6 +123,12 @@ impl CodeFlags {
             None => Err(wrong(format!("{} is not UTF-8", folder.display()))),
         }
     }
+}
+
+/// Returns the failure for a command whose own folder was deleted.
+fn no_current_folder(error: &io::Error) -> Failure {
+    Failure::new(Exit::Usage, format!("cannot use the current folder, in which the nodes would run: {error}"))
+        .hint("it may have been deleted: change to another folder, or name one with --workdir")
 }
 
 /// Reads the variables of a file.
@@ -191,6 +206,8 @@ mod tests {
     #[rstest]
     #[case("A=", Ok(("A", "")))]
     #[case("=x", Err("the name before '=' is empty"))]
+    #[case("A B", Err("'A B' is not a variable: must be KEY=VALUE, or KEY for its current value"))]
+    #[case("", Err("'' is not a variable: must be KEY=VALUE, or KEY for its current value"))]
     #[case("NO_SUCH_VARIABLE", Err("NO_SUCH_VARIABLE is not set here: write NO_SUCH_VARIABLE=VALUE"))]
     fn a_variable_has_a_name_and_a_value(#[case] text: &str, #[case] expected: Result<(&str, &str), &str>) {
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -44,6 +44,9 @@ pub(super) fn request(name: String, given: Cluster, default_framework: &str) -> 
 /// Parses a cluster from YAML or JSON, which is YAML too.
 fn parse(text: &str) -> Result<Cluster, String> {
     let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    if value.is_array() {
+        return Err("must be an object, not a list: `muster get NAME -o yaml` prints one cluster".to_owned());
+    }
     let Some(members) = value.as_object() else {
         return Err("must be an object with fields such as name and framework".to_owned());
     };
@@ -133,7 +136,9 @@ mod tests {
 
     #[test]
     fn a_file_without_a_cluster_is_refused_with_the_reason() {
-        assert!(parse("- 1\n").unwrap_err().contains("must be an object"));
+        assert!(parse("1\n").unwrap_err().contains("must be an object"));
+        let list = parse("- name: fred\n").unwrap_err();
+        assert!(list.contains("not a list: `muster get NAME -o yaml` prints one cluster"), "{list}");
         assert!(parse("name: fred\nworkrs: 2\n").unwrap_err().contains("workrs"));
     }
 }

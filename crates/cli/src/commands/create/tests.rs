@@ -18,6 +18,20 @@ fn values_that_are_not_given_are_left_to_the_server() {
 }
 
 #[test]
+fn a_framework_is_named_by_flag_or_variable_only() {
+    let named = |arguments: &[&str]| {
+        let spec = Spec::try_parse_from([&["create"], arguments].concat()).unwrap();
+        (spec.named_framework().map(str::to_owned), spec.framework().map(str::to_owned))
+    };
+    let [dask, ray] = ["dask", "ray"].map(|name| Some(name.to_owned()));
+    assert_eq!(named(&["--default-framework", ""]), (None, dask.clone()));
+    assert_eq!(named(&["--default-framework", "ray"]), (ray.clone(), ray.clone()));
+    assert_eq!(named(&["--default-framework", "ray", "--framework", "dask"]), (dask.clone(), dask));
+    assert_eq!(named(&["--default-framework", "ray", "--storedconfig", "big"]), (None, None));
+    assert_eq!(named(&["--default-framework", "ray", "--profile", "local.process-1.0"]), (None, ray));
+}
+
+#[test]
 fn flags_take_precedence_over_a_stored_configuration() {
     let given = ["--framework", "spark", "--workers", "0", "--storedconfig", "big", "--metrics", "jolokia"];
     let CreateClusterRequest { cluster, config, stored_config, .. } = request(&given);

@@ -23,10 +23,10 @@ pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Parses `MUSTER_FRAMEWORK`; an empty variable counts as not set.
+/// Parses `MUSTER_FRAMEWORK`; an empty variable counts as not set, and gives an empty string.
 pub(super) fn parse_default_framework(text: &str) -> Result<String, String> {
     match text {
-        "" => Ok(Framework::Dask.to_string()),
+        "" => Ok(String::new()),
         text => match text.parse::<Framework>() {
             Ok(framework) => Ok(framework.to_string()),
             Err(_) => Err(format!("MUSTER_FRAMEWORK is '{text}': must be dask, ray or spark")),

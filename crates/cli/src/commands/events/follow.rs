@@ -31,7 +31,7 @@ pub(super) async fn follow(
     full: bool,
 ) -> Result<ExitCode> {
     let mut printer = Printer { format, full, lines: StreamedTable::default() };
-    if !printer.begin() {
+    if !printer.begin(&first) {
         return Ok(ExitCode::FAILURE);
     }
     let mut request = ListEventsRequest { sort_by: "-at".to_owned(), page_size: LATEST, ..request };
@@ -69,7 +69,7 @@ async fn list_new(
     let mut request = request.clone();
     loop {
         let call = async |client: &Client| client.clusters().list_events(request.clone()).await;
-        let answer = client.ask(call).await?.into_inner();
+        let answer = client.retry(call).await?.into_inner();
         let count = answer.events.len();
         let new: Vec<Event> = answer.events.into_iter().filter(|event| !known.contains(&event.id)).collect();
         let reaches_known = new.len() < count;
@@ -89,11 +89,12 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints the titles; false if the output is closed.
-    fn begin(&mut self) -> bool {
+    /// Prints the titles, as wide as the first events; false if the output is closed.
+    fn begin(&mut self, first: &[Event]) -> bool {
         match self.format {
             Format::Table if self.full => true,
             Format::Table | Format::Wide => {
+                self.lines.make_room(first, self.format == Format::Wide);
                 let titles = self.lines.titles::<Event>(self.format == Format::Wide);
                 output::print(&titles) == ExitCode::SUCCESS
             }

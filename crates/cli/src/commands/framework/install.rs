@@ -7,6 +7,7 @@ use muster_proto::v1alpha2::{Framework, InstallFrameworkRequest};
 
 use super::progress::{self, Outcome};
 use super::{INSTALLED, list_frameworks};
+use crate::commands::packages::parse_package;
 use crate::connect::ServerFlags;
 use crate::failure::{Exit, Failure};
 use crate::format::FormatFlag;
@@ -25,7 +26,7 @@ pub(super) struct Install {
     #[arg(value_name = "NAME|all")]
     name: String,
     /// Packages to add, such as pandas or "pandas>=2"; upgrades keep them
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', value_parser = parse_package)]
     with: Vec<String>,
     #[command(flatten)]
     format: FormatFlag,

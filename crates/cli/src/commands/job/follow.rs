@@ -43,10 +43,13 @@ impl Logs {
 /// Prints a log until it ends or the output is closed. With `follow` it ends with the job: after a lost connection it
 /// continues at the next server.
 pub(super) async fn print(client: &mut Client, mut request: GetJobLogsRequest) -> Result<ExitCode, Failure> {
-    let hint = format!("the job continues: `muster job logs {} -f`", request.name);
-    let mut printed = 0;
+    let mut log = PrintedLog::default();
     loop {
-        match print_once(client, &request, &mut printed).await.map_err(|failure| failure.hint(&hint))? {
+        let outcome = log.print(client, &request).await.map_err(|failure| {
+            // A job that was not found does not continue.
+            if log.is_found { failure.hint(follow_hint(&request.name)) } else { failure }
+        });
+        match outcome? {
             PrintOutcome::OutputClosed => return Ok(ExitCode::FAILURE),
             PrintOutcome::All if !request.follow => return Ok(ExitCode::SUCCESS),
             PrintOutcome::All => {
@@ -78,29 +81,45 @@ enum PrintOutcome {
     Interrupted(Status),
 }
 
-/// Prints a log without the bytes that were printed before. With `tail` the log starts later, and all of it is printed.
-async fn print_once(
-    client: &mut Client,
-    request: &GetJobLogsRequest,
-    printed: &mut usize,
-) -> Result<PrintOutcome, Failure> {
-    let call = async |client: &Client| client.jobs().get_job_logs(request.clone()).await;
-    let mut log = client.ask(call).await?.into_inner();
-    let mut skipped = if request.tail.is_some() { 0 } else { *printed };
-    loop {
-        match log.message().await {
-            Ok(Some(chunk)) => {
-                let text = skip_bytes(&chunk.text, &mut skipped);
-                *printed += text.len();
-                if !text.is_empty() && output::print(text) != ExitCode::SUCCESS {
-                    return Ok(PrintOutcome::OutputClosed);
+/// Returns the hint of a command that no longer follows a job.
+pub(super) fn follow_hint(job: &str) -> String {
+    format!("the job continues: `muster job logs {job} -f` follows it, `muster job stop {job}` stops it")
+}
+
+/// The part of a log that has been printed.
+#[derive(Debug, Default)]
+struct PrintedLog {
+    bytes: usize,
+    /// True once a server has found the job.
+    is_found: bool,
+}
+
+impl PrintedLog {
+    /// Prints a log without the bytes that were printed before. With `tail` the log starts later, and all of it is printed.
+    async fn print(
+        &mut self,
+        client: &mut Client,
+        request: &GetJobLogsRequest,
+    ) -> Result<PrintOutcome, Failure> {
+        let call = async |client: &Client| client.jobs().get_job_logs(request.clone()).await;
+        let mut log = client.retry(call).await?.into_inner();
+        self.is_found = true;
+        let mut skipped = if request.tail.is_some() { 0 } else { self.bytes };
+        loop {
+            match log.message().await {
+                Ok(Some(chunk)) => {
+                    let text = skip_bytes(&chunk.text, &mut skipped);
+                    self.bytes += text.len();
+                    if !text.is_empty() && output::print(text) != ExitCode::SUCCESS {
+                        return Ok(PrintOutcome::OutputClosed);
+                    }
                 }
+                Ok(None) => return Ok(PrintOutcome::All),
+                Err(status) if request.follow && is_retryable(&status) => {
+                    return Ok(PrintOutcome::Interrupted(status));
+                }
+                Err(status) => return Err(status.into()),
             }
-            Ok(None) => return Ok(PrintOutcome::All),
-            Err(status) if request.follow && is_retryable(&status) => {
-                return Ok(PrintOutcome::Interrupted(status));
-            }
-            Err(status) => return Err(status.into()),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::table;
 )]
 pub(super) struct Submit {
     /// The cluster to use; without one, a cluster is created for the job and deleted when the job ends
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = crate::complete::clusters())]
     cluster: Option<String>,
     /// Name of the job [default: a generated name]
     #[arg(long = "name", value_name = "JOB")]
@@ -87,7 +87,10 @@ impl Submit {
             // The request is not retried without an answer: the job may run already.
             let job = Box::pin(client.jobs().submit_job(request)).await.map_err(Failure::from)?.into_inner();
             if follow {
-                return follow_to_end(&mut client, &namespace, &job).await;
+                return tokio::select! {
+                    ended = follow_to_end(&mut client, &namespace, &job) => ended,
+                    _ = tokio::signal::ctrl_c() => Err(interrupted(&job).into()),
+                };
             }
             print_submitted(&format, &job)
         })
@@ -102,6 +105,11 @@ async fn follow_to_end(client: &mut Client, namespace: &str, job: &Job) -> Resul
         message!("warning: {failure}");
     }
     Ok(conclude(&ended(client, namespace, &job.id, None).await?))
+}
+
+fn interrupted(job: &Job) -> Failure {
+    Failure::new(Exit::Interrupted, format!("stopped following job '{}'", job.name))
+        .hint(follow::follow_hint(&job.name))
 }
 
 /// Prints the name on standard output for scripts, and what to do next on standard error.

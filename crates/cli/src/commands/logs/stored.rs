@@ -48,7 +48,7 @@ pub(super) async fn print(
 ) -> Result<ExitCode> {
     let is_named = request.node.is_empty();
     let call = async |client: &Client| client.clusters().get_logs(request.clone()).await;
-    let mut log = client.ask(call).await?.into_inner();
+    let mut log = client.retry(call).await?.into_inner();
     while let Some(chunk) = log.message().await.map_err(crate::failure::Failure::from)? {
         if is_named && !words.is_empty() && !words.iter().any(|word| selects(word, &chunk.node)) {
             continue;

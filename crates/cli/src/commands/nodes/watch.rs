@@ -26,15 +26,17 @@ pub(super) async fn follow(client: &mut Client, cluster: &Cluster, format: Forma
     let is_table = matches!(format, Format::Table | Format::Wide);
     let redraws = is_table && std::io::stdout().is_terminal();
     let mut lines = StreamedTable::default();
-    if is_table && !redraws {
-        output::print(&lines.titles::<Node>(format == Format::Wide));
-    }
+    let mut has_titles = redraws || !is_table;
     let mut known: BTreeMap<String, Node> = BTreeMap::new();
     loop {
         let request = ListNodesRequest { id: cluster.id.clone(), ..ListNodesRequest::default() };
         let nodes = all(client, request).await?;
         let changed = changes(&known, &nodes);
         let mut text = String::new();
+        if !std::mem::replace(&mut has_titles, true) {
+            lines.make_room(&nodes, format == Format::Wide);
+            text = lines.titles::<Node>(format == Format::Wide);
+        }
         if redraws && !changed.is_empty() {
             text = format!("{CLEAR}{}", fitted(&table::render(&nodes, format == Format::Wide)));
         } else if !redraws {

@@ -19,6 +19,19 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Returns the value of a variable that is true or false.
+pub(super) fn switch(name: &str) -> Result<Option<bool>, Failure> {
+    variable(name).map(|value| parse_switch(name, &value)).transpose()
+}
+
+fn parse_switch(name: &str, value: &str) -> Result<bool, Failure> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Failure::new(Exit::Usage, format!("{name} is '{value}': must be true or false"))),
+    }
+}
+
 /// Returns the name of the pod that this process runs in.
 pub(super) fn pod_name() -> Option<String> {
     variable("POD_NAME")
@@ -80,7 +93,7 @@ impl Driver {
             cluster: generated.clone(),
             across_rollouts,
         };
-        let answer = client.ask(async |client| client.apps().register_app(request.clone()).await).await?;
+        let answer = client.retry(async |client| client.apps().register_app(request.clone()).await).await?;
         let app = answer.into_inner();
         let renewal = start_renewal(client, &app);
         let App { id, name, kind, deployment, cluster: recorded, .. } = app;
@@ -154,7 +167,7 @@ impl Launcher {
             id: self.driver.id.clone(),
             process: Some(process),
         };
-        let renewed = self.client.ask(async |client| client.apps().renew_app(request.clone()).await).await;
+        let renewed = self.client.retry(async |client| client.apps().renew_app(request.clone()).await).await;
         if let Err(failure) = renewed {
             message!("warning: could not register the command's process: {failure}");
         }
@@ -169,7 +182,7 @@ impl Launcher {
             renewal.abort();
         }
         let request = EndAppRequest { namespace: self.namespace.clone(), id: self.driver.id.clone() };
-        let ended = self.client.ask(async |client| client.apps().end_app(request.clone()).await).await;
+        let ended = self.client.retry(async |client| client.apps().end_app(request.clone()).await).await;
         if let Err(failure) = ended {
             message!("warning: could not report the end of the command: {failure}");
         }
@@ -179,6 +192,17 @@ impl Launcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_is_true_or_false_in_any_case() {
+        let read = |value: &str| parse_switch("APP_EXIT", value);
+        assert_eq!((read("true"), read("False"), read("FALSE")), (Ok(true), Ok(false), Ok(false)));
+        for value in ["0", "no", " false"] {
+            let refused = read(value).expect_err("it is neither");
+            assert_eq!(refused.exit, Exit::Usage);
+            assert!(refused.what.contains(&format!("'{value}': must be true or false")), "{refused}");
+        }
+    }
 
     #[test]
     fn generated_names_have_six_small_letters_or_digits() {

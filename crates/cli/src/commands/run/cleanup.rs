@@ -12,7 +12,7 @@ use crate::commands::request_id;
 use crate::connect::Client;
 use crate::failure::Exit;
 use crate::output::message;
-use crate::wait::{Subject, WaitFlags};
+use crate::wait::{AwaitedAction, WaitFlags};
 
 /// Time limit of the clean-up. A pod has 30 s grace, of which the command may have used ten.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(15);
@@ -78,7 +78,7 @@ impl Launcher {
     }
 
     async fn wait_for_deletion(&mut self, cluster: &Cluster, action_id: String) {
-        let subject = Subject {
+        let subject = AwaitedAction {
             namespace: self.namespace.clone(),
             name: cluster.name.clone(),
             cluster_id: cluster.id.clone(),
@@ -97,7 +97,8 @@ impl Launcher {
             app: self.driver.given.clone(),
             ..DetachAppRequest::default()
         };
-        let detached = self.client.ask(async |client| client.apps().detach_app(request.clone()).await).await;
+        let detached =
+            self.client.retry(async |client| client.apps().detach_app(request.clone()).await).await;
         // An app that the server does not know is not attached.
         if let Err(failure) = detached
             && failure.exit != Exit::NotFound
@@ -115,7 +116,7 @@ impl Launcher {
             ..DeleteClusterRequest::default()
         };
         let removed =
-            self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await).await;
+            self.client.retry(async |client| client.clusters().delete_cluster(request.clone()).await).await;
         if let Err(failure) = removed.map(drop) {
             message!("warning: could not delete the new cluster: {failure}");
         }
@@ -148,7 +149,7 @@ impl Launcher {
             ..DeleteClusterRequest::default()
         };
         let deleted =
-            self.client.ask(async |client| client.clusters().delete_cluster(request.clone()).await).await;
+            self.client.retry(async |client| client.clusters().delete_cluster(request.clone()).await).await;
         match deleted {
             Err(failure) if failure.exit != Exit::NotFound => {
                 message!("{}", failure.what);

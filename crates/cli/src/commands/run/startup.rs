@@ -1,20 +1,23 @@
 //! The rules by which a driver finds or creates its cluster.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use muster_proto::v1alpha2::{
     AttachAppRequest, Cluster as FoundCluster, CreateClusterRequest, GetClusterRequest, ListAppsRequest,
 };
+use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Launcher;
+use super::requirement::PythonRequirement;
 use crate::commands::create::Spec;
 use crate::commands::{AmongFlags, find_optional, is_usable, request_id};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::message;
-use crate::wait::{Subject, WaitFlags};
+use crate::wait::{AwaitedAction, WaitFlags};
 
 /// Interval at which an incomplete cluster is polled.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -25,6 +28,10 @@ pub(super) struct Startup {
     pub(super) across_rollouts: bool,
     pub(super) wait: Duration,
     pub(super) timeout: Duration,
+    /// The properties of the profile.
+    pub(super) properties: Option<Map<String, Value>>,
+    /// What a script requires, with the interpreter that it will run in.
+    pub(super) python: Option<(PythonRequirement, PathBuf)>,
 }
 
 /// The cluster of a driver.
@@ -82,13 +89,10 @@ impl Startup {
             if !is_announced && fit(&found, true) == Fit::Usable {
                 message!("Found cluster {name}");
             }
-            if let Some(framework) = spec.framework()
-                && spec.is_of_framework()
+            if let Some(framework) = spec.named_framework()
                 && found.framework != framework
             {
-                let what =
-                    format!("cluster '{name}' runs {}, but this driver needs {framework}", found.framework);
-                return Err(Failure::new(Exit::Refused, what).hint("choose another name with --cluster"));
+                return Err(other_framework(&found, framework));
             }
             let own = launcher.driver.owns(&found.app);
             match fit(&found, own) {
@@ -128,8 +132,8 @@ impl Startup {
         let name = found.name.clone();
         if let Some(workers) = spec.workers.filter(|workers| *workers != found.desired_workers) {
             message!(
-                "note: cluster {name} has {} workers instead of {workers}; it is used unchanged",
-                found.desired_workers
+                "note: cluster {name} has {} instead of {workers}; it is used unchanged",
+                counted(found.desired_workers)
             );
         }
         if found.ephemeral && self.shared {
@@ -143,7 +147,7 @@ impl Startup {
                 provider: found.instance.clone(),
                 framework: found.framework.clone(),
             };
-            launcher.client.ask(async |client| client.apps().attach_app(request.clone()).await).await?;
+            launcher.client.retry(async |client| client.apps().attach_app(request.clone()).await).await?;
         }
         message!("Using {} cluster {name}", kind(found.ephemeral));
         Ok(found.into())
@@ -156,18 +160,11 @@ impl Startup {
         spec: &Spec,
         name: &str,
     ) -> Result<Option<Cluster>, Failure> {
-        message!("Didn't find cluster {name}, creating {} cluster", kind(!self.shared));
-        let mut request = CreateClusterRequest {
-            namespace: launcher.namespace.clone(),
-            wait_for: "accepted".to_owned(),
-            request_id: request_id(),
-            across_rollouts: self.across_rollouts && !self.shared,
-            ..spec.clone().request(name.to_owned(), None)
-        };
-        if let Some(cluster) = &mut request.cluster {
-            cluster.app.clone_from(&launcher.driver.given);
-            cluster.ephemeral = !self.shared;
+        if let Some((needed, python)) = &self.python {
+            needed.check(python).await?;
         }
+        message!("Didn't find cluster {name}, creating {} cluster", kind(!self.shared));
+        let request = self.request(spec, name, &launcher.namespace, &launcher.driver.given);
         let client = &mut launcher.client;
         let submit = async |client: &Client| client.clusters().create_cluster(request.clone()).await;
         let (created, action) =
@@ -179,7 +176,7 @@ impl Startup {
         if created.ephemeral == self.shared {
             message!("Could not create an ephemeral cluster, created a shared cluster instead");
         }
-        let subject = Subject::new(&created, action);
+        let subject = AwaitedAction::new(&created, action);
         match timeout(self.timeout, subject.wait_silently(client)).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
@@ -193,10 +190,40 @@ impl Startup {
             }
         }
         let request = GetClusterRequest { id: created.id, ..GetClusterRequest::default() };
-        let shown = client.ask(async |client| client.clusters().get_cluster(request.clone()).await).await?;
+        let shown = client.retry(async |client| client.clusters().get_cluster(request.clone()).await).await?;
         message!("Using {} cluster {name}", kind(!self.shared));
         Ok(Some(shown.into_inner().into()))
     }
+
+    /// Builds the request for a cluster of this app.
+    fn request(&self, spec: &Spec, name: &str, namespace: &str, app: &str) -> CreateClusterRequest {
+        let mut request = CreateClusterRequest {
+            namespace: namespace.to_owned(),
+            wait_for: "accepted".to_owned(),
+            request_id: request_id(),
+            across_rollouts: self.across_rollouts && !self.shared,
+            ..spec.clone().request(name.to_owned(), self.properties.clone())
+        };
+        if let Some(cluster) = &mut request.cluster {
+            app.clone_into(&mut cluster.app);
+            cluster.ephemeral = !self.shared;
+        }
+        request
+    }
+}
+
+/// Returns a number of workers in words.
+fn counted(workers: i32) -> String {
+    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
+}
+
+/// Returns the refusal of a cluster that does not run the named framework.
+fn other_framework(found: &FoundCluster, named: &str) -> Failure {
+    let FoundCluster { name, framework, profile, .. } = found;
+    // A cluster without a framework runs the nodes of its profile.
+    let runs = if framework.is_empty() { profile } else { framework };
+    let what = format!("cluster '{name}' runs {runs}, but this driver needs {named}");
+    Failure::new(Exit::Refused, what).hint("choose another name with --cluster")
 }
 
 fn kind(ephemeral: bool) -> &'static str {
@@ -221,7 +248,7 @@ impl Launcher {
             cluster: found.name.clone(),
             ..ListAppsRequest::default()
         };
-        let answer = self.client.ask(async |client| client.apps().list_apps(request.clone()).await).await?;
+        let answer = self.client.retry(async |client| client.apps().list_apps(request.clone()).await).await?;
         let apps = answer.into_inner().apps;
         let Some(owner) = apps.into_iter().find(|app| app.name == found.app) else { return Ok(true) };
         // A ReplicaSet is named after its Deployment, with a hash.
@@ -237,9 +264,47 @@ impl Launcher {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn the_properties_of_a_profile_are_in_the_request() {
+        let properties = r#"{"metadata": {"simulated_wait_time": 1}}"#;
+        let flags = ["run", "--profile", "simulated.node-1.0", "--profile-properties", properties];
+        let spec = Spec::try_parse_from(flags).expect("flags");
+        let startup = Startup {
+            shared: false,
+            across_rollouts: false,
+            wait: PERIOD,
+            timeout: PERIOD,
+            properties: spec.properties().expect("an object"),
+            python: None,
+        };
+        let request = startup.request(&spec, "fred", "demo", "Command/run-1");
+        let cluster = request.cluster.expect("a cluster");
+        assert!(cluster.ephemeral && cluster.app == "Command/run-1", "{cluster:?}");
+        let sent = cluster.profile_properties.expect("properties");
+        assert!(sent.fields.contains_key("metadata"), "{sent:?}");
+    }
+
+    #[rstest]
+    #[case("ray", "cluster 'fred' runs ray, but this driver needs dask")]
+    #[case("", "cluster 'fred' runs local.process-1.0, but this driver needs dask")]
+    fn a_cluster_without_a_framework_is_named_by_its_profile(
+        #[case] framework: &str,
+        #[case] expected: &str,
+    ) {
+        let [name, framework, profile] = ["fred", framework, "local.process-1.0"].map(str::to_owned);
+        let found = FoundCluster { name, framework, profile, ..FoundCluster::default() };
+        assert_eq!(other_framework(&found, "dask").what, expected);
+    }
+
+    #[test]
+    fn one_worker_is_not_workers() {
+        assert_eq!([0, 1, 2].map(counted), ["0 workers", "1 worker", "2 workers"]);
+    }
 
     #[rstest]
     #[case("ACTIVE", false, false, Fit::Usable)]

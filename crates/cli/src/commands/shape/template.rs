@@ -10,7 +10,7 @@ use muster_proto::v1alpha2::{
 
 use crate::commands::NamespaceFlag;
 use crate::connect::{Client, ServerFlags};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
 use crate::output::{self, message};
 
@@ -69,18 +69,16 @@ impl Create {
                 gpu_accelerator: self.gpu_resource.unwrap_or_default(),
                 ..self.amounts
             };
+            let (name, namespace) = (template.name.clone(), self.namespace.resolve(&mut client).await?);
             let request = CreateComputeTemplateRequest {
                 compute_template: Some(template),
-                namespace: self.namespace.resolve(&mut client).await?,
+                namespace: namespace.clone(),
+                ..CreateComputeTemplateRequest::default()
             };
             // The request is not retried without an answer: the shape may have been created.
-            let created = client
-                .templates()
-                .create_compute_template(request)
-                .await
-                .map_err(Failure::from)?
-                .into_inner();
-            show(&self.format, &created)
+            let created = client.templates().create_compute_template(request).await;
+            let created = created.map_err(|status| about_shape(status.into(), &name, &namespace))?;
+            show(&self.format, &created.into_inner())
         })
     }
 }
@@ -94,8 +92,9 @@ impl Show {
                 let (name, namespace) = (self.name.clone(), namespace.clone());
                 client.templates().get_compute_template(GetComputeTemplateRequest { name, namespace }).await
             };
-            let found = client.ask(get).await?.into_inner();
-            show(&self.format, &found)
+            let found = client.retry(get).await;
+            let found = found.map_err(|failure| about_shape(failure, &self.name, &namespace))?;
+            show(&self.format, &found.into_inner())
         })
     }
 }
@@ -106,12 +105,39 @@ impl Delete {
             let Self { name, force, namespace, server } = self;
             let mut client = server.connect_to_existing().await?;
             let namespace = namespace.resolve(&mut client).await?;
-            let request = DeleteComputeTemplateRequest { name: name.clone(), namespace, force };
-            client.templates().delete_compute_template(request).await.map_err(Failure::from)?;
+            let request = DeleteComputeTemplateRequest {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                force,
+                ..DeleteComputeTemplateRequest::default()
+            };
+            let deleted = client.templates().delete_compute_template(request).await;
+            deleted.map_err(|status| about_shape(status.into(), &name, &namespace))?;
             message!("shape '{name}' deleted");
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// The beginning of errors about a compute template.
+const TEMPLATE: &str = "compute template";
+
+/// Returns an error of the API of compute templates in the words of users, to whom these are shapes.
+fn about_shape(mut failure: Failure, name: &str, namespace: &str) -> Failure {
+    let begins = failure.what.get(..TEMPLATE.len()).unwrap_or_default();
+    if !begins.eq_ignore_ascii_case(TEMPLATE) {
+        return failure;
+    }
+    if failure.is_taken {
+        failure.what = format!("shape '{name}' already exists in namespace '{namespace}'");
+        return failure.hint("choose another name, or delete it first with `muster shape delete`");
+    }
+    if failure.exit == Exit::NotFound {
+        failure.what = format!("shape '{name}' not found in namespace '{namespace}'");
+        return failure.hint("`muster shape list` lists the shapes; -n selects a namespace");
+    }
+    failure.what.replace_range(..TEMPLATE.len(), "shape");
+    failure
 }
 
 fn show(format: &FormatFlag, template: &ComputeTemplate) -> anyhow::Result<ExitCode> {
@@ -160,7 +186,9 @@ fn parse(text: &str) -> Result<ComputeTemplate, String> {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::error::ApiError;
     use rstest::rstest;
+    use tonic::Status;
 
     use super::*;
 
@@ -170,6 +198,25 @@ mod tests {
         let amounts = (template.cpu, template.memory, template.memory_unit.as_str(), template.gpu);
         assert_eq!(amounts, (2, 4, "Gi", 1));
         assert_eq!(to_shape(&template).memory, "4Gi");
+    }
+
+    #[rstest]
+    #[case(
+        ApiError::not_found("Compute template x not found"),
+        "shape 'x' not found in namespace 'ns'\nhint: `muster"
+    )]
+    #[case(
+        ApiError::exists("Compute template with name x"),
+        "shape 'x' already exists in namespace 'ns'\nhint: "
+    )]
+    #[case(
+        ApiError::conflict("compute template 'ns/x' is used by ns/fred"),
+        "shape 'ns/x' is used by ns/fred"
+    )]
+    #[case(ApiError::not_found("namespace 'ns' could not be found"), "namespace 'ns' could not")]
+    fn errors_name_a_shape(#[case] error: ApiError, #[case] begins: &str) {
+        let shown = about_shape(Status::from(error).into(), "x", "ns").to_string();
+        assert!(shown.starts_with(begins), "{shown}");
     }
 
     #[rstest]

@@ -9,7 +9,7 @@ use muster_core::time::TimeSpan;
 use muster_store::Store;
 use reqwest::Url;
 
-use super::{Settings, parse_domino_url};
+use super::{ServerSettings, parse_domino_url};
 
 /// Returns true for HTTPS URLs: an API server calls webhooks by HTTPS only.
 fn is_https(url: &str) -> bool {
@@ -39,7 +39,7 @@ fn check_shapes(shapes: &[NamedShape]) -> Result<()> {
     Ok(())
 }
 
-impl Settings {
+impl ServerSettings {
     /// Fails for invalid or contradicting settings, before anything starts.
     pub(super) fn check(&self) -> Result<()> {
         if self.data_dir.as_os_str().is_empty() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use super::Settings;
+use super::ServerSettings;
 
 /// The settings that flags, variables of Muster or the file gave, even with the value of the default.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,7 +13,7 @@ pub(super) struct Given {
     pub(super) log: bool,
 }
 
-impl Settings {
+impl ServerSettings {
     /// Applies the variables to settings that were not given. A server that is configured only by them serves what the
     /// scaler does: one namespace of the Kubernetes that it runs in, else of the kubeconfig.
     pub(super) fn with_scaler_variables(
@@ -80,13 +80,13 @@ fn not_a_level(level: &str) -> String {
 mod tests {
     use super::*;
 
-    fn resolve(settings: Settings, given: Given, variables: &[(&str, &str)]) -> Result<Settings> {
+    fn resolve(settings: ServerSettings, given: Given, variables: &[(&str, &str)]) -> Result<ServerSettings> {
         settings.with_scaler_variables(given, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
-    fn with(settings: Settings, variables: &[(&str, &str)]) -> Settings {
+    fn with(settings: ServerSettings, variables: &[(&str, &str)]) -> ServerSettings {
         resolve(settings, Given::default(), variables).expect("valid variables")
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_variables_of_the_scaler_are_enough() {
-        let settings = with(Settings::default(), &SCALER);
+        let settings = with(ServerSettings::default(), &SCALER);
         assert_eq!(settings.domino_url.as_deref(), Some("http://domino:80"));
         assert_eq!((settings.compute_namespace.as_str(), settings.log.as_str()), ("compute", "warn"));
         assert_eq!((settings.in_cluster, settings.namespace.clone()), (true, vec!["compute".to_owned()]));
@@ -108,40 +108,40 @@ mod tests {
 
     #[test]
     fn musters_own_settings_take_precedence() {
-        let own = Settings {
+        let own = ServerSettings {
             domino_url: Some("http://own".to_owned()),
             compute_namespace: "own".to_owned(),
             log: "debug".to_owned(),
-            ..Settings::default()
+            ..ServerSettings::default()
         };
         let given = Given { compute_namespace: true, log: true };
         assert_eq!(resolve(own.clone(), given, &SCALER).expect("valid variables"), own);
-        assert_eq!(with(Settings::default(), &[]), Settings::default());
+        assert_eq!(with(ServerSettings::default(), &[]), ServerSettings::default());
         assert_eq!(
-            with(Settings::default(), &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
-            Settings::default()
+            with(ServerSettings::default(), &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
+            ServerSettings::default()
         );
     }
 
     #[test]
     fn a_setting_that_was_given_as_its_default_takes_precedence_too() {
         let given = Given { compute_namespace: true, log: true };
-        let settings = resolve(Settings::default(), given, &SCALER[1..]).expect("valid variables");
-        assert_eq!(settings, Settings::default());
+        let settings = resolve(ServerSettings::default(), given, &SCALER[1..]).expect("valid variables");
+        assert_eq!(settings, ServerSettings::default());
     }
 
     #[test]
     fn a_log_level_that_is_none_is_refused_only_of_the_scaler() {
         let foreign = [("LOG_LEVEL", "20")];
-        let settings = with(Settings::default(), &foreign);
+        let settings = with(ServerSettings::default(), &foreign);
         assert_eq!((settings.log.as_str(), settings.ignored_variables.len()), ("info", 1));
         let warning = &settings.ignored_variables[0];
         assert!(warning.contains("LOG_LEVEL is '20'") && warning.contains("ignored"), "{warning}");
         let of_scaler = [SCALER[0], foreign[0]];
-        let error = resolve(Settings::default(), Given::default(), &of_scaler).expect_err("no level");
+        let error = resolve(ServerSettings::default(), Given::default(), &of_scaler).expect_err("no level");
         assert!(error.to_string().starts_with("LOG_LEVEL is '20': must be a level"), "{error}");
         let given = Given { log: true, ..Given::default() };
-        resolve(Settings::default(), given, &of_scaler).expect("MUSTER_LOG takes precedence");
+        resolve(ServerSettings::default(), given, &of_scaler).expect("MUSTER_LOG takes precedence");
     }
 
     #[test]
@@ -150,9 +150,10 @@ mod tests {
         let file = folder.path().join("config");
         std::fs::write(&file, "").expect("a file");
         let path = file.to_str().expect("a plain path");
-        let settings = with(Settings::default(), &[SCALER[0], ("KUBECONFIG", &format!("{path}:/other"))]);
+        let settings =
+            with(ServerSettings::default(), &[SCALER[0], ("KUBECONFIG", &format!("{path}:/other"))]);
         assert_eq!((settings.kubeconfig.as_deref(), settings.in_cluster), (Some(file.as_path()), false));
-        let without = with(Settings::default(), &[SCALER[0], ("HOME", path)]);
+        let without = with(ServerSettings::default(), &[SCALER[0], ("HOME", path)]);
         assert_eq!((without.kubeconfig, without.namespace.len()), (None, 0));
     }
 }

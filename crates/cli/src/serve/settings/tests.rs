@@ -16,7 +16,7 @@ fn keys_of(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_printed_file_is_the_default() {
-    assert_eq!(toml::from_str::<Settings>(DEFAULT_FILE).unwrap(), Settings::default());
+    assert_eq!(toml::from_str::<ServerSettings>(DEFAULT_FILE).unwrap(), ServerSettings::default());
 }
 
 #[test]
@@ -41,28 +41,29 @@ fn every_flag_is_a_key_and_a_variable() {
 
 #[test]
 fn an_unknown_key_is_named_in_the_error() {
-    let error = toml::from_str::<Settings>("lisen = \"127.0.0.1:1\"").unwrap_err().to_string();
+    let error = toml::from_str::<ServerSettings>("lisen = \"127.0.0.1:1\"").unwrap_err().to_string();
     assert!(error.contains("lisen"), "{error}");
 }
 
 #[test]
 fn development_mode_listens_on_loopback_only() {
-    let settings = Settings { dev: true, listen: "0.0.0.0:8888".parse().unwrap(), ..Settings::default() };
+    let settings =
+        ServerSettings { dev: true, listen: "0.0.0.0:8888".parse().unwrap(), ..ServerSettings::default() };
     let error = settings.check().unwrap_err().to_string();
     assert!(error.contains("0.0.0.0:8888") && error.contains("loopback"), "{error}");
 }
 
 #[test]
 fn a_given_scheme_replaces_the_default() {
-    let dev = Settings { dev: true, ..Settings::default() };
+    let dev = ServerSettings { dev: true, ..ServerSettings::default() };
     assert_eq!(dev.schemes(), ["none"]);
-    assert_eq!(Settings::default().schemes(), ["local"]);
-    assert_eq!(Settings { auth: vec!["tokens:x".into()], ..dev }.schemes(), ["tokens:x"]);
+    assert_eq!(ServerSettings::default().schemes(), ["local"]);
+    assert_eq!(ServerSettings { auth: vec!["tokens:x".into()], ..dev }.schemes(), ["tokens:x"]);
 }
 
 #[test]
 fn no_two_projects_share_a_namespace() {
-    let read = |text: &str| toml::from_str::<Settings>(text);
+    let read = |text: &str| toml::from_str::<ServerSettings>(text);
     let table: String = DEFAULT_FILE
         .lines()
         .skip_while(|line| !line.contains("[project_namespaces]"))
@@ -75,15 +76,15 @@ fn no_two_projects_share_a_namespace() {
 
 #[test]
 fn authentication_by_kubernetes_needs_a_kubernetes() {
-    let settings = Settings { auth: vec!["kubernetes".into()], ..Settings::default() };
+    let settings = ServerSettings { auth: vec!["kubernetes".into()], ..ServerSettings::default() };
     let error = settings.check().unwrap_err().to_string();
     assert_eq!(error, "auth is 'kubernetes', but no Kubernetes is configured: set kubeconfig or in_cluster");
-    Settings { in_cluster: true, ..settings }.check().unwrap();
+    ServerSettings { in_cluster: true, ..settings }.check().unwrap();
 }
 
 #[test]
 fn shapes_have_unique_names_and_amounts() {
-    let read = |text: &str| toml::from_str::<Settings>(text).unwrap();
+    let read = |text: &str| toml::from_str::<ServerSettings>(text).unwrap();
     let table: String = DEFAULT_FILE
         .lines()
         .skip_while(|line| !line.contains("[["))
@@ -98,5 +99,20 @@ fn shapes_have_unique_names_and_amounts() {
     ] {
         let error = read(text).check().unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_relative_data_folder_is_made_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("muster.toml");
+    let file_name = file.to_str().unwrap();
+    let expected = std::env::current_dir().unwrap().join("relative/data");
+    for (text, flags) in [("data_dir = 'relative/data'", &[][..]), ("", &["--data-dir", "relative/data"][..])]
+    {
+        std::fs::write(&file, text).unwrap();
+        let arguments = ["serve", "--config", file_name].into_iter().chain(flags.iter().copied());
+        let settings = Flags::try_parse_from(arguments).unwrap().resolve().unwrap();
+        assert_eq!(settings.data_dir, expected);
     }
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::policy;
 use crate::node::{Node, NodeStatus};
-use crate::policy::batch::Settings;
+use crate::policy::batch::BatchPolicySettings;
 use crate::sample;
 
 fn working(index: u32) -> Node {
@@ -24,7 +24,7 @@ fn batches_leave_enough_nodes_at_work(
     #[case] max_batch_size: i64,
     #[case] sizes: &[usize],
 ) {
-    let settings = Settings { min_in_service, max_batch_size, pause_time: 60 };
+    let settings = BatchPolicySettings { min_in_service, max_batch_size, pause_time: 60 };
     let nodes: Vec<_> = (1..=total).map(working).collect();
     let plan = settings.plan(&nodes);
     assert_eq!(plan.iter().map(Vec::len).collect::<Vec<_>>(), sizes);
@@ -32,7 +32,7 @@ fn batches_leave_enough_nodes_at_work(
 
 #[test]
 fn nodes_that_do_not_work_come_first() {
-    let settings: Settings =
+    let settings: BatchPolicySettings =
         policy("senlin.policy.batch-1.0", &json!({"max_batch_size": 1})).settings().unwrap();
     let mut nodes: Vec<_> = (1..=3).map(working).collect();
     nodes[2].status = NodeStatus::Error;

@@ -2,7 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{policy, refused};
-use crate::policy::health::{Operation, Settings};
+use crate::policy::health::{HealthPolicySettings, Operation};
 use crate::policy::{InvalidPolicy, PolicyRules, check};
 use crate::time::{TimeSpan, Timestamp};
 
@@ -16,7 +16,7 @@ fn modes(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"type": name})).collect()
 }
 
-fn settings(detection: &Value) -> Settings {
+fn settings(detection: &Value) -> HealthPolicySettings {
     policy(KIND, &spec(detection, &json!({"actions": [{"name": "REBOOT"}]}))).settings().expect("it fits")
 }
 

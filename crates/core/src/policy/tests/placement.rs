@@ -39,6 +39,7 @@ fn what_cannot_be_spread_over_is_refused(#[case] kind: &str, #[case] properties:
 #[case(json!({"servergroup": {"policies": "soft-affinity"}}), "soft-affinity", None)]
 #[case(json!({"servergroup": {"policies": "soft-anti-affinity"}}), "soft-anti-affinity", None)]
 fn only_hard_rules_are_rules(#[case] properties: Value, #[case] word: &str, #[case] rule: Option<Affinity>) {
-    let settings: affinity::Settings = policy("senlin.policy.affinity-1.0", &properties).settings().unwrap();
+    let settings: affinity::AffinityPolicySettings =
+        policy("senlin.policy.affinity-1.0", &properties).settings().unwrap();
     assert_eq!((settings.word(), settings.rule()), (word, rule));
 }

@@ -2,14 +2,14 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::policy;
-use crate::policy::scaling::Settings;
+use crate::policy::scaling::ScalingPolicySettings;
 use crate::resize::Sizes;
 use crate::time::{TimeSpan, Timestamp};
 
 const IN: &str = "CLUSTER_SCALE_IN";
 const OUT: &str = "CLUSTER_SCALE_OUT";
 
-fn settings(event: &str, adjustment: &Value) -> Settings {
+fn settings(event: &str, adjustment: &Value) -> ScalingPolicySettings {
     let properties = json!({"event": event, "adjustment": adjustment});
     policy("senlin.policy.scaling-1.0", &properties).settings().expect("it fits")
 }

@@ -15,7 +15,7 @@ struct Logs {
 
 impl Logs {
     /// Creates log files, the newest first.
-    fn of(texts: &[&str]) -> Self {
+    fn create(texts: &[&str]) -> Self {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let folder = NodeFolder::new(parent.path(), NodeId::from_uuid(Uuid::from_u128(7)));
         folder.create().expect("a folder");
@@ -59,7 +59,7 @@ async fn the_last_lines_are_found_across_files(
     #[case] tail: Option<usize>,
     #[case] expected: &str,
 ) {
-    let logs = Logs::of(files);
+    let logs = Logs::create(files);
     let query = LogQuery { tail, ..LogQuery::default() };
     let text: String =
         read_log(&logs.folder, query, LogFollow::No).await.unwrap().try_collect().await.unwrap();
@@ -68,7 +68,7 @@ async fn the_last_lines_are_found_across_files(
 
 #[tokio::test]
 async fn a_followed_log_continues_after_a_rotation_until_its_folder_is_removed() {
-    let logs = Logs::of(&["a\n"]);
+    let logs = Logs::create(&["a\n"]);
     let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).await.unwrap();
     let mut next = async || lines.try_next().await.unwrap();
     assert_eq!(next().await.as_deref(), Some("a\n"));
@@ -87,7 +87,7 @@ async fn a_followed_log_continues_after_a_rotation_until_its_folder_is_removed()
 
 #[tokio::test]
 async fn no_file_is_skipped_if_the_log_is_rotated_several_times_between_two_reads() {
-    let logs = Logs::of(&["a\n"]);
+    let logs = Logs::create(&["a\n"]);
     let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::UntilRemoved).await.unwrap();
     let mut next = async || lines.try_next().await.unwrap();
     assert_eq!(next().await.as_deref(), Some("a\n"));
@@ -110,7 +110,7 @@ async fn no_file_is_skipped_if_the_log_is_rotated_several_times_between_two_read
 
 #[tokio::test]
 async fn files_that_are_rotated_while_older_ones_are_read_are_not_skipped() {
-    let logs = Logs::of(&["c\n", "b\n", "a\n"]);
+    let logs = Logs::create(&["c\n", "b\n", "a\n"]);
     let mut lines = read_log(&logs.folder, LogQuery::default(), LogFollow::No).await.unwrap();
     assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("a\n"));
     logs.rotate(3);

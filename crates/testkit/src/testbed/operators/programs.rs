@@ -21,7 +21,7 @@ impl From<[u16; 3]> for OperatorPorts {
 }
 
 pub(super) fn kuberay(program: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
-    of(Operator::KubeRay, program, site)
+    operator_program(Operator::KubeRay, program, site)
         .flag("kubeconfig", site.kubeconfig())
         .flag("enable-leader-election", "false")
         .flag("metrics-addr", loopback(ports.metrics))
@@ -29,7 +29,7 @@ pub(super) fn kuberay(program: &Path, site: &KubernetesSite, ports: OperatorPort
 }
 
 pub(super) fn domino(program: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
-    of(Operator::Domino, program, site)
+    operator_program(Operator::Domino, program, site)
         .args(["start"])
         .flag("webhook-server-port", ports.webhooks.to_string())
         .flag("metrics-bind-address", loopback(ports.metrics))
@@ -39,7 +39,7 @@ pub(super) fn domino(program: &Path, site: &KubernetesSite, ports: OperatorPorts
 }
 
 pub(super) fn dask(python: &Path, site: &KubernetesSite, ports: OperatorPorts) -> Program {
-    of(Operator::Dask, python, site)
+    operator_program(Operator::Dask, python, site)
         .args(["-m", "kopf", "run", "-m", "dask_kubernetes.operator.controller", "--all-namespaces"])
         // Without peering, in which instances of kopf negotiate which of them pauses.
         .args(["--standalone"])
@@ -51,7 +51,7 @@ pub(super) fn dask(python: &Path, site: &KubernetesSite, ports: OperatorPorts) -
         .env("PYTHONDONTWRITEBYTECODE", "1")
 }
 
-fn of(operator: Operator, program: &Path, site: &KubernetesSite) -> Program {
+fn operator_program(operator: Operator, program: &Path, site: &KubernetesSite) -> Program {
     Program::new(operator.component(), program)
         .env("KUBECONFIG", site.kubeconfig())
         // Otherwise operators would read the configuration of the user.

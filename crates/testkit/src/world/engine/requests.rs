@@ -22,7 +22,7 @@ use crate::world::provider::WorldProvider;
 
 /// A request to an engine.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub(crate) enum EngineRequest {
     /// Create a cluster of this profile type with this number of workers.
     Create(ClusterId, String, u32),
     /// Change a cluster.
@@ -48,22 +48,26 @@ pub(crate) enum Response {
     Refused(String),
 }
 
-pub(super) async fn answer(engine: &Engine, ask: Ask) -> Response {
-    let response = match ask {
-        Ask::Create(id, kind, workers) => create(engine, id, &kind, workers).await.map(Response::accepted),
-        Ask::Change(id, kind, inputs) => change(engine, id, kind, inputs).await.map(Response::accepted),
-        Ask::CreateNode(cluster, profile) => {
+pub(super) async fn answer(engine: &Engine, request: EngineRequest) -> Response {
+    let response = match request {
+        EngineRequest::Create(id, kind, workers) => {
+            create(engine, id, &kind, workers).await.map(Response::accepted)
+        }
+        EngineRequest::Change(id, kind, inputs) => {
+            change(engine, id, kind, inputs).await.map(Response::accepted)
+        }
+        EngineRequest::CreateNode(cluster, profile) => {
             create_node(engine, cluster, profile).await.map(Response::accepted)
         }
-        Ask::ChangeNode(id, kind, inputs) => {
+        EngineRequest::ChangeNode(id, kind, inputs) => {
             change_node(engine, id, kind, inputs).await.map(Response::accepted)
         }
-        Ask::End(id) => Ok(Response::Action(Box::new(end(engine, id).await))),
-        Ask::Rest(id) => {
+        EngineRequest::End(id) => Ok(Response::Action(Box::new(end(engine, id).await))),
+        EngineRequest::Rest(id) => {
             rest(engine, id).await;
             Ok(Response::Rests)
         }
-        Ask::Name => Ok(Response::Name(engine.id())),
+        EngineRequest::Name => Ok(Response::Name(engine.id())),
     };
     response.unwrap_or_else(|error| Response::Refused(error.to_string()))
 }

@@ -63,7 +63,7 @@ fn what_dies_after_its_start_is_seen_as_ended() {
     state.obey(&Control::DieAfterStart(1));
     outcome(&mut state, Verb::Start, 1, 1);
     let node = NodeId::from_uuid(Uuid::from_u128(1));
-    let WorldAnswer::Observation(seen) = state.look(&[node]) else { panic!("it looks") };
+    let WorldAnswer::Observation(seen) = state.observe(&[node]) else { panic!("an observation") };
     assert!(matches!(seen[&node], Observation::Exited { .. }), "{seen:?}");
     assert_eq!(outcome(&mut state, Verb::Start, 1, 1), Outcome::Made, "it can be started again");
 }
@@ -74,10 +74,10 @@ fn a_lie_changes_what_is_said_and_not_what_is() {
     outcome(&mut state, Verb::Start, 1, 1);
     let node = NodeId::from_uuid(Uuid::from_u128(1));
     state.obey(&Control::Lie(Some(FalseObservation::Absent)));
-    let WorldAnswer::Observation(seen) = state.look(&[node]) else { panic!("it looks") };
+    let WorldAnswer::Observation(seen) = state.observe(&[node]) else { panic!("an observation") };
     assert_eq!(seen[&node], Observation::Absent);
     assert_eq!(outcome(&mut state, Verb::Start, 1, 1), Outcome::There);
     state.obey(&Control::Lie(None));
-    let WorldAnswer::Observation(seen) = state.look(&[node]) else { panic!("it looks") };
+    let WorldAnswer::Observation(seen) = state.observe(&[node]) else { panic!("an observation") };
     assert!(matches!(seen[&node], Observation::Running { .. }), "{seen:?}");
 }
