@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_deletes_what_failed_is_not_told_to_delete_it() {
+    fn a_caller_that_deletes_what_failed_gets_no_hint_to_delete_it() {
         let subject = AwaitedAction {
             namespace: "default".to_owned(),
             name: "fred".to_owned(),

@@ -20,7 +20,7 @@ pub(crate) struct FakeKubernetes {
 #[derive(Debug, Default)]
 struct FakeContent {
     objects: BTreeMap<String, Value>,
-    /// Parts of paths that nobody may write to.
+    /// Parts of paths that cannot be written.
     forbidden: Vec<&'static str>,
     /// Method and path of every request.
     requests: Vec<String>,

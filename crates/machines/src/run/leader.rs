@@ -87,7 +87,7 @@ impl Election {
         }
     }
 
-    /// Creates the namespace again, which somebody has deleted.
+    /// Creates the namespace again after its deletion.
     async fn restore_namespace(&self) {
         let created = ensure_namespace(&self.client, &self.namespace);
         match tokio::time::timeout(self.times.deadline, created).await {
