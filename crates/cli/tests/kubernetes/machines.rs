@@ -46,7 +46,7 @@ async fn check_profiles(server: &Server) {
     };
     let (status, refused) = create("wrong", "large").await;
     assert_eq!(status, 400, "{refused}");
-    assert!(refused.to_string().contains("there are medium"), "{refused}");
+    assert!(refused.to_string().contains("use one of medium"), "{refused}");
     let (status, made) = create("profiled", "medium").await;
     assert_eq!(status, 202, "{made}");
     wait_until_queued(server, "profiled").await;
