@@ -27,7 +27,7 @@ use crate::output::{self, message};
 use crate::wait::parse_duration;
 use app::Driver;
 use requirement::PythonRequirement;
-use script::Needs;
+use script::ScriptNeeds;
 use startup::{Cluster, Startup};
 
 /// Run a command with its own cluster: muster run -- python script.py
@@ -64,7 +64,7 @@ pub(crate) struct Run {
 }
 
 /// The command with what is known about its Python.
-struct Prepared {
+struct PreparedScript {
     program: Program,
     /// The Python with the packages of the flags and of the script.
     packages_python: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl Run {
         let program = find_program(&self.command)?;
         let needs = match &program {
             Program::Script { file, .. } => script::needs(file)?,
-            Program::Executable { .. } => Needs::default(),
+            Program::Executable { .. } => ScriptNeeds::default(),
         };
         let idles = app::switch("APP_EXIT")? == Some(false);
         self.shared |= app::switch("OSHINKO_DEL_CLUSTER")? == Some(false);
@@ -157,7 +157,7 @@ impl Run {
                 return Err(failure.into());
             }
         };
-        let program = Prepared { program, packages_python, needs_python: needs.python };
+        let program = PreparedScript { program, packages_python, needs_python: needs.python };
         let ended = match launcher.execute(&cluster, &program, &mut signals).await {
             Ok(ended) => ended,
             Err(error) => {
@@ -231,7 +231,7 @@ impl Launcher {
     async fn execute(
         &mut self,
         cluster: &Cluster,
-        program: &Prepared,
+        program: &PreparedScript,
         signals: &mut launch::Signals,
     ) -> Result<launch::Ended> {
         let command = Box::pin(self.prepare(cluster, program)).await?;
@@ -242,7 +242,7 @@ impl Launcher {
     async fn prepare(
         &mut self,
         cluster: &Cluster,
-        Prepared { program, packages_python, needs_python }: &Prepared,
+        PreparedScript { program, packages_python, needs_python }: &PreparedScript,
     ) -> Result<std::process::Command, Failure> {
         let of_clients = environment(&mut self.client, &cluster.id).await?.variables;
         let mut client = ClientEnvironment::new(cluster.variables.clone(), of_clients);

@@ -32,14 +32,14 @@ enum Phase {
 
 /// A version. Previews of one release are not ordered: it is compared with releases only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Version {
+struct PythonVersion {
     epoch: u64,
     release: Vec<u64>,
     phase: Phase,
     is_local: bool,
 }
 
-impl Version {
+impl PythonVersion {
     fn parse(text: &str) -> Option<Self> {
         let parts = VERSION.captures(text)?;
         let epoch = parts.name("epoch").map_or(Some(0), |epoch| epoch.as_str().parse().ok())?;
@@ -67,17 +67,17 @@ impl Version {
 /// One condition on a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Clause {
-    Compatible(Version),
-    Equal(Version),
-    NotEqual(Version),
+    Compatible(PythonVersion),
+    Equal(PythonVersion),
+    NotEqual(PythonVersion),
     /// `== N.*`
-    Prefix(Version),
+    Prefix(PythonVersion),
     /// `!= N.*`
-    NotPrefix(Version),
-    AtMost(Version),
-    AtLeast(Version),
-    Below(Version),
-    Above(Version),
+    NotPrefix(PythonVersion),
+    AtMost(PythonVersion),
+    AtLeast(PythonVersion),
+    Below(PythonVersion),
+    Above(PythonVersion),
     /// The same text.
     Same(String),
 }
@@ -91,7 +91,7 @@ impl Clause {
             return (!rest.is_empty()).then(|| Self::Same(rest.to_owned()));
         }
         if let Some(numbers) = rest.strip_suffix(".*") {
-            let prefix = Version::parse(numbers)
+            let prefix = PythonVersion::parse(numbers)
                 .filter(|version| version.phase == Phase::Release && !version.is_local)?;
             return match operator {
                 "==" => Some(Self::Prefix(prefix)),
@@ -99,7 +99,7 @@ impl Clause {
                 _ => None,
             };
         }
-        let version = Version::parse(rest)?;
+        let version = PythonVersion::parse(rest)?;
         match operator {
             "==" => return Some(Self::Equal(version)),
             "!=" => return Some(Self::NotEqual(version)),
@@ -117,8 +117,8 @@ impl Clause {
     }
 
     /// Returns true for a release that meets the condition.
-    fn is_met(&self, by: &Version, text: &str) -> bool {
-        let is_equal = |version: &Version| !version.is_local && by.key() == version.key();
+    fn is_met(&self, by: &PythonVersion, text: &str) -> bool {
+        let is_equal = |version: &PythonVersion| !version.is_local && by.key() == version.key();
         match self {
             Self::Compatible(version) => {
                 let series = &version.release[..version.release.len() - 1];
@@ -161,7 +161,7 @@ impl PythonRequirement {
 
     fn is_met(&self, version: &str) -> bool {
         // A version that cannot be understood is not refused: the script may run in it.
-        Version::parse(version)
+        PythonVersion::parse(version)
             .is_none_or(|parsed| self.clauses.iter().all(|clause| clause.is_met(&parsed, version)))
     }
 

@@ -24,7 +24,7 @@ struct Metadata {
 
 /// What a script needs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(super) struct ScriptNeeds {
     /// The packages to install.
     pub(super) packages: Vec<String>,
     /// The versions of Python that it can run in.
@@ -32,12 +32,12 @@ pub(super) struct Needs {
 }
 
 /// Reads the inline metadata of a script.
-pub(super) fn needs(file: &Path) -> Result<Needs, Failure> {
+pub(super) fn needs(file: &Path) -> Result<ScriptNeeds, Failure> {
     let wrong = |why: String| Failure::new(Exit::Usage, format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let blocks = inline_metadata(&text);
     let metadata = match blocks.as_slice() {
-        [] => return Ok(Needs::default()),
+        [] => return Ok(ScriptNeeds::default()),
         [metadata] => metadata,
         several => {
             let why =
@@ -48,7 +48,7 @@ pub(super) fn needs(file: &Path) -> Result<Needs, Failure> {
     let read: Metadata = toml::from_str(metadata)
         .map_err(|error| wrong(format!("inline metadata is not valid TOML: {error}")))?;
     let python = read.requires_python.map(|text| PythonRequirement::parse(file, &text)).transpose()?;
-    Ok(Needs { packages: read.dependencies, python })
+    Ok(ScriptNeeds { packages: read.dependencies, python })
 }
 
 /// Returns the lines of each block from `# /// script` to the last `# ///` among the comments below it, without their
@@ -88,9 +88,9 @@ mod tests {
         let read_needs = read(script).expect("it is valid");
         assert_eq!(read_needs.packages, ["six==1.16.0"]);
         assert_eq!(read_needs.python, PythonRequirement::parse(&file, ">=3.11").ok());
-        assert_eq!(read("print(1)\n"), Ok(Needs::default()));
+        assert_eq!(read("print(1)\n"), Ok(ScriptNeeds::default()));
         let open = "# /// script\n# dependencies = []\n";
-        assert_eq!(read(open), Ok(Needs::default()), "a block without an end is ignored");
+        assert_eq!(read(open), Ok(ScriptNeeds::default()), "a block without an end is ignored");
         let wrong = read("# /// script\n# dependencies = 7\n# ///\n").expect_err("a list is expected");
         assert_eq!(wrong.exit, Exit::Usage);
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::kubernetes::projection::{NodeSettings, whole};
 
 /// The recipe of a node before and after an update, and its settings in the object.
-pub(super) struct NodeUpdate<'a> {
+pub(super) struct NodePatch<'a> {
     pub(super) before: NodeRecipe,
     pub(super) after: NodeRecipe,
     /// The part of the update that names the node, if any.
@@ -25,7 +25,7 @@ pub(super) struct NodeUpdate<'a> {
     pub(super) accelerators: &'a BTreeSet<String>,
 }
 
-impl NodeUpdate<'_> {
+impl NodePatch<'_> {
     /// Returns the merge patch of the node; none if nothing differs.
     pub(super) fn patch(&self) -> Option<Value> {
         let mut node = Map::new();

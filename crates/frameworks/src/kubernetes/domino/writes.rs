@@ -5,7 +5,7 @@ use muster_core::recipe::NodeRecipe;
 use serde_json::{Map, Value, json};
 
 use super::image;
-use super::node_patch::NodeUpdate;
+use super::node_patch::NodePatch;
 use crate::kubernetes::flavor::{DesiredCluster, GroupResize, ObjectWrite, WriteOperation};
 use crate::kubernetes::metadata::only_group;
 use crate::kubernetes::object::ResourceKind;
@@ -93,7 +93,7 @@ pub(super) fn remake(
         let image = changed_image(&masters, &workers, &present.head.image)?;
         spec.extend(image.map(|image| ("image".to_owned(), image)));
     }
-    let head_update = NodeUpdate {
+    let head_update = NodePatch {
         before: before.recipe.head(),
         after: masters,
         named: update.head.as_ref(),
@@ -102,7 +102,7 @@ pub(super) fn remake(
     };
     spec.extend(head_update.patch().map(|node| (head.to_owned(), node)));
     if !workers_now.sized_by_floor {
-        let worker_update = NodeUpdate {
+        let worker_update = NodePatch {
             before: workers_before,
             after: workers,
             named,
