@@ -31,52 +31,45 @@ impl Service {
         name: &str,
         spec: TemplateSpec,
     ) -> Result<ComputeTemplate, ServiceError> {
-        let create = self.new_compute_template(access, writer, namespace, name, spec);
+        let create = async {
+            self.authorize_namespace(access, namespace)?;
+            let new = ComputeTemplate {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                project: self.project_of(namespace)?.to_owned(),
+                instance: None,
+                uid: new_id().to_string(),
+                spec: TemplateSpec { memory_unit: spec.unit().to_owned(), ..spec },
+                created_at: self.now(),
+            };
+            new.check()
+                .map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidComputeTemplate"))?;
+            let known = self.store().compute_template(namespace, name).await?;
+            if known.is_some_and(|known| known.instance.is_none()) {
+                return Err(taken(namespace, name));
+            }
+            let template = match self.template_provider(namespace).await? {
+                Some(provider) => {
+                    let created =
+                        provider.create(&new).await.map_err(|error| refused(error, namespace, name))?;
+                    ComputeTemplate { project: new.project, ..created }
+                }
+                None => new,
+            };
+            let events = vec![self.template_event(writer, Written::Created, &template)];
+            let named = self.named_write(writer, template.uid.clone());
+            let insert = InsertComputeTemplate { template: template.clone(), events, named };
+            if self.store().insert_compute_template(insert).await? {
+                Ok(template)
+            } else {
+                Err(taken(namespace, name))
+            }
+        };
         let replay = async |first: String| {
             let found = self.compute_template(access, namespace, name).await?;
             if found.uid == first { Ok(found) } else { Err(unknown(namespace, name)) }
         };
         Box::pin(self.write_once(writer, create, replay)).await
-    }
-
-    async fn new_compute_template(
-        &self,
-        access: &Access,
-        writer: &Writer,
-        namespace: &str,
-        name: &str,
-        spec: TemplateSpec,
-    ) -> Result<ComputeTemplate, ServiceError> {
-        self.authorize_namespace(access, namespace)?;
-        let new = ComputeTemplate {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            project: self.project_of(namespace)?.to_owned(),
-            instance: None,
-            uid: new_id().to_string(),
-            spec: TemplateSpec { memory_unit: spec.unit().to_owned(), ..spec },
-            created_at: self.now(),
-        };
-        new.check().map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidComputeTemplate"))?;
-        let known = self.store().compute_template(namespace, name).await?;
-        if known.is_some_and(|known| known.instance.is_none()) {
-            return Err(taken(namespace, name));
-        }
-        let template = match self.template_provider(namespace).await? {
-            Some(provider) => {
-                let created = provider.create(&new).await.map_err(|error| refused(error, namespace, name))?;
-                ComputeTemplate { project: new.project, ..created }
-            }
-            None => new,
-        };
-        let events = vec![self.template_event(writer, Written::Created, &template)];
-        let named = self.named_write(writer, template.uid.clone());
-        let insert = InsertComputeTemplate { template: template.clone(), events, named };
-        if self.store().insert_compute_template(insert).await? {
-            Ok(template)
-        } else {
-            Err(taken(namespace, name))
-        }
     }
 
     fn template_provider_of(&self, instance: &InstanceId) -> Option<Arc<dyn TemplateProvider>> {
@@ -121,37 +114,28 @@ impl Service {
         name: &str,
         force: bool,
     ) -> Result<(), ServiceError> {
-        let delete = self.remove_compute_template(access, writer, namespace, name, force);
+        let delete = async {
+            let template = self.compute_template(access, namespace, name).await?;
+            if !force {
+                let users = self.store().clusters_with_template(namespace, name).await?;
+                let what = format!("compute template '{namespace}/{name}'");
+                check_unused(&what, &users).map_err(|error| error.code("ComputeTemplateInUse"))?;
+            }
+            if let Some(instance) = &template.instance {
+                let provider = self.template_provider_of(instance).ok_or_else(|| {
+                    let message = format!(
+                        "this server does not serve '{instance}', which has the template: use the server that does"
+                    );
+                    ServiceError::new(ErrorKind::Unavailable, message)
+                })?;
+                provider.delete(&template).await?;
+            }
+            let events = vec![self.template_event(writer, Written::Deleted, &template)];
+            let named = self.named_write(writer, template.uid.clone());
+            self.store().delete_compute_template(DeleteComputeTemplate { template, events, named }).await?;
+            Ok(())
+        };
         self.write_once(writer, delete, async |_| Ok(())).await
-    }
-
-    async fn remove_compute_template(
-        &self,
-        access: &Access,
-        writer: &Writer,
-        namespace: &str,
-        name: &str,
-        force: bool,
-    ) -> Result<(), ServiceError> {
-        let template = self.compute_template(access, namespace, name).await?;
-        if !force {
-            let users = self.store().clusters_with_template(namespace, name).await?;
-            let what = format!("compute template '{namespace}/{name}'");
-            check_unused(&what, &users).map_err(|error| error.code("ComputeTemplateInUse"))?;
-        }
-        if let Some(instance) = &template.instance {
-            let provider = self.template_provider_of(instance).ok_or_else(|| {
-                let message = format!(
-                    "this server does not serve '{instance}', which has the template: use the server that does"
-                );
-                ServiceError::new(ErrorKind::Unavailable, message)
-            })?;
-            provider.delete(&template).await?;
-        }
-        let events = vec![self.template_event(writer, Written::Deleted, &template)];
-        let named = self.named_write(writer, template.uid.clone());
-        self.store().delete_compute_template(DeleteComputeTemplate { template, events, named }).await?;
-        Ok(())
     }
 
     /// Resolves the name of a shape in a namespace: a compute template there, otherwise a configured shape.

@@ -37,73 +37,67 @@ impl Service {
         provider: &str,
         spec: ImageSpec,
     ) -> Result<ImageTemplate, ServiceError> {
-        let create = self.new_image_template(access, writer, (namespace, name), provider, spec);
+        let create = async {
+            self.authorize_namespace(access, namespace)?;
+            spec.check(name)
+                .map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidImageTemplate"))?;
+            let instance = self.instance_for(provider, &cluster_type(Framework::Ray))?;
+            self.check_local_image(access, &instance)?;
+            let builder = self.engine.provider(&instance).and_then(Provider::image_builder);
+            let builder = builder.ok_or_else(|| {
+                let message = format!(
+                    "provider '{}' does not build images: choose another provider",
+                    instance.provider()
+                );
+                ServiceError::invalid(message).code("NoProvider")
+            })?;
+            self.check_namespace_exists(&instance, namespace).await?;
+            let ignored = builder.admit(&spec).await.map_err(refused)?;
+            let image = builder.image_of(namespace, name, &spec).map_err(refused)?;
+            let shape = match spec.compute_template.as_str() {
+                "" => Shape::default(),
+                template => self.shape_of_template(namespace, template).await?,
+            };
+            let (now, project) = (self.now(), self.project_of(namespace)?.to_owned());
+            let build = ImageBuild {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                image: image.clone(),
+                spec: spec.clone(),
+                shape,
+            };
+            let inputs =
+                serde_json::to_value(build).map_err(|error| ServiceError::invalid(error.to_string()))?;
+            let task =
+                Task::new(TaskId::from_uuid(new_id()), TaskKind::ImageBuild, instance.clone(), &project, now);
+            let template = ImageTemplate {
+                id: ImageTemplateId::from_uuid(new_id()),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                project,
+                user: access.principal().id.clone(),
+                instance,
+                spec,
+                image,
+                task: Task { inputs, ..task },
+                created_at: now,
+            };
+            let created = self.image_event(writer, Written::Created, &template);
+            let warnings = ignored.into_iter().map(|message| warning(&created, message));
+            let events = std::iter::once(created.clone()).chain(warnings).collect();
+            let named = self.named_write(writer, template.id.to_string());
+            let insert = InsertImageTemplate { template: template.clone(), events, named };
+            if self.store().insert_image_template(insert).await? {
+                return Ok(template);
+            }
+            let message = format!("Image template with name {name} already exists in namespace {namespace}");
+            Err(ServiceError::new(ErrorKind::Exists, message).code("ImageTemplateExists"))
+        };
         let replay = async |first: String| {
             let found = self.image_template(access, namespace, name).await?;
             if found.id.to_string() == first { Ok(found) } else { Err(unknown(namespace, name)) }
         };
         Box::pin(self.write_once(writer, create, replay)).await
-    }
-
-    async fn new_image_template(
-        &self,
-        access: &Access,
-        writer: &Writer,
-        (namespace, name): (&str, &str),
-        provider: &str,
-        spec: ImageSpec,
-    ) -> Result<ImageTemplate, ServiceError> {
-        self.authorize_namespace(access, namespace)?;
-        spec.check(name)
-            .map_err(|why| ServiceError::invalid(why.to_string()).code("InvalidImageTemplate"))?;
-        let instance = self.instance_for(provider, &cluster_type(Framework::Ray))?;
-        self.check_local_image(access, &instance)?;
-        let builder = self.engine.provider(&instance).and_then(Provider::image_builder);
-        let builder = builder.ok_or_else(|| {
-            let message =
-                format!("provider '{}' does not build images: choose another provider", instance.provider());
-            ServiceError::invalid(message).code("NoProvider")
-        })?;
-        self.check_namespace_exists(&instance, namespace).await?;
-        let ignored = builder.admit(&spec).await.map_err(refused)?;
-        let image = builder.image_of(namespace, name, &spec).map_err(refused)?;
-        let shape = match spec.compute_template.as_str() {
-            "" => Shape::default(),
-            template => self.shape_of_template(namespace, template).await?,
-        };
-        let (now, project) = (self.now(), self.project_of(namespace)?.to_owned());
-        let build = ImageBuild {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            image: image.clone(),
-            spec: spec.clone(),
-            shape,
-        };
-        let inputs = serde_json::to_value(build).map_err(|error| ServiceError::invalid(error.to_string()))?;
-        let task =
-            Task::new(TaskId::from_uuid(new_id()), TaskKind::ImageBuild, instance.clone(), &project, now);
-        let template = ImageTemplate {
-            id: ImageTemplateId::from_uuid(new_id()),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            project,
-            user: access.principal().id.clone(),
-            instance,
-            spec,
-            image,
-            task: Task { inputs, ..task },
-            created_at: now,
-        };
-        let created = self.image_event(writer, Written::Created, &template);
-        let warnings = ignored.into_iter().map(|message| warning(&created, message));
-        let events = std::iter::once(created.clone()).chain(warnings).collect();
-        let named = self.named_write(writer, template.id.to_string());
-        let insert = InsertImageTemplate { template: template.clone(), events, named };
-        if self.store().insert_image_template(insert).await? {
-            return Ok(template);
-        }
-        let message = format!("Image template with name {name} already exists in namespace {namespace}");
-        Err(ServiceError::new(ErrorKind::Exists, message).code("ImageTemplateExists"))
     }
 
     /// The template with this name, if the caller may perform the operation on it.
@@ -199,32 +193,23 @@ impl Service {
         name: &str,
         force: bool,
     ) -> Result<(), ServiceError> {
-        let delete = self.remove_image_template(access, writer, namespace, name, force);
+        let delete = async {
+            let template = self.image_template(access, namespace, name).await?;
+            self.check_local_image(access, &template.instance)?;
+            if !force {
+                let users = self.store().clusters_with_image(namespace, name).await?;
+                let what = format!("image template '{namespace}/{name}'");
+                check_unused(&what, &users).map_err(|error| error.code("ImageTemplateInUse"))?;
+            }
+            let events = vec![self.image_event(writer, Written::Deleted, &template)];
+            let named = self.named_write(writer, template.id.to_string());
+            let command = DeleteImageTemplate { template: template.clone(), events, named };
+            if self.store().delete_image_template(command).await? {
+                self.engine.remove_image(&template).await;
+            }
+            Ok(())
+        };
         Box::pin(self.write_once(writer, delete, async |_| Ok(()))).await
-    }
-
-    async fn remove_image_template(
-        &self,
-        access: &Access,
-        writer: &Writer,
-        namespace: &str,
-        name: &str,
-        force: bool,
-    ) -> Result<(), ServiceError> {
-        let template = self.image_template(access, namespace, name).await?;
-        self.check_local_image(access, &template.instance)?;
-        if !force {
-            let users = self.store().clusters_with_image(namespace, name).await?;
-            let what = format!("image template '{namespace}/{name}'");
-            check_unused(&what, &users).map_err(|error| error.code("ImageTemplateInUse"))?;
-        }
-        let events = vec![self.image_event(writer, Written::Deleted, &template)];
-        let named = self.named_write(writer, template.id.to_string());
-        let command = DeleteImageTemplate { template: template.clone(), events, named };
-        if self.store().delete_image_template(command).await? {
-            self.engine.remove_image(&template).await;
-        }
-        Ok(())
     }
 
     fn image_event(&self, writer: &Writer, written: Written, template: &ImageTemplate) -> Event {

@@ -210,15 +210,15 @@ impl Service {
     /// Returns true if a cluster is deleted or being deleted. The row of a delegated cluster is read several times,
     /// because a deletion is observed a moment after it began.
     async fn is_being_deleted(&self, cluster: ClusterId, is_delegated: bool) -> Result<bool, ServiceError> {
-        for read in 1..=DELETION_READS {
+        let reads = if is_delegated { DELETION_READS } else { 1 };
+        for read in 0..reads {
+            if read > 0 {
+                tokio::time::sleep(DELETION_READ_PAUSE).await;
+            }
             let row = self.store().cluster(cluster).await?;
             if row.is_none_or(|row| row.deleted_at.is_some() || row.status == ClusterStatus::Deleting) {
                 return Ok(true);
             }
-            if !is_delegated || read == DELETION_READS {
-                break;
-            }
-            tokio::time::sleep(DELETION_READ_PAUSE).await;
         }
         Ok(false)
     }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::death_signal::under_death_signal;
 use crate::eventually;
 use crate::logs;
+use crate::process_folder::contains;
 
 /// The number of lines of output in the report of a failed wait.
 const TAIL: usize = 40;
@@ -194,11 +195,8 @@ impl Process {
 /// Returns the processes whose environment contains these bytes. A process that has ended has no environment.
 fn processes_with(mark: &[u8]) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let contains = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.windows(mark.len()).any(|part| part == mark)
-    };
-    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(contains).collect()
+    let has_mark = |pid: &u32| contains(format!("/proc/{pid}/environ").as_ref(), mark);
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has_mark).collect()
 }
 
 /// Returns true if a process runs; a zombie has ended.

@@ -54,18 +54,21 @@ impl Drop for ProcessFolder {
 fn processes_in(folder: &Path) -> Vec<Pid> {
     let is_inside = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(folder));
     let name = folder.as_os_str().as_encoded_bytes();
-    let names =
-        |file: PathBuf| fs::read(file).is_ok_and(|text| text.windows(name.len()).any(|part| part == name));
     let uses = |process: &PathBuf| {
         is_inside(process.join("cwd"))
-            || names(process.join("cmdline"))
-            || names(process.join("environ"))
+            || contains(&process.join("cmdline"), name)
+            || contains(&process.join("environ"), name)
             || entries(&process.join("fd")).into_iter().any(is_inside)
     };
     let me = rustix::process::getpid();
     let id = |process: PathBuf| Pid::from_raw(process.file_name()?.to_str()?.parse().ok()?);
     let processes = entries(Path::new("/proc")).into_iter().filter(uses).filter_map(id);
     processes.filter(|process| *process != me).collect()
+}
+
+/// Returns true if a file contains these bytes; false if it cannot be read.
+pub(crate) fn contains(file: &Path, bytes: &[u8]) -> bool {
+    fs::read(file).is_ok_and(|text| text.windows(bytes.len()).any(|part| part == bytes))
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -5,15 +5,12 @@ use std::collections::HashMap;
 use muster_core::cluster::{Cluster as Row, Framework};
 use muster_core::ids::ClusterId;
 use muster_core::quantity::{Cpu, Memory};
-use muster_core::shape::Shape;
+use muster_core::shape::{GPU_RESOURCE, Shape};
 use muster_proto::v1alpha2 as wire;
 use muster_service::{Service, ServiceError};
 use serde_json::Value;
 
 use super::{convert, shapes, v1};
-
-/// The resource by which accelerators are requested, unless a shape has another one.
-const GPU: &str = "nvidia.com/gpu";
 
 /// Converts clusters, with one query for the objects of those that others created.
 pub(super) async fn shown_clusters(
@@ -76,7 +73,7 @@ fn shape_of_resources(resources: &Value) -> Shape {
     Shape {
         cpu: amount("cpu").and_then(|amount| amount.parse::<Cpu>().ok()),
         memory: amount("memory").and_then(|amount| amount.parse::<Memory>().ok()),
-        gpu: amount(GPU).and_then(|amount| amount.parse().ok()),
+        gpu: amount(GPU_RESOURCE).and_then(|amount| amount.parse().ok()),
         ..Shape::default()
     }
 }

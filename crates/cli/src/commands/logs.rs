@@ -205,7 +205,8 @@ impl Reading {
                         printed.insert(node.id.clone());
                         latest.insert(node.id.clone(), chunk.at);
                         let end = ends.entry((node.id.clone(), chunk.source.clone())).or_default();
-                        chunk.text = end.new_lines(&chunk.text).to_owned();
+                        let repeated = chunk.text.len() - end.new_lines(&chunk.text).len();
+                        chunk.text.drain(..repeated);
                         if !self.printer.print(&node.name, is_named, &chunk) {
                             return Ok(ExitCode::FAILURE);
                         }
