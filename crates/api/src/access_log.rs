@@ -45,7 +45,7 @@ pub(crate) enum Port {
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     answered: Family<Answered, Counter>,
-    durations: Family<Route, Histogram>,
+    durations: Family<RouteLabels, Histogram>,
 }
 
 /// The labels of the counter. Callers cannot create label values, so the number of time series stays bounded.
@@ -57,7 +57,7 @@ struct Answered {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
+struct RouteLabels {
     method: &'static str,
     route: String,
 }
@@ -83,9 +83,9 @@ impl Requests {
         routes.layer(from_fn_with_state((self.clone(), port, marks), follow))
     }
 
-    fn count(&self, route: Route, status: String, took: Duration) {
+    fn count(&self, route: RouteLabels, status: String, took: Duration) {
         self.durations.get_or_create(&route).observe(took.as_secs_f64());
-        let Route { method, route } = route;
+        let RouteLabels { method, route } = route;
         self.answered.get_or_create(&Answered { method, route, status }).inc();
     }
 }
@@ -123,7 +123,7 @@ async fn follow(
     }
     let alias = request.extensions_mut().remove::<RequestIdAlias>();
     let id = id_of(request.headers());
-    let route = Route { method: method_of(request.method()), route: route_of(&request, port) };
+    let route = RouteLabels { method: method_of(request.method()), route: route_of(&request, port) };
     let path = logged_path(&request);
     let by = tracing::field::Empty;
     // The span has the highest level, so that no log filter removes the request id from the lines inside.
@@ -137,7 +137,7 @@ async fn follow(
     request.headers_mut().insert(REQUEST_ID, id.clone());
     async move {
         let mut response = next.run(request).await;
-        let outcome = Outcome::of(&response, port);
+        let outcome = RequestOutcome::of(&response, port);
         let took = begun.elapsed();
         outcome.log(took);
         requests.count(route, outcome.status, took);
@@ -187,7 +187,7 @@ fn method_of(method: &Method) -> &'static str {
 
 /// Returns the template of the path, so that the label has only as many values as there are routes.
 fn route_of(request: &Request, port: Port) -> String {
-    static TEMPLATES: LazyLock<rest::Templates> = LazyLock::new(rest::templates);
+    static TEMPLATES: LazyLock<rest::PathTemplates> = LazyLock::new(rest::templates);
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = match (port, matched) {
         (Port::Grpc, matched) => {
@@ -200,7 +200,7 @@ fn route_of(request: &Request, port: Port) -> String {
 }
 
 /// The result of a request.
-struct Outcome {
+struct RequestOutcome {
     status: String,
     refusal: Option<Refusal>,
 }
@@ -212,7 +212,7 @@ struct Refusal {
     message: String,
 }
 
-impl Outcome {
+impl RequestOutcome {
     fn of(response: &Response, port: Port) -> Self {
         let header = response.headers().get(ERROR_HEADER).and_then(|value| value.to_str().ok());
         if port == Port::Grpc && response.status().is_success() {

@@ -53,12 +53,12 @@ fn named_principal(scheme: &str, name: &str, project: &str, roles: &BTreeSet<Rol
 
 /// A caller that is not authenticated yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Caller<'a> {
+pub struct UnauthenticatedCaller<'a> {
     /// The headers of the request.
     pub headers: &'a HeaderMap,
 }
 
-impl Caller<'_> {
+impl UnauthenticatedCaller<'_> {
     /// The token of the `Authorization` header, with or without `Bearer`, or else of `X-Auth-Token`.
     pub fn token(&self) -> Option<&str> {
         let Some(given) = self.headers.get(header::AUTHORIZATION) else {
@@ -112,7 +112,7 @@ pub trait Authenticator: Send + Sync + 'static {
     fn scheme(&self) -> &'static str;
 
     /// Authenticates a caller; returns none if the credentials do not belong to this scheme.
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError>;
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError>;
 
     /// Returns a principal that this scheme authenticated earlier, with its present roles; none if it no longer exists.
     async fn resolve(&self, known: &Principal) -> Result<Option<Principal>, AuthError>;
@@ -162,7 +162,7 @@ impl Authenticators {
     }
 
     /// Authenticates the caller by the first scheme that accepts its credentials.
-    pub async fn identify(&self, caller: Caller<'_>) -> Result<Principal, AuthError> {
+    pub async fn identify(&self, caller: UnauthenticatedCaller<'_>) -> Result<Principal, AuthError> {
         // If a scheme is unavailable, a later scheme may still accept the credentials.
         let mut unavailable = None;
         for scheme in &self.0 {

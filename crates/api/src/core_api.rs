@@ -47,11 +47,14 @@ use muster_proto::v1alpha2::usage_service_server::UsageServiceServer;
 use muster_service::Service;
 use muster_service::ports::frameworks::Frameworks;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
 
 use crate::access::Access;
 use crate::error::ApiError;
 use crate::streams::StreamLimit;
+
+/// The answer of a method.
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// Facts about the server that it reports to clients.
 #[derive(Debug, Clone)]

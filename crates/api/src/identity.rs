@@ -29,14 +29,14 @@ const BODY_LIMIT: usize = 64 * 1024;
 
 /// The identity API over the accounts of a file.
 #[derive(Clone)]
-pub struct Identity {
+pub struct IdentityApi {
     accounts: Arc<Accounts>,
     /// Limits the passwords that are hashed at once: each needs 19 MiB of memory and a core.
     hashing: Arc<ConcurrencyLimit>,
     tls: bool,
 }
 
-impl Identity {
+impl IdentityApi {
     /// Creates the API for these accounts; `tls` is true if clients connect with TLS.
     pub fn new(accounts: Arc<Accounts>, tls: bool) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -71,12 +71,12 @@ async fn wrong_method(request: Request) -> Response {
     refuse(StatusCode::METHOD_NOT_ALLOWED, &message)
 }
 
-async fn versions(State(api): State<Identity>, request: Request) -> Response {
+async fn versions(State(api): State<IdentityApi>, request: Request) -> Response {
     let base = base(&request.into_parts().0, api.tls);
     answer(StatusCode::MULTIPLE_CHOICES, &json!({"versions": {"values": [document(&base)]}}))
 }
 
-async fn version(State(api): State<Identity>, request: Request) -> Response {
+async fn version(State(api): State<IdentityApi>, request: Request) -> Response {
     let base = base(&request.into_parts().0, api.tls);
     answer(StatusCode::OK, &json!({"version": document(&base)}))
 }
@@ -93,7 +93,7 @@ fn document(base: &str) -> Value {
     })
 }
 
-async fn log_in(State(api): State<Identity>, request: Request) -> Response {
+async fn log_in(State(api): State<IdentityApi>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let base = base(&parts, api.tls);
     let bytes = match body::read(body, BODY_LIMIT, BODY_LIMIT).await {
@@ -107,7 +107,7 @@ async fn log_in(State(api): State<Identity>, request: Request) -> Response {
     let Ok(body) = serde_json::from_slice::<Value>(&bytes) else {
         return refuse(StatusCode::BAD_REQUEST, "the body is not JSON: send {\"auth\": {\"identity\": …}}");
     };
-    let given = match Given::read(&body) {
+    let given = match LogInRequest::read(&body) {
         Ok(given) => given,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
     };
@@ -142,13 +142,13 @@ async fn log_in(State(api): State<Identity>, request: Request) -> Response {
 }
 
 /// The credentials in a log-in.
-struct Given {
+struct LogInRequest {
     name: String,
     password: String,
     project: Option<String>,
 }
 
-impl Given {
+impl LogInRequest {
     fn read(body: &Value) -> Result<Self, String> {
         let auth = &body["auth"];
         let methods = auth["identity"]["methods"].as_array().cloned().unwrap_or_default();

@@ -14,7 +14,7 @@ use muster_core::principal::Principal;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::Status;
 
-use crate::auth::{API_KEY, AuthError, Authenticators, Caller, OPENSTACK_TOKEN};
+use crate::auth::{API_KEY, AuthError, Authenticators, OPENSTACK_TOKEN, UnauthenticatedCaller};
 use crate::error::ApiError;
 use crate::rest::ErrorContext;
 
@@ -44,7 +44,7 @@ impl Identified {
 
     /// Returns true if the same credentials still have the same rights, or if that cannot be verified at present.
     async fn is_unchanged(&self) -> bool {
-        match self.authenticators.identify(Caller { headers: &self.headers }).await {
+        match self.authenticators.identify(UnauthenticatedCaller { headers: &self.headers }).await {
             Ok(now) => now == self.principal,
             Err(AuthError::Refused(_)) => false,
             Err(AuthError::Unavailable(_) | AuthError::NotVerifiable(_) | AuthError::Misconfigured(_)) => {

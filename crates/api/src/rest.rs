@@ -12,7 +12,7 @@ use http::request::Parts;
 use muster_core::principal::Principal;
 use muster_core::string_enum::alternatives;
 use muster_proto::bind;
-use muster_proto::rest::{Answer, Call, Endpoint, METHODS, Rule};
+use muster_proto::rest::{Answer, Endpoint, METHODS, RestCall, Rule};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
@@ -35,29 +35,30 @@ const WATCH: &str = ":watch";
 
 /// One HTTP route of a method.
 #[derive(Debug, Clone)]
-struct Route {
+struct RestRoute {
     endpoint: Endpoint,
     rule: &'static Rule,
     /// The route that serves a list with `?watch=true`.
-    watch: Option<Box<Route>>,
+    watch: Option<Box<RestRoute>>,
 }
 
 /// Returns the routes of these endpoints, without middleware and without a fallback for unknown paths.
 pub fn routes(endpoints: &[Endpoint]) -> Router {
-    let all: Vec<Route> = endpoints
+    let all: Vec<RestRoute> = endpoints
         .iter()
         .flat_map(|endpoint| {
             let rules = endpoint.method.rules.iter();
-            rules.map(|rule| Route { endpoint: endpoint.clone(), rule, watch: None })
+            rules.map(|rule| RestRoute { endpoint: endpoint.clone(), rule, watch: None })
         })
         .collect();
-    let watches: BTreeMap<&str, &Route> =
+    let watches: BTreeMap<&str, &RestRoute> =
         all.iter().filter_map(|route| Some((route.rule.path.strip_suffix(WATCH)?, route))).collect();
     let mut by_path: BTreeMap<String, MethodRouter> = BTreeMap::new();
     for (route, path) in all.iter().flat_map(|route| paths(route.rule).map(move |path| (route, path))) {
         let Ok(filter) = MethodFilter::try_from(route.rule.verb.clone()) else { continue };
         let watch = watches.get(route.rule.path).filter(|_| filter == MethodFilter::GET);
-        let route = Arc::new(Route { watch: watch.map(|watch| Box::new((*watch).clone())), ..route.clone() });
+        let route =
+            Arc::new(RestRoute { watch: watch.map(|watch| Box::new((*watch).clone())), ..route.clone() });
         let methods = by_path.entry(path).or_default();
         *methods = std::mem::take(methods).on(filter, move |path, request| {
             let route = Arc::clone(&route);
@@ -71,9 +72,9 @@ pub fn routes(endpoints: &[Endpoint]) -> Router {
 }
 
 /// The declared paths of all rules, by the paths in the router.
-pub(crate) type Templates = BTreeMap<String, &'static str>;
+pub(crate) type PathTemplates = BTreeMap<String, &'static str>;
 
-pub(crate) fn templates() -> Templates {
+pub(crate) fn templates() -> PathTemplates {
     let rules = METHODS.iter().flat_map(|method| method.rules);
     rules.flat_map(|rule| paths(rule).map(|path| (path, rule.path))).collect()
 }
@@ -99,7 +100,7 @@ fn positional(rule: &Rule) -> String {
 }
 
 async fn serve(
-    route: &Route,
+    route: &RestRoute,
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
@@ -134,7 +135,7 @@ fn without_watch(query: &str) -> String {
 }
 
 async fn call(
-    route: &Route,
+    route: &RestRoute,
     path: Result<RawPathParams, RawPathParamsRejection>,
     query: &str,
     mut parts: Parts,
@@ -154,7 +155,7 @@ async fn call(
     let request = bind::request(route.endpoint.method, route.rule, &path, query, body)
         .map_err(|error| ApiError::invalid(error.to_string()))?;
     let metadata = MetadataMap::from_headers(parts.headers);
-    route.endpoint.call(Call { metadata, extensions: parts.extensions, request }).await
+    route.endpoint.call(RestCall { metadata, extensions: parts.extensions, request }).await
 }
 
 /// Returns true if a path of `/apis/v1` has an empty value before the last one: the KubeRay API server returns 404.

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use crate::access;
 use crate::access_log;
-use crate::auth::{Authenticators, Caller};
+use crate::auth::{Authenticators, UnauthenticatedCaller};
 use crate::error::ApiError;
 use crate::guard::{self, GuardSettings};
 use crate::reauthenticate::Identified;
@@ -125,7 +125,7 @@ async fn authenticate(
     if guard::is_probe(request.uri().path()) || request.extensions().get::<PublicRoute>().is_some() {
         return next.run(request).await;
     }
-    let caller = Caller { headers: request.headers() };
+    let caller = UnauthenticatedCaller { headers: request.headers() };
     match authenticators.identify(caller).await {
         Ok(principal) => {
             access_log::record_caller(&principal);

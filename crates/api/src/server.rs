@@ -18,7 +18,7 @@ use crate::clustering::Clustering;
 use crate::connections::{self, LimitedAcceptor};
 use crate::core_api::CoreApi;
 use crate::guard::GuardSettings;
-use crate::identity::Identity;
+use crate::identity::IdentityApi;
 use crate::one_port::OnePort;
 use crate::probes::{self, ServerMetrics};
 use crate::readiness::Readiness;
@@ -81,7 +81,7 @@ pub struct Server {
     /// The scaler API.
     pub scaler: Scaler,
     /// The API where accounts log in; none without a file of accounts.
-    pub identity: Option<Identity>,
+    pub identity: Option<IdentityApi>,
     /// The service layer, for the probes.
     pub service: Service,
     /// The metrics.
@@ -122,7 +122,7 @@ impl Server {
             .merge(clustering.routes())
             .merge(scaler.routes())
             .merge(docs::routes())
-            .merge(identity.map(Identity::routes).unwrap_or_default());
+            .merge(identity.map(IdentityApi::routes).unwrap_or_default());
         let rest = protect(routes, authenticators.clone(), guard(ports.rest.local_addr()?));
         let methods = health::add_to(api.grpc(), readiness);
         let grpc = |address| {

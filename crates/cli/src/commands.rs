@@ -235,7 +235,7 @@ pub(crate) struct ChangeFlags {
 }
 
 /// A cluster that was found and is about to be changed.
-struct ClusterChange {
+struct PendingChange {
     client: Client,
     cluster: Cluster,
     deadline: Deadline,
@@ -244,16 +244,16 @@ struct ClusterChange {
 
 impl ChangeFlags {
     /// Finds the cluster of this name and starts the time of `--timeout`.
-    async fn find(self, name: &str) -> Result<ClusterChange> {
+    async fn find(self, name: &str) -> Result<PendingChange> {
         let mut client = self.server.connect_to_existing().await?;
         let deadline = self.wait.deadline();
         let namespace = self.namespace.resolve(&mut client).await?;
         let cluster = find(&mut client, &namespace, name, &self.among).await?;
-        Ok(ClusterChange { client, cluster, deadline, flags: self })
+        Ok(PendingChange { client, cluster, deadline, flags: self })
     }
 }
 
-impl ClusterChange {
+impl PendingChange {
     /// Submits the change, waits unless `--no-wait` is set, and prints the cluster.
     async fn carry_out(
         mut self,

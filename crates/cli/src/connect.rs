@@ -33,7 +33,7 @@ use crate::failure::{Exit, Failure, connection_lost, is_retryable};
 use crate::output::message;
 use crate::serve::{clusters_folder, default_folder};
 use crate::version;
-use channel::{Connection, Credentials};
+use channel::{Credentials, ServerConnection};
 use folder::{Folder, FolderState};
 
 /// Time within which a lost server has to answer again before a command gives up.
@@ -84,7 +84,7 @@ enum ServerLocation {
 pub(crate) struct Client {
     location: ServerLocation,
     token: Option<String>,
-    connection: Connection,
+    connection: ServerConnection,
     /// The current outage; `None` while the server answers.
     outage: Option<Outage>,
 }
@@ -259,7 +259,7 @@ impl ServerFlags {
     }
 }
 
-fn warn_of_another_version(connection: &Connection) {
+fn warn_of_another_version(connection: &ServerConnection) {
     let Some(info) = connection.info.as_ref().filter(|info| info.version != version::LINE) else { return };
     let (theirs, ours) = (&info.version, version::LINE);
     message!(

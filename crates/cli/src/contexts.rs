@@ -22,12 +22,12 @@ pub(crate) struct Contexts {
     /// The name of the context that commands use; empty for the server of the data folder.
     pub(crate) current: String,
     #[serde(rename = "context")]
-    pub(crate) all: Vec<Context>,
+    pub(crate) all: Vec<SavedContext>,
 }
 
 /// A server and the user's token for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Context {
+pub(crate) struct SavedContext {
     pub(crate) name: String,
     pub(crate) server: String,
     #[serde(default)]
@@ -67,12 +67,12 @@ impl Contexts {
     }
 
     /// Returns the context that commands use; `None` means the server of the data folder.
-    pub(crate) fn current(&self) -> Option<&Context> {
+    pub(crate) fn current(&self) -> Option<&SavedContext> {
         self.all.iter().find(|context| context.name == self.current)
     }
 
     /// Finds a context by name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Context, Failure> {
+    pub(crate) fn named(&self, name: &str) -> Result<&SavedContext, Failure> {
         self.all.iter().find(|context| context.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.all.iter().map(|context| context.name.as_str()).collect();
             let there = if names.is_empty() {
@@ -86,7 +86,7 @@ impl Contexts {
     }
 
     /// Adds a context, replacing one of the same name, and makes it the current one.
-    pub(crate) fn add(&mut self, context: Context) {
+    pub(crate) fn add(&mut self, context: SavedContext) {
         self.current.clone_from(&context.name);
         self.all.retain(|known| known.name != context.name);
         self.all.push(context);

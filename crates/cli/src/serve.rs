@@ -18,7 +18,7 @@ use anyhow::{Context as _, Error, Result};
 use clap::Parser;
 use muster_api::auth::LOCAL_SCHEME;
 use muster_api::clustering::Clustering;
-use muster_api::identity::Identity;
+use muster_api::identity::IdentityApi;
 use muster_api::probes::ServerMetrics;
 use muster_api::scaler::{Scaler, ScalerSettings};
 use muster_api::server::{Ports, Server, Tls};
@@ -30,7 +30,7 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, DatabaseClock, SystemClock};
 use muster_engine::ports::machines::MachineProvider;
 use muster_engine::ports::provider::Provider;
-use muster_engine::{Config, Engine, LocalCode, Metrics, Parts};
+use muster_engine::{Config, Engine, EngineParts, LocalCode, Metrics};
 use muster_kube::Kubernetes;
 use muster_local::{LocalProvider, SimulatedProvider};
 use muster_service::Service;
@@ -119,7 +119,7 @@ async fn run(settings: &ServerSettings, detached: bool) -> Result<ExitCode> {
             .with_frameworks(Arc::new(environments)),
         clustering: Clustering::new(service.clone(), authenticators.clone(), tls.is_some()),
         scaler: Scaler::new(service.clone(), scaler_settings(settings), domino.map(|domino| domino as _)),
-        identity: accounts.map(|accounts| Identity::new(accounts, tls.is_some())),
+        identity: accounts.map(|accounts| IdentityApi::new(accounts, tls.is_some())),
         service,
         metrics: server_metrics,
         authenticators,
@@ -243,7 +243,7 @@ async fn start_engine(
         Dialect::Postgres => Arc::new(DatabaseClock::new(Arc::new(SystemClock))),
     };
     let egress = Arc::new(Egress::new(rule)?);
-    let parts = Parts {
+    let parts = EngineParts {
         store,
         providers,
         policies: Policies::standard().with_probe(egress.clone()),

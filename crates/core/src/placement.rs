@@ -18,7 +18,7 @@ pub use victims::{Quota, choose};
 pub const KEY: &str = "placement";
 
 /// The number of nodes by the name of a region or zone.
-pub type Counts = BTreeMap<String, u32>;
+pub type PlacementCounts = BTreeMap<String, u32>;
 
 /// The placement of a node. Undecided parts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,8 +118,12 @@ impl Axis {
     }
 
     /// Counts the placements in the domain of each share.
-    pub fn count<'p>(self, shares: &[Share], places: impl IntoIterator<Item = &'p Placement>) -> Counts {
-        let mut counts: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+    pub fn count<'p>(
+        self,
+        shares: &[Share],
+        places: impl IntoIterator<Item = &'p Placement>,
+    ) -> PlacementCounts {
+        let mut counts: PlacementCounts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
         for name in places.into_iter().filter_map(|place| self.name_in(place)) {
             if let Some(count) = counts.get_mut(name) {
                 *count += 1;
@@ -130,7 +134,13 @@ impl Axis {
 
     /// Assigns domains to the new placements, as many of each as the plan says. They are assigned in turn, and zones
     /// evenly within every region, as far as the plan allows.
-    pub fn assign(self, shares: &[Share], plan: &Counts, present: &[Placement], new: &mut [Placement]) {
+    pub fn assign(
+        self,
+        shares: &[Share],
+        plan: &PlacementCounts,
+        present: &[Placement],
+        new: &mut [Placement],
+    ) {
         let mut left = plan.clone();
         let mut taken: BTreeMap<(Option<String>, String), u64> = BTreeMap::new();
         let cell = |across: Option<&str>, name: &str| (across.map(str::to_owned), name.to_owned());

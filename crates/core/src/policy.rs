@@ -16,7 +16,7 @@ use crate::ids::{BindingId, ClusterId, PolicyId};
 use crate::time::Timestamp;
 
 pub use kinds::{
-    CheckedPolicy, InvalidPolicy, KINDS, PolicyKind, PolicyRules, Since, Support, Version, check, find,
+    CheckedPolicy, InvalidPolicy, KINDS, PolicyKind, PolicyRules, PolicyVersion, Since, Support, check, find,
 };
 
 /// The longest wait that a policy may request, in seconds: a week.

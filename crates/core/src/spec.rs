@@ -34,7 +34,7 @@ pub struct Schema(pub &'static [(&'static str, Property)]);
 /// One property of a specification.
 #[derive(Debug, Clone, Copy)]
 pub struct Property {
-    kind: Kind,
+    kind: PropertyKind,
     description: &'static str,
     required: bool,
     updatable: bool,
@@ -45,7 +45,7 @@ pub struct Property {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum PropertyKind {
     Boolean,
     Integer,
     Number,
@@ -84,7 +84,7 @@ pub enum SpecError {
 }
 
 impl Property {
-    const fn new(kind: Kind, description: &'static str) -> Self {
+    const fn new(kind: PropertyKind, description: &'static str) -> Self {
         Self {
             kind,
             description,
@@ -98,37 +98,37 @@ impl Property {
 
     /// A boolean property.
     pub const fn boolean(description: &'static str) -> Self {
-        Self::new(Kind::Boolean, description)
+        Self::new(PropertyKind::Boolean, description)
     }
 
     /// A property that is a whole number.
     pub const fn integer(description: &'static str) -> Self {
-        Self::new(Kind::Integer, description)
+        Self::new(PropertyKind::Integer, description)
     }
 
     /// A property that is a number.
     pub const fn number(description: &'static str) -> Self {
-        Self::new(Kind::Number, description)
+        Self::new(PropertyKind::Number, description)
     }
 
     /// A property that is a text.
     pub const fn string(description: &'static str) -> Self {
-        Self::new(Kind::String, description)
+        Self::new(PropertyKind::String, description)
     }
 
     /// A property that is a list of items of one kind.
     pub const fn list(description: &'static str, item: &'static Self) -> Self {
-        Self::new(Kind::List(item), description)
+        Self::new(PropertyKind::List(item), description)
     }
 
     /// A property that is a map with known keys.
     pub const fn map(description: &'static str, schema: Schema) -> Self {
-        Self::new(Kind::Map(Some(schema)), description)
+        Self::new(PropertyKind::Map(Some(schema)), description)
     }
 
     /// A property that is a map with arbitrary keys.
     pub const fn free_map(description: &'static str) -> Self {
-        Self::new(Kind::Map(None), description)
+        Self::new(PropertyKind::Map(None), description)
     }
 
     /// Marks the property as required.
@@ -177,7 +177,7 @@ impl Property {
     #[must_use]
     pub const fn default_empty(self) -> Self {
         let empty = match self.kind {
-            Kind::List(_) => Literal::EmptyList,
+            PropertyKind::List(_) => Literal::EmptyList,
             _ => Literal::EmptyMap,
         };
         Self { default: Some(empty), ..self }

@@ -43,14 +43,14 @@ pub fn evaluate(cluster: &Cluster, active: u32, head: HeadState, operation: &str
 
 /// The number of working workers of a cluster, and the state of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct WorkingCounts {
     /// The number of working workers.
     pub active: u32,
     /// The state of the head.
     pub head: HeadState,
 }
 
-impl Counts {
+impl WorkingCounts {
     /// Counts the nodes of a cluster.
     pub fn of<'n>(cluster: &Cluster, nodes: impl IntoIterator<Item = &'n Node>) -> Self {
         let (mut active, mut head) = (0_u32, None);

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use muster_core::action::{Action, Fence};
 use muster_core::cluster::{Cluster, WorkerGroup};
 use muster_core::ids::{NodeId, ProfileId};
-use muster_core::placement::{Axis, Counts, Placement};
+use muster_core::placement::{Axis, Placement, PlacementCounts};
 use muster_core::policy::deletion::{HookType, Hooks};
 use muster_core::time::{TimeSpan, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -57,10 +57,10 @@ pub struct Creation {
     pub nodes: Vec<NodeId>,
     /// The number of added members by region.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub regions: Option<Counts>,
+    pub regions: Option<PlacementCounts>,
     /// The number of added members by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zones: Option<Counts>,
+    pub zones: Option<PlacementCounts>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
@@ -89,10 +89,10 @@ pub struct Deletion {
     pub grace_began: Option<Timestamp>,
     /// The number of removed members by region.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub regions: Option<Counts>,
+    pub regions: Option<PlacementCounts>,
     /// The number of removed members by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zones: Option<Counts>,
+    pub zones: Option<PlacementCounts>,
     #[serde(flatten)]
     pub(crate) unknown: Map<String, Value>,
 }
@@ -315,7 +315,7 @@ impl ActionData {
 }
 
 impl Creation {
-    pub(crate) fn counts_mut(&mut self, axis: Axis) -> &mut Option<Counts> {
+    pub(crate) fn counts_mut(&mut self, axis: Axis) -> &mut Option<PlacementCounts> {
         match axis {
             Axis::Region => &mut self.regions,
             Axis::Zone => &mut self.zones,
@@ -324,14 +324,14 @@ impl Creation {
 }
 
 impl Deletion {
-    pub(crate) fn counts(&self, axis: Axis) -> Option<&Counts> {
+    pub(crate) fn counts(&self, axis: Axis) -> Option<&PlacementCounts> {
         match axis {
             Axis::Region => self.regions.as_ref(),
             Axis::Zone => self.zones.as_ref(),
         }
     }
 
-    pub(crate) fn counts_mut(&mut self, axis: Axis) -> &mut Option<Counts> {
+    pub(crate) fn counts_mut(&mut self, axis: Axis) -> &mut Option<PlacementCounts> {
         match axis {
             Axis::Region => &mut self.regions,
             Axis::Zone => &mut self.zones,

@@ -26,7 +26,7 @@ use crate::events::reason;
 use crate::reconcile::delegated;
 use crate::reconcile::individual::{self, Goal};
 use crate::reconcile::reasons::restart_needed;
-use crate::run::{ActionRun, Stop, Subject};
+use crate::run::{ActionRun, RunSubject, Stop};
 
 /// Returns the kinds of actions that this engine claims, each with the newest version of its inputs that the engine
 /// can read.
@@ -69,14 +69,14 @@ pub(crate) const fn deletes(change: &Change) -> bool {
 }
 
 /// Rolls back changes that are valid only if the whole action succeeds.
-pub(crate) fn roll_back(subject: &mut Subject, change: &Change, data: &ActionData) {
+pub(crate) fn roll_back(subject: &mut RunSubject, change: &Change, data: &ActionData) {
     if matches!(change, Change::UpdateCluster(_)) {
         rolling::roll_back(subject, data);
     }
 }
 
 /// Cleans up after an action that a policy refused.
-pub(crate) fn discard_refused(subject: &mut Subject, change: &Change, why: &str, now: Timestamp) {
+pub(crate) fn discard_refused(subject: &mut RunSubject, change: &Change, why: &str, now: Timestamp) {
     if matches!(change, Change::CreateNode(_)) {
         node::reject_candidate(subject, why, now);
     }

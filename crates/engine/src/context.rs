@@ -47,7 +47,7 @@ pub(crate) struct Context {
 }
 
 /// The parts of a context that are passed in.
-pub(crate) struct Parts {
+pub(crate) struct ContextParts {
     pub(crate) store: Store,
     pub(crate) providers: HashMap<InstanceId, Arc<dyn Provider>>,
     pub(crate) policies: Policies,
@@ -59,8 +59,8 @@ pub(crate) struct Parts {
 
 impl Context {
     /// Creates a context whose lease is not registered yet.
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let ContextParts { store, providers, policies, hooks, clock, config, metrics } = parts;
         Self {
             lease: RwLock::new(Lease::new()),
             store,

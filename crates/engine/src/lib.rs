@@ -54,4 +54,4 @@ pub use context::Engine;
 pub use ids::new_id;
 pub use metrics::Metrics;
 pub use queries::{QueryError, UpdatePreview};
-pub use start::Parts;
+pub use start::EngineParts;

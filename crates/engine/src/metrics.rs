@@ -13,34 +13,34 @@ use prometheus_client::registry::{Registry, Unit};
 /// The metrics of an engine. Handles are cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    ended: Family<Ended, Counter>,
+    ended: Family<EndedLabels, Counter>,
     taken_over: Counter,
     running: Gauge,
-    calls: Family<Called, Histogram>,
-    renewals: Family<Renewal, Counter>,
-    duties: Family<Duty, Gauge>,
+    calls: Family<CallLabels, Histogram>,
+    renewals: Family<RenewalLabels, Counter>,
+    duties: Family<DutyLabels, Gauge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct EndedLabels {
     action: &'static str,
     status: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
+struct CallLabels {
     provider: String,
     verb: &'static str,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Renewal {
+struct RenewalLabels {
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Duty {
+struct DutyLabels {
     duty: String,
 }
 
@@ -90,7 +90,7 @@ impl Metrics {
     }
 
     pub(crate) fn action_ended(&self, kind: ActionKind, status: ActionStatus) {
-        self.ended.get_or_create(&Ended { action: kind.as_str(), status: status.as_str() }).inc();
+        self.ended.get_or_create(&EndedLabels { action: kind.as_str(), status: status.as_str() }).inc();
     }
 
     pub(crate) fn provider_called(
@@ -100,16 +100,16 @@ impl Metrics {
         outcome: &'static str,
         took: Duration,
     ) {
-        let call = Called { provider: provider.to_owned(), verb, outcome };
+        let call = CallLabels { provider: provider.to_owned(), verb, outcome };
         self.calls.get_or_create(&call).observe(took.as_secs_f64());
     }
 
     pub(crate) fn renewal(&self, outcome: &'static str) {
-        self.renewals.get_or_create(&Renewal { outcome }).inc();
+        self.renewals.get_or_create(&RenewalLabels { outcome }).inc();
     }
 
     pub(crate) fn duty(&self, name: &str, held: bool) {
-        self.duties.get_or_create(&Duty { duty: name.to_owned() }).set(i64::from(held));
+        self.duties.get_or_create(&DutyLabels { duty: name.to_owned() }).set(i64::from(held));
     }
 
     /// Removes all duties: an engine that loses its lease loses them too.

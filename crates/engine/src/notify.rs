@@ -28,12 +28,12 @@ pub(crate) enum Topic {
 /// Wakes subscribers of actions and clusters, and the dispatcher.
 #[derive(Default)]
 pub(crate) struct Notifier {
-    waiting: Mutex<HashMap<Topic, Waiting>>,
+    waiting: Mutex<HashMap<Topic, TopicListeners>>,
     /// Notified when an action may be ready to be claimed.
     pub(crate) work: Notify,
 }
 
-struct Waiting {
+struct TopicListeners {
     /// Counts notifications, so that none is lost when a wait is dropped.
     version: Arc<watch::Sender<u64>>,
     listeners: usize,
@@ -43,7 +43,8 @@ impl Notifier {
     /// Subscribes to a topic until the subscription is dropped.
     pub(crate) fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
         let mut waiting = self.waiting.lock();
-        let entry = waiting.entry(topic).or_insert_with(|| Waiting { version: Arc::default(), listeners: 0 });
+        let entry =
+            waiting.entry(topic).or_insert_with(|| TopicListeners { version: Arc::default(), listeners: 0 });
         entry.listeners += 1;
         Subscription { notifier: Arc::clone(self), topic, version: Arc::clone(&entry.version) }
     }

@@ -101,14 +101,14 @@ impl Policies {
     /// Returns all policy types that Muster implements.
     pub fn standard() -> Self {
         let types: [(&PolicyKind, Arc<dyn PolicyType>); 8] = [
-            (&policy::affinity::KIND, Arc::new(affinity::Affinity)),
-            (&policy::batch::KIND, Arc::new(batch::Batch)),
-            (&policy::deletion::KIND, Arc::new(deletion::Deletion)),
-            (&policy::health::KIND, Arc::new(health::Health)),
-            (&policy::loadbalance::KIND, Arc::new(loadbalance::LoadBalance)),
-            (&policy::placement::REGION, Arc::new(placement::Spread(Axis::Region))),
-            (&policy::placement::ZONE, Arc::new(placement::Spread(Axis::Zone))),
-            (&policy::scaling::KIND, Arc::new(scaling::Scaling)),
+            (&policy::affinity::KIND, Arc::new(affinity::AffinityPolicy)),
+            (&policy::batch::KIND, Arc::new(batch::BatchPolicy)),
+            (&policy::deletion::KIND, Arc::new(deletion::DeletionPolicy)),
+            (&policy::health::KIND, Arc::new(health::HealthPolicy)),
+            (&policy::loadbalance::KIND, Arc::new(loadbalance::LoadBalancePolicy)),
+            (&policy::placement::REGION, Arc::new(placement::SpreadPolicy(Axis::Region))),
+            (&policy::placement::ZONE, Arc::new(placement::SpreadPolicy(Axis::Zone))),
+            (&policy::scaling::KIND, Arc::new(scaling::ScalingPolicy)),
         ];
         let mut all = Self::default();
         for (kind, policy) in types {

@@ -23,7 +23,7 @@ const FAILED_OBSERVATIONS: u32 = 4;
 pub(crate) const FUTILE_ATTEMPTS: u32 = 8;
 
 /// The decision of a strategy after one observation.
-pub(crate) enum Verdict<P> {
+pub(crate) enum StrategyVerdict<P> {
     /// Apply this step.
     Apply(P),
     /// Nothing can be done now, for these reasons: observe again when something changes, or at this time.
@@ -46,7 +46,7 @@ pub(crate) trait Strategy {
     async fn observe(&mut self, run: &mut ActionRun) -> Result<Result<Observed, ProviderError>, Stop>;
 
     /// Applies an observation in memory, and decides the next step.
-    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Self::Plan>, Stop>;
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<StrategyVerdict<Self::Plan>, Stop>;
 
     /// Records a step, and then performs it.
     async fn apply(&mut self, run: &mut ActionRun, plan: Self::Plan) -> Result<(), Stop>;
@@ -85,10 +85,10 @@ pub(crate) async fn drive<S: Strategy>(run: &mut ActionRun, strategy: &mut S) ->
         };
         failed_observations = 0;
         match strategy.plan(run, observed)? {
-            Verdict::Apply(plan) => strategy.apply(run, plan).await?,
-            Verdict::Wait(until, reasons) => wait(run, strategy, until, reasons).await?,
-            Verdict::Reached => return strategy.finish(run).await,
-            Verdict::Unreachable(reasons) => return Err(Stop::Failed(summarize(&reasons))),
+            StrategyVerdict::Apply(plan) => strategy.apply(run, plan).await?,
+            StrategyVerdict::Wait(until, reasons) => wait(run, strategy, until, reasons).await?,
+            StrategyVerdict::Reached => return strategy.finish(run).await,
+            StrategyVerdict::Unreachable(reasons) => return Err(Stop::Failed(summarize(&reasons))),
         }
     }
 }

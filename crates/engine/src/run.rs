@@ -33,13 +33,13 @@ use crate::notify::Topic;
 use crate::ports::provider::Provider;
 
 pub(crate) use children::{Children, excluded};
-pub(crate) use control::{Control, time_left};
+pub(crate) use control::{RunControl, time_left};
 pub(crate) use journal::Journal;
 pub(crate) use members::Members;
 pub(crate) use slot::Slot;
 pub(crate) use stop::{Stop, succeeded, summarize};
-pub(crate) use subject::Subject;
-pub(crate) use world::World;
+pub(crate) use subject::RunSubject;
+pub(crate) use world::WorldChanges;
 
 /// An action that this engine claimed, and everything that its execution needs.
 pub(crate) struct ActionRun {
@@ -51,7 +51,7 @@ pub(crate) struct ActionRun {
     /// Data that policies and steps exchange.
     pub(crate) data: ActionData,
     /// The cluster and its members, with pending changes of their rows.
-    pub(crate) subject: Subject,
+    pub(crate) subject: RunSubject,
     /// The amounts that the cluster requested before the action, if they are known.
     pub(crate) requested_before: Option<RequestedAmounts>,
     /// The child actions by node, with pending ends.
@@ -59,10 +59,10 @@ pub(crate) struct ActionRun {
     /// Pending events and changes of bindings.
     pub(crate) journal: Journal,
     /// The interruptions of the action, and the slot that it occupies.
-    pub(crate) control: Control,
+    pub(crate) control: RunControl,
     pub(crate) provider: Arc<dyn Provider>,
     /// Changes that the provider reports for the cluster.
-    pub(crate) world: World,
+    pub(crate) world: WorldChanges,
 }
 
 impl ActionRun {
@@ -76,15 +76,15 @@ impl ActionRun {
         claimed: Option<reads::ClusterWithProfile>,
     ) -> Result<Self, Stop> {
         let action = Arc::new(action);
-        let control = Control::new(context, lease, &action, slot);
+        let control = RunControl::new(context, lease, &action, slot);
         let change = Change::read(action.kind, &action.inputs).map_err(Stop::Failed)?;
         let provider = context.provider(&action.instance).ok_or_else(|| {
             Stop::Failed(format!("no provider serves '{}' in this engine", action.instance))
         })?;
-        let subject = Subject::load(context, provider.as_ref(), &action, taken_over, claimed).await?;
+        let subject = RunSubject::load(context, provider.as_ref(), &action, taken_over, claimed).await?;
         let stored = subject.stored.then_some(subject.cluster.id);
         let children = Children::load(context, &action, stored, taken_over).await?;
-        let world = World::new(context.notifier.subscribe(Topic::World(subject.cluster.id)));
+        let world = WorldChanges::new(context.notifier.subscribe(Topic::World(subject.cluster.id)));
         Ok(Self {
             context: Arc::clone(context),
             data: ActionData::read(&action.data),

@@ -26,7 +26,7 @@ use crate::watchers::{apps, compute_templates, expiry, health, leftover_nodes, o
 const DEREGISTER_LIMIT: Duration = Duration::from_secs(3);
 
 /// The parts that an engine is started with.
-pub struct Parts {
+pub struct EngineParts {
     /// The store that holds all rows.
     pub store: Store,
     /// The providers of the instances that the engine serves.
@@ -45,8 +45,8 @@ pub struct Parts {
 
 impl Engine {
     /// Starts an engine, which claims actions from then on.
-    pub async fn start(parts: Parts) -> Result<Self, StoreError> {
-        let Parts { store, providers, policies, hooks, clock, config, metrics } = parts;
+    pub async fn start(parts: EngineParts) -> Result<Self, StoreError> {
+        let EngineParts { store, providers, policies, hooks, clock, config, metrics } = parts;
         let instrumented = |provider| -> Arc<dyn Provider> {
             Arc::new(InstrumentedProvider::new(provider, metrics.clone()))
         };
@@ -54,7 +54,7 @@ impl Engine {
             .into_iter()
             .map(|provider| (provider.instance().clone(), instrumented(provider)))
             .collect();
-        let parts = context::Parts { store, providers, policies, hooks, clock, config, metrics };
+        let parts = context::ContextParts { store, providers, policies, hooks, clock, config, metrics };
         let context = Arc::new(Context::new(parts));
         let notifier: Weak<Notifier> = Arc::downgrade(&context.notifier);
         context.store.listen(notifier);

@@ -73,7 +73,7 @@ pub struct Method {
 
 /// The input of a method.
 #[derive(Debug, Default)]
-pub struct Call {
+pub struct RestCall {
     /// The metadata: HTTP headers.
     pub metadata: MetadataMap,
     /// The extensions that middleware has added to the request, such as the caller.
@@ -108,7 +108,7 @@ impl fmt::Debug for Content {
     }
 }
 
-type Handler = dyn Fn(Call) -> BoxFuture<'static, Result<Answer, Status>> + Send + Sync;
+type Handler = dyn Fn(RestCall) -> BoxFuture<'static, Result<Answer, Status>> + Send + Sync;
 
 /// A method together with the service that it is called on.
 #[derive(Clone)]
@@ -126,13 +126,13 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// Calls the method.
-    pub async fn call(&self, call: Call) -> Result<Answer, Status> {
+    pub async fn call(&self, call: RestCall) -> Result<Answer, Status> {
         (self.handler)(call).await
     }
 
     fn new<F, Fut>(method: &'static Method, handler: F) -> Self
     where
-        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        F: Fn(RestCall) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Answer, Status>> + Send + 'static,
     {
         Self { method, handler: Arc::new(move |call| Box::pin(handler(call))) }
@@ -185,8 +185,8 @@ where
     })
 }
 
-fn typed<Q: DeserializeOwned>(method: &Method, call: Call) -> Result<Request<Q>, Status> {
-    let Call { metadata, extensions, request } = call;
+fn typed<Q: DeserializeOwned>(method: &Method, call: RestCall) -> Result<Request<Q>, Status> {
+    let RestCall { metadata, extensions, request } = call;
     let request = Value::Object(request);
     let message = serde_path_to_error::deserialize(&request).map_err(|error| {
         let (path, why) = (error.path(), error.inner().to_string());

@@ -5,7 +5,7 @@
 
 use muster_core::principal::{Owner, Principal};
 
-use crate::authorize::{Denied, Resource, Rule, authorize};
+use crate::authorize::{AccessRule, Denied, Resource, authorize};
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub enum Verb {
 
 /// The object of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum AccessTarget {
     /// The namespace of a new object.
     Namespace,
     /// One cluster.
@@ -78,12 +78,12 @@ pub struct Case {
     /// The kind of operation.
     pub verb: Verb,
     /// The object of the operation.
-    pub subject: Subject,
+    pub subject: AccessTarget,
 }
 
 impl Case {
     /// A row of the authorization table of an API.
-    pub const fn new(operation: &'static str, verb: Verb, subject: Subject) -> Self {
+    pub const fn new(operation: &'static str, verb: Verb, subject: AccessTarget) -> Self {
         Self { operation, verb, subject }
     }
 }
@@ -93,7 +93,7 @@ impl Case {
 pub struct Access {
     principal: Principal,
     verb: Verb,
-    rule: Rule,
+    rule: AccessRule,
 }
 
 impl Access {
@@ -102,26 +102,26 @@ impl Access {
         let name = case.operation.rsplit('/').next().unwrap_or(case.operation);
         let on = |what, project| Resource { what, project, owner: &UNOWNED };
         match (case.verb, case.subject) {
-            (_, Subject::Closed) => return Err(Denied::Forbidden(format!("{name} is not available"))),
-            (Verb::Administer, _) | (_, Subject::Server) => {
-                authorize(&principal, Verb::Administer, on(name, ""), Rule::Members)?;
+            (_, AccessTarget::Closed) => return Err(Denied::Forbidden(format!("{name} is not available"))),
+            (Verb::Administer, _) | (_, AccessTarget::Server) => {
+                authorize(&principal, Verb::Administer, on(name, ""), AccessRule::Members)?;
             }
             // Frameworks belong to no project, so the caller's role in its own project decides.
             (
                 verb,
-                Subject::Clusters
-                | Subject::Actions
-                | Subject::ComputeTemplates
-                | Subject::ImageTemplates
-                | Subject::Jobs
-                | Subject::Apps
-                | Subject::Frameworks,
+                AccessTarget::Clusters
+                | AccessTarget::Actions
+                | AccessTarget::ComputeTemplates
+                | AccessTarget::ImageTemplates
+                | AccessTarget::Jobs
+                | AccessTarget::Apps
+                | AccessTarget::Frameworks,
             ) => {
                 let what = match case.subject {
-                    Subject::Frameworks => "the frameworks of this server",
+                    AccessTarget::Frameworks => "the frameworks of this server",
                     _ => name,
                 };
-                authorize(&principal, verb, on(what, &principal.project), Rule::Members).map_err(
+                authorize(&principal, verb, on(what, &principal.project), AccessRule::Members).map_err(
                     |denied| match denied {
                         Denied::Unseen(_) if principal.project.is_empty() => Denied::Forbidden(format!(
                             "{} has no role in any project: {name} needs the role reader in one",
@@ -135,15 +135,15 @@ impl Access {
                     },
                 )?;
             }
-            (verb, Subject::Project) => {
+            (verb, AccessTarget::Project) => {
                 let what = format!("project '{}'", principal.project);
-                authorize(&principal, verb, on(&what, &principal.project), Rule::Members)?;
+                authorize(&principal, verb, on(&what, &principal.project), AccessRule::Members)?;
             }
             _ => {}
         }
         let rule = match case.subject {
-            Subject::OwnCluster | Subject::OwnClusters => Rule::OwnerOnly,
-            _ => Rule::Members,
+            AccessTarget::OwnCluster | AccessTarget::OwnClusters => AccessRule::OwnerOnly,
+            _ => AccessRule::Members,
         };
         Ok(Self { principal, verb: case.verb, rule })
     }
@@ -181,7 +181,7 @@ impl Access {
                     &self.principal,
                     Verb::Administer,
                     Resource { what, project: "", owner: &UNOWNED },
-                    Rule::Members,
+                    AccessRule::Members,
                 )?;
                 Ok(None)
             }

@@ -20,7 +20,7 @@ pub struct Resource<'a> {
 
 /// The callers, in addition to admins, who may access an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum AccessRule {
     /// The members of its project; readers may only read it.
     Members,
     /// The owner, whatever the project; other callers neither see nor change the object.
@@ -40,8 +40,13 @@ pub enum Denied {
 
 /// Decides if a principal may perform an operation on an object. Admins may do everything. Members of a project see
 /// and change its objects, and readers see them; for all other callers the object does not exist. With
-/// [`Rule::OwnerOnly`], all callers except the owner are refused.
-pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule) -> Result<(), Denied> {
+/// [`AccessRule::OwnerOnly`], all callers except the owner are refused.
+pub fn authorize(
+    principal: &Principal,
+    verb: Verb,
+    on: Resource<'_>,
+    rule: AccessRule,
+) -> Result<(), Denied> {
     if principal.is_admin() {
         return Ok(());
     }
@@ -52,7 +57,7 @@ pub fn authorize(principal: &Principal, verb: Verb, on: Resource<'_>, rule: Rule
             on.what, principal.name
         ));
     }
-    if rule == Rule::OwnerOnly {
+    if rule == AccessRule::OwnerOnly {
         return if principal.owns(on.owner) {
             Ok(())
         } else {

@@ -18,7 +18,7 @@ use crate::authorize::Resource;
 use crate::compute_templates::check_unused;
 use crate::error::{ErrorKind, ServiceError};
 use crate::find::is_permitted;
-use crate::mutation::Wait;
+use crate::mutation::MilestoneWait;
 use crate::placement::cluster_type;
 use crate::service::Service;
 use crate::write_event::{Object, Writer, Written};
@@ -122,7 +122,7 @@ impl Service {
     pub async fn wait_for_image(
         &self,
         template: ImageTemplate,
-        wait: &Wait,
+        wait: &MilestoneWait,
     ) -> Result<ImageTemplate, ServiceError> {
         if wait.milestone != Milestone::Reached {
             return Ok(template);

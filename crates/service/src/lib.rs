@@ -41,14 +41,14 @@ pub mod usage;
 pub mod watch;
 mod write_event;
 
-pub use access::{Access, Case, Subject, Verb};
-pub use authorize::{Denied, Resource, Rule, authorize};
+pub use access::{Access, AccessTarget, Case, Verb};
+pub use authorize::{AccessRule, Denied, Resource, authorize};
 pub use config_sets::ConfigRequest;
 pub use error::{ErrorKind, Obstacle, ServiceError};
 pub use muster_engine::{Caller, Conflict, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;
 pub use muster_store::reads::{Edges, RelatedRows};
-pub use mutation::{Mutation, Submission, Wait};
+pub use mutation::{MilestoneWait, Mutation, Submission};
 pub use policies::Removed;
 pub use reads::DatabaseInfo;
 pub use service::Service;

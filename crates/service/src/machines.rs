@@ -13,7 +13,7 @@ use crate::service::Service;
 
 /// The machine type that a group or head names; empty names count as absent.
 #[derive(Debug, Clone, Copy)]
-pub struct GuestRequest<'a> {
+pub struct MachineTypeRef<'a> {
     /// The namespace of the pods.
     pub namespace: &'a str,
     /// The machine group.
@@ -39,9 +39,9 @@ impl Service {
     pub fn guest_of(
         &self,
         whose: &str,
-        request: GuestRequest<'_>,
+        request: MachineTypeRef<'_>,
     ) -> Result<Option<GuestRecipe>, ServiceError> {
-        let GuestRequest { namespace, machine_group, machine_type, has_shape } = request;
+        let MachineTypeRef { namespace, machine_group, machine_type, has_shape } = request;
         let (group, machine_type) = match (machine_group, machine_type) {
             ("", "") => return Ok(None),
             ("", _) | (_, "") => {
@@ -75,7 +75,7 @@ impl Service {
         namespace: &str,
         recipe: &NodeRecipe,
     ) -> Result<Option<NodeRecipe>, ServiceError> {
-        let request = GuestRequest {
+        let request = MachineTypeRef {
             namespace,
             machine_group: recipe.machine_group.as_deref().unwrap_or_default(),
             machine_type: recipe.machine_type.as_deref().unwrap_or_default(),

@@ -20,14 +20,14 @@ mod tests;
 
 /// The milestone that a request waits for, with a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
+pub struct MilestoneWait {
     /// The milestone that the action has to reach.
     pub milestone: Milestone,
     /// The longest wait.
     pub at_most: TimeSpan,
 }
 
-impl Wait {
+impl MilestoneWait {
     /// Refuses if the action has not reached the milestone. A reached milestone counts even if the action failed
     /// later, because the response must not depend on a race.
     fn check(&self, action: &Action) -> Result<(), ServiceError> {
@@ -69,7 +69,7 @@ pub struct Mutation {
     /// The caller as the action records it, with the request id.
     pub caller: Caller,
     /// The milestone that the response waits for.
-    pub wait: Wait,
+    pub wait: MilestoneWait,
 }
 
 impl Service {
@@ -112,7 +112,7 @@ impl Service {
     }
 
     /// Waits for the milestone, and returns the cluster after the wait.
-    async fn outcome(&self, action: Action, wait: &Wait) -> Result<(Cluster, Action), ServiceError> {
+    async fn outcome(&self, action: Action, wait: &MilestoneWait) -> Result<(Cluster, Action), ServiceError> {
         let id = action.id;
         let action = self.wait(action, wait).await?;
         wait.check(&action)?;
@@ -125,13 +125,13 @@ impl Service {
 
     /// Waits until an action has ended.
     pub async fn wait_for_end(&self, action: Action, at_most: TimeSpan) -> Result<Action, ServiceError> {
-        let wait = Wait { milestone: Milestone::Reached, at_most };
+        let wait = MilestoneWait { milestone: Milestone::Reached, at_most };
         let action = self.wait(action, &wait).await?;
         if action.status.is_final() { Ok(action) } else { Err(not_yet(&action, "ended", &wait)) }
     }
 
     /// Waits until the milestone is reached, the wait times out or the server stops.
-    async fn wait(&self, action: Action, wait: &Wait) -> Result<Action, ServiceError> {
+    async fn wait(&self, action: Action, wait: &MilestoneWait) -> Result<Action, ServiceError> {
         let id = action.id;
         if action.has_reached(wait.milestone) || action.status.is_final() {
             return Ok(action);
@@ -157,7 +157,7 @@ fn not_there(action: ActionId) -> ServiceError {
 }
 
 /// The error for a milestone that was not reached in time, while the action continues.
-fn not_yet(action: &Action, what: &str, wait: &Wait) -> ServiceError {
+fn not_yet(action: &Action, what: &str, wait: &MilestoneWait) -> ServiceError {
     let (kind, id) = (action.kind, action.id);
     let message = if wait.at_most == TimeSpan::default() {
         format!("{kind} has not {what} yet, and wait_timeout is 0s; it continues as action {id}")

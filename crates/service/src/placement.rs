@@ -8,7 +8,7 @@ use muster_core::profile_types::{self, TypeInfo};
 use serde_json::{Map, Value};
 
 use crate::access::{Access, UNOWNED, Verb};
-use crate::authorize::{Denied, Resource, Rule, authorize};
+use crate::authorize::{AccessRule, Denied, Resource, authorize};
 use crate::error::ServiceError;
 use crate::service::Service;
 
@@ -145,8 +145,8 @@ impl Service {
         let (what, owner) = (format!("namespace '{namespace}'"), &UNOWNED);
         let on = |project| Resource { what: &what, project, owner };
         let decided = match self.engine.config().projects.project_of(namespace) {
-            Some(project) => authorize(principal, Verb::Change, on(project), Rule::Members),
-            None => authorize(principal, Verb::Administer, on(""), Rule::Members),
+            Some(project) => authorize(principal, Verb::Change, on(project), AccessRule::Members),
+            None => authorize(principal, Verb::Administer, on(""), AccessRule::Members),
         };
         decided.map_err(|_| {
             let project = &principal.project;

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use crate::error::{ErrorKind, ServiceError};
 use crate::lists::{Authorized, ClusterQuery};
 use crate::service::Service;
-use token::Tokens;
+use token::WatchTokens;
 
 /// The interval of bookmarks on an idle watch. Changes are then read as well, in case a notification was lost.
 const BOOKMARK: Duration = Duration::from_secs(30);
@@ -64,8 +64,8 @@ struct Watch {
     service: Service,
     commits: broadcast::Receiver<Touched>,
     filter: ClusterQuery,
-    tokens: Tokens,
-    step: Step,
+    tokens: WatchTokens,
+    step: WatchStep,
     /// The position up to which changes were read. Pending messages of these changes have not been sent yet.
     position: Position,
     pending: VecDeque<WatchMessage>,
@@ -81,7 +81,7 @@ struct Watch {
 }
 
 /// The next step of a watch.
-enum Step {
+enum WatchStep {
     /// Records the newest change, and reads the current set from its beginning.
     Begin,
     /// Reads the next part of the set.
@@ -102,14 +102,14 @@ impl Service {
         let filter = query.into_query();
         // Subscribed before anything is read, so that no commit is missed.
         let commits = self.store().subscribe();
-        let tokens = Tokens::of(&filter);
+        let tokens = WatchTokens::of(&filter);
         let resumed = self.resumed(&tokens, resume_token).await?;
         let watch = Watch {
             service: self.clone(),
             commits,
             filter,
             tokens,
-            step: if resumed.is_some() { Step::Follow } else { Step::Begin },
+            step: if resumed.is_some() { WatchStep::Follow } else { WatchStep::Begin },
             position: resumed.unwrap_or_default(),
             pending: VecDeque::new(),
             known: HashMap::new(),
@@ -124,7 +124,7 @@ impl Service {
     }
 
     /// The position of an earlier watch; refused if the changes since then are not stored any more.
-    async fn resumed(&self, tokens: &Tokens, given: &str) -> Result<Option<Position>, ServiceError> {
+    async fn resumed(&self, tokens: &WatchTokens, given: &str) -> Result<Option<Position>, ServiceError> {
         if given.is_empty() {
             return Ok(None);
         }
@@ -161,11 +161,11 @@ impl Watch {
             }
         }
         let again = match self.step {
-            Step::End => "with the last resume_token",
+            WatchStep::End => "with the last resume_token",
             // A watch cannot continue in the middle of the set.
             _ if self.resume_token.is_empty() => "from the beginning",
             _ => {
-                self.step = Step::End;
+                self.step = WatchStep::End;
                 return Ok(WatchMessage::bookmark(self.resume_token.clone()));
             }
         };
@@ -179,14 +179,14 @@ impl Watch {
                 return Ok(message);
             }
             match &self.step {
-                Step::Begin => {
+                WatchStep::Begin => {
                     // The position is read before the set, so that no change between the two is missed; some changes
                     // may be sent twice.
                     self.position = Position::at(self.service.store().reach_of_changes().await?.newest);
                     self.read_set(None).await?;
                 }
-                Step::Set(cursor) => self.read_set(Some(cursor.clone())).await?,
-                Step::Follow | Step::End => {
+                WatchStep::Set(cursor) => self.read_set(Some(cursor.clone())).await?,
+                WatchStep::Follow | WatchStep::End => {
                     if let Some(bookmark) = self.follow().await? {
                         return Ok(bookmark);
                     }
@@ -203,7 +203,7 @@ impl Watch {
             Some(_) => None,
             None => Some(WatchMessage::bookmark(self.token().await?)),
         };
-        self.step = page.next.map_or(Step::Follow, Step::Set);
+        self.step = page.next.map_or(WatchStep::Follow, WatchStep::Set);
         for cluster in page.items {
             self.known.insert(cluster.id, true);
             // The message has no token, because a client with a part of the set has to begin again.

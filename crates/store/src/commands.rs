@@ -51,6 +51,6 @@ pub use policies::{CreatePolicy, DeletePolicy, Removed, RenamePolicy};
 pub use profile::{DeleteProfile, InsertProfile, UpdateProfile};
 pub use purge::{ForgetChecks, Purge, Purged};
 pub use receiver::{DeleteReceiver, PutReceiver};
-pub use record::{Above, CountDeaths, End, Record, Requeue, Ticket};
+pub use record::{Above, ActionEnd, CountDeaths, Record, Requeue, Ticket};
 pub use signal::{Signal, SignalKind};
 pub use task::{ClaimTasks, RecordTask, TaskProgress, TaskRecorded, TaskTicket};

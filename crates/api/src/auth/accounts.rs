@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::reloaded_file::{ReloadedFile, parse_toml};
 use super::secret::PREFIX;
-use super::{AuthError, Authenticator, Caller, named_principal};
+use super::{AuthError, Authenticator, UnauthenticatedCaller, named_principal};
 
 /// The time for which a token is valid.
 pub const TOKEN_LIFE: TimeSpan = TimeSpan::from_secs(24 * 3600);
@@ -203,7 +203,7 @@ impl Authenticator for Accounts {
         SCHEME
     }
 
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(sealed) = caller.token().and_then(|token| token.strip_prefix(PREFIX)) else {
             return Ok(None);
         };
@@ -280,7 +280,7 @@ mod tests {
     async fn who(accounts: &Accounts, token: &str) -> Result<Option<Principal>, AuthError> {
         let mut headers = HeaderMap::new();
         headers.insert("x-auth-token", token.parse().unwrap());
-        accounts.authenticate(Caller { headers: &headers }).await
+        accounts.authenticate(UnauthenticatedCaller { headers: &headers }).await
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use muster_core::principal::{Principal, Role};
 use muster_service::ports::domino::{DominoCredentials, DominoIdentity, DominoUser};
 
 use super::secret::PREFIX;
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, UnauthenticatedCaller};
 
 /// The header of API keys.
 pub(crate) const API_KEY: &str = "x-domino-api-key";
@@ -41,7 +41,7 @@ impl DominoUsers {
     }
 }
 
-impl Caller<'_> {
+impl UnauthenticatedCaller<'_> {
     /// Returns the credentials to forward to Domino: the API key, else the `Authorization` header. Credentials that
     /// contain a token of Muster are not forwarded.
     pub fn domino_credentials(&self) -> Option<DominoCredentials> {
@@ -88,7 +88,7 @@ impl Authenticator for DominoUsers {
         SCHEME
     }
 
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(credentials) = caller.domino_credentials() else { return Ok(None) };
         let user = self.domino.identify(&credentials).await.map_err(|error| {
             let message = format!("cannot identify the caller: {error}");

@@ -15,7 +15,7 @@ use muster_service::ports::identity::{Identity, IdentityError, TokenIdentity};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::secret::PREFIX;
-use super::{AuthError, Authenticator, Caller, ConcurrencyLimit};
+use super::{AuthError, Authenticator, ConcurrencyLimit, UnauthenticatedCaller};
 
 /// The scheme's name.
 pub const KUBERNETES_SCHEME: &str = "kubernetes";
@@ -143,7 +143,7 @@ impl Authenticator for KubernetesTokens {
         KUBERNETES_SCHEME
     }
 
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         // Tokens of Muster are not sent to Kubernetes.
         let Some(token) = caller.token().filter(|token| !token.starts_with(PREFIX)) else { return Ok(None) };
         self.review(token).await

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 
 use super::secret::{hash, new_token, same_hash};
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, UnauthenticatedCaller};
 
 /// The file in the data folder that holds the token.
 pub const TOKEN_FILE: &str = "token";
@@ -126,7 +126,7 @@ impl Authenticator for Local {
         LOCAL_SCHEME
     }
 
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         if !caller.token().is_some_and(|token| same_hash(&hash(token), &self.hash)) {
             return Ok(None);
         }

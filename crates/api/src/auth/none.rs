@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use muster_core::principal::{Principal, Role};
 
-use super::{AuthError, Authenticator, Caller};
+use super::{AuthError, Authenticator, UnauthenticatedCaller};
 
 /// The reason why the scheme cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +57,7 @@ impl Authenticator for NoAuthentication {
         SCHEME
     }
 
-    async fn authenticate(&self, _caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, _caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         Ok(Some(principal()))
     }
 

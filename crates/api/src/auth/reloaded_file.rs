@@ -22,7 +22,7 @@ impl Stamp {
 
 /// A failed reload: the version of the file, none if there is no file, and the kind of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failure(Option<Stamp>, io::ErrorKind);
+struct ReloadFailure(Option<Stamp>, io::ErrorKind);
 
 #[derive(Debug)]
 struct Known<T> {
@@ -30,7 +30,7 @@ struct Known<T> {
     stamp: Stamp,
     content: Arc<T>,
     /// The last failure since then, which was logged.
-    failure: Option<Failure>,
+    failure: Option<ReloadFailure>,
 }
 
 /// Parses the text of a file; the error is one sentence and contains no secret.
@@ -72,7 +72,7 @@ impl<T> ReloadedFile<T> {
             return None;
         }
         // Text that is invalid stays so until it changes. Other failures may end without a change of the file.
-        if stamp.is_some() && known.failure == Some(Failure(stamp, io::ErrorKind::InvalidData)) {
+        if stamp.is_some() && known.failure == Some(ReloadFailure(stamp, io::ErrorKind::InvalidData)) {
             return None;
         }
         match read(&self.path, self.parse) {
@@ -81,7 +81,7 @@ impl<T> ReloadedFile<T> {
                 None
             }
             Err(error) => {
-                let failure = Some(Failure(stamp, error.kind()));
+                let failure = Some(ReloadFailure(stamp, error.kind()));
                 let is_known = known.failure == failure;
                 known.failure = failure;
                 (!is_known).then_some(error)
@@ -158,7 +158,7 @@ mod tests {
         let file = ReloadedFile::open(&path, "lines", parse).unwrap();
         fs::write(&path, "second").unwrap();
         let stamp = Stamp::of(&path).unwrap();
-        file.known.lock().failure = Some(Failure(Some(stamp), io::ErrorKind::PermissionDenied));
+        file.known.lock().failure = Some(ReloadFailure(Some(stamp), io::ErrorKind::PermissionDenied));
         assert_eq!((reload(&file), file.current().as_str()), (None, "second"));
     }
 }

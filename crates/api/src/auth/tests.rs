@@ -18,7 +18,7 @@ fn headers(authorization: Option<&str>) -> HeaderMap {
 }
 
 async fn identify(by: &Authenticators, authorization: Option<&str>) -> Result<Principal, AuthError> {
-    by.identify(Caller { headers: &headers(authorization) }).await
+    by.identify(UnauthenticatedCaller { headers: &headers(authorization) }).await
 }
 
 fn user() -> OsUser {
@@ -44,7 +44,7 @@ fn entry(name: &str, role: Role, token: &str) -> String {
 #[case(Some("Basic dDp0"), None)]
 #[case(Some(""), None)]
 fn a_token_comes_with_or_without_bearer(#[case] given: Option<&str>, #[case] token: Option<&str>) {
-    assert_eq!(Caller { headers: &headers(given) }.token(), token);
+    assert_eq!(UnauthenticatedCaller { headers: &headers(given) }.token(), token);
 }
 
 #[tokio::test]

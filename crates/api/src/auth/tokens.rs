@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reloaded_file::{ReloadedFile, parse_toml};
 use super::secret::{hash, same_hash};
-use super::{AuthError, Authenticator, Caller, named_principal};
+use super::{AuthError, Authenticator, UnauthenticatedCaller, named_principal};
 
 /// The scheme's name.
 const SCHEME: &str = "tokens";
@@ -88,7 +88,7 @@ impl Authenticator for Tokens {
         SCHEME
     }
 
-    async fn authenticate(&self, caller: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, caller: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         let Some(token) = caller.token() else { return Ok(None) };
         let (given, file) = (hash(token), self.0.current());
         // Compare with every entry, so that the time does not reveal the position of a match.

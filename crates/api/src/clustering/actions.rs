@@ -7,13 +7,13 @@ use muster_service::{Obstacle, ServiceError, SignalKind};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::{FieldReader, unacceptable};
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
-use super::version::Version;
+use super::version::MicroVersion;
 
 const SORTS: [(&str, ActionSort); 5] = [
     ("name", ActionSort::Name),
@@ -24,12 +24,12 @@ const SORTS: [(&str, ActionSort); 5] = [
 ];
 
 /// The version that added the filter by cluster.
-const BY_CLUSTER: Version = Version(14);
+const BY_CLUSTER: MicroVersion = MicroVersion(14);
 
 /// The version that added suspending and resuming.
-const SUSPEND: Version = Version(15);
+const SUSPEND: MicroVersion = MicroVersion(15);
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     let mut filters = vec!["name", "target", "action", "status"];
     if call.version >= BY_CLUSTER {
@@ -57,24 +57,24 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("actions", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let action = call.action(call.path(0)).await?;
     shown(call, &action).await
 }
 
-async fn shown(call: &Call, action: &Action) -> Result<Reply, SenlinError> {
+async fn shown(call: &ClusteringCall, action: &Action) -> Result<Reply, SenlinError> {
     let mut edges = call.service().dependencies(std::slice::from_ref(action)).await?;
     let edges = edges.remove(&action.id).unwrap_or_default();
     Ok(Reply::of("action", show::action(action, &edges, call.version)))
 }
 
 /// Refuses every request: actions are created by requests about clusters and nodes.
-pub(super) fn create(_: &Call) -> Result<Reply, SenlinError> {
+pub(super) fn create(_: &ClusteringCall) -> Result<Reply, SenlinError> {
     Err(SenlinError::forbidden())
 }
 
 /// Cancels an action; from 1.15 on also suspends or resumes it.
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("action")?);
     let given = form.any("status");
     form.require("status").done()?;

@@ -5,19 +5,19 @@ use muster_core::profile_types;
 use muster_service::adoption::{Adopted, Adoptee, NewName};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 
 /// The fields of an adoption request.
-struct Wanted<'b> {
+struct AdoptionFields<'b> {
     identity: &'b str,
     kind: &'b str,
     overrides: Map<String, Value>,
 }
 
-impl<'b> Wanted<'b> {
+impl<'b> AdoptionFields<'b> {
     fn read(form: &mut FieldReader<'b>) -> Result<Self, SenlinError> {
         let identity = form.text("identity")?.unwrap_or_default();
         let kind = form.text("type")?.unwrap_or_default();
@@ -36,7 +36,7 @@ impl<'b> Wanted<'b> {
     }
 
     /// Finds the provider instance and the type of the node to adopt, and checks that the caller may adopt it.
-    fn find(self, call: &Call) -> Result<Adoptee, SenlinError> {
+    fn find(self, call: &ClusteringCall) -> Result<Adoptee, SenlinError> {
         let unknown = || SenlinError::bad(format!("The profile_type '{}' could not be found.", self.kind));
         let (name, version) = self.kind.rsplit_once('-').ok_or_else(unknown)?;
         let info = profile_types::find(name, version).ok_or_else(unknown)?;
@@ -50,9 +50,9 @@ impl<'b> Wanted<'b> {
 }
 
 /// Shows the profile that a node would have after its adoption.
-pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn preview(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
-    let adoptee = Wanted::read(&mut form)?.find(call)?;
+    let adoptee = AdoptionFields::read(&mut form)?.find(call)?;
     let profile = call.service().adopt_preview(&call.caller()?, &adoptee).await?;
     let spec = json!({
         "type": profile.kind.name,
@@ -63,12 +63,12 @@ pub(super) async fn preview(call: &Call) -> Result<Reply, SenlinError> {
 }
 
 /// Adopts a node.
-pub(super) async fn adopt(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn adopt(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.body()?);
     let name = form.name("name")?.map(str::to_owned);
     let role = form.short_text("role")?.unwrap_or_default().to_owned();
     let metadata = form.map("metadata")?.unwrap_or_default();
-    let adoptee = Wanted::read(&mut form)?.find(call)?;
+    let adoptee = AdoptionFields::read(&mut form)?.find(call)?;
     let named = NewName { name, role, metadata };
     match call.service().adopt(&call.caller()?, &adoptee, named).await? {
         Adopted::Now(node) => Ok(Reply::of("node", call.shown_node(&node).await?)),

@@ -8,7 +8,7 @@ use jsonpath_rust::query::js_path_process;
 use muster_core::node::{Node, NodeRole};
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
@@ -17,7 +17,7 @@ use super::show;
 const LONGEST: usize = 1024;
 
 /// Lists the value at a path for each worker; workers without a value are omitted.
-pub(super) async fn collect(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn collect(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let given = call.path(1).trim();
     if given.is_empty() || given == "None" {
         return Err(SenlinError::bad("Required path attribute is missing"));

@@ -7,12 +7,12 @@ use muster_core::action::WEBHOOK_REASON;
 use muster_core::ids::ReceiverId;
 use muster_core::principal::{Door, Principal};
 use muster_core::receiver::Receiver;
-use muster_service::{Access, Caller, Case, Service, Subject, Writer};
+use muster_service::{Access, AccessTarget, Caller, Case, Service, Writer};
 use serde_json::{Map, Value};
 
 use super::query::Query;
 use super::senlin_error::{MALFORMED, SenlinError};
-use super::version::Version;
+use super::version::MicroVersion;
 use super::{Clustering, V1};
 use crate::access_log::REQUEST_ID;
 use crate::body::{self, BodyError, ReadBody};
@@ -23,13 +23,13 @@ use crate::rest::BODY_LIMIT;
 const READ_LIMIT: usize = 64 * BODY_LIMIT;
 
 /// A parsed request.
-pub(super) struct Call {
+pub(super) struct ClusteringCall {
     api: Clustering,
     /// The authenticated caller; none on public routes.
     principal: Option<Principal>,
-    /// The access of the caller, once [`Call::authorize`] has granted it.
+    /// The access of the caller, once [`ClusteringCall::authorize`] has granted it.
     access: Option<Access>,
-    pub(super) version: Version,
+    pub(super) version: MicroVersion,
     /// The parameters of the path, in order.
     path: Vec<String>,
     pub(super) query: Query,
@@ -42,7 +42,7 @@ pub(super) struct Call {
     request_id: String,
 }
 
-impl Call {
+impl ClusteringCall {
     pub(super) async fn read(
         api: Clustering,
         parts: &Parts,
@@ -50,7 +50,7 @@ impl Call {
         body: Body,
         tls: bool,
     ) -> Result<Self, SenlinError> {
-        let version = Version::of(&parts.headers)?;
+        let version = MicroVersion::of(&parts.headers)?;
         let body = read_body(&parts.headers, body).await?;
         let query = Query::read(parts.uri.query().unwrap_or_default());
         let principal = parts.extensions.get::<Principal>().cloned();
@@ -72,7 +72,7 @@ impl Call {
 
     /// Authorizes the caller for the route, as far as that can be decided before the object is read.
     pub(super) fn authorize(&mut self, case: &Case) -> Result<(), SenlinError> {
-        if case.subject != Subject::Public {
+        if case.subject != AccessTarget::Public {
             let principal = self.principal.clone().ok_or_else(SenlinError::forbidden)?;
             self.access = Some(Access::open(case, principal).map_err(|_| SenlinError::forbidden())?);
         }
@@ -121,7 +121,7 @@ impl Call {
             api: self.api.clone(),
             principal: Some(creator),
             access: None,
-            version: Version::NEWEST,
+            version: MicroVersion::NEWEST,
             path: vec![receiver.cluster_id.to_string()],
             query: Query::default(),
             body: None,

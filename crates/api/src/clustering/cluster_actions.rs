@@ -5,9 +5,9 @@ use muster_core::ids::ActionId;
 use muster_core::spec::listed;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
-use super::membership::{self, BindingChange};
+use super::membership::{self, BindingRequest};
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::sizes;
@@ -23,7 +23,7 @@ pub(super) enum ClusterAction {
     AddNodes,
     RemoveNodes,
     ReplaceNodes,
-    Policy(BindingChange),
+    Policy(BindingRequest),
     CompleteLifecycle,
 }
 
@@ -37,9 +37,9 @@ const ACTIONS: [(&str, ClusterAction); 12] = [
     ("add_nodes", ClusterAction::AddNodes),
     ("del_nodes", ClusterAction::RemoveNodes),
     ("replace_nodes", ClusterAction::ReplaceNodes),
-    ("policy_attach", ClusterAction::Policy(BindingChange::Attach)),
-    ("policy_detach", ClusterAction::Policy(BindingChange::Detach)),
-    ("policy_update", ClusterAction::Policy(BindingChange::Update)),
+    ("policy_attach", ClusterAction::Policy(BindingRequest::Attach)),
+    ("policy_detach", ClusterAction::Policy(BindingRequest::Detach)),
+    ("policy_update", ClusterAction::Policy(BindingRequest::Update)),
     ("complete_lifecycle", ClusterAction::CompleteLifecycle),
 ];
 
@@ -64,13 +64,13 @@ fn requested_action(body: &Map<String, Value>) -> Result<RequestedAction, Senlin
     }
 }
 
-pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn act(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     perform(call, requested_action(call.body()?)?).await
 }
 
 /// Executes the requested action; triggers of receivers use it too.
 pub(super) async fn perform(
-    call: &Call,
+    call: &ClusteringCall,
     RequestedAction { action, data }: RequestedAction,
 ) -> Result<Reply, SenlinError> {
     match action {
@@ -88,7 +88,7 @@ pub(super) async fn perform(
 }
 
 /// Completes a lifecycle hook: the waiting action continues. For an action that does not wait this has no effect.
-async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn complete_lifecycle(call: &ClusteringCall, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let token = membership::lifecycle_token(call, data)?;
     let cluster = call.cluster(call.path(0)).await?;
     let action = call.action(token).await?;
@@ -99,15 +99,19 @@ async fn complete_lifecycle(call: &Call, data: &Map<String, Value>) -> Result<Re
     Ok(accepted(call, action.id))
 }
 
-async fn policy(call: &Call, kind: BindingChange, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn policy(
+    call: &ClusteringCall,
+    kind: BindingRequest,
+    data: &Map<String, Value>,
+) -> Result<Reply, SenlinError> {
     Ok(accepted(call, membership::policy(call, kind, data).await?))
 }
 
-fn accepted(call: &Call, action: ActionId) -> Reply {
+fn accepted(call: &ClusteringCall, action: ActionId) -> Reply {
     Reply::of("action", action.to_string()).accepted(call, action)
 }
 
-async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn resize(call: &ClusteringCall, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let (group, resize) = sizes::resize(data, limit, call.version)?;
     let change = Change::Resize(ResizeGroup { group, resize, candidates: None });
@@ -119,7 +123,7 @@ async fn resize(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinE
 }
 
 async fn scale(
-    call: &Call,
+    call: &ClusteringCall,
     name: &str,
     change: impl Fn(Scale) -> Change,
     data: &Map<String, Value>,
@@ -139,7 +143,7 @@ async fn scale(
     Ok(accepted(call, action.id))
 }
 
-async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn check(call: &ClusteringCall, data: Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
     let check = Change::CheckCluster(Check(data));
     Ok(accepted(call, call.service().change_cluster(&call.caller()?, &cluster, check).await?.id))
@@ -148,7 +152,7 @@ async fn check(call: &Call, data: Map<String, Value>) -> Result<Reply, SenlinErr
 /// The parameters of a recovery.
 pub(super) const RECOVERY: [&str; 4] = ["operation", "operation_params", "check", "check_capacity"];
 
-async fn recover(call: &Call, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
+async fn recover(call: &ClusteringCall, data: &Map<String, Value>) -> Result<Reply, SenlinError> {
     let cluster = call.cluster(call.path(0)).await?;
     let unknown: Vec<&str> = data.keys().map(String::as_str).filter(|key| !RECOVERY.contains(key)).collect();
     if !unknown.is_empty() {

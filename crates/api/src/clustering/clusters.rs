@@ -8,14 +8,14 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_service::lists::{ClusterQuery, ClusterSort};
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
 use super::sizes::RequestedSizes;
-use super::version::Version;
+use super::version::MicroVersion;
 
 pub(super) use create::create;
 
@@ -28,15 +28,15 @@ const SORTS: [(&str, ClusterSort); 5] = [
 ];
 
 /// The version that added updates of the profile alone.
-const PROFILE_ONLY: Version = Version(6);
+const PROFILE_ONLY: MicroVersion = MicroVersion(6);
 
 /// The version that added updates of the configuration.
-const CONFIG: Version = Version(7);
+const CONFIG: MicroVersion = MicroVersion(7);
 
 /// The version that added forced deletions.
-const FORCE: Version = Version(8);
+const FORCE: MicroVersion = MicroVersion(8);
 
-impl Call {
+impl ClusteringCall {
     /// Returns a cluster in the wire format.
     pub(super) async fn shown_cluster(&self, cluster: &Cluster) -> Result<Value, SenlinError> {
         let with = self.service().related_rows(std::slice::from_ref(cluster)).await?;
@@ -44,7 +44,7 @@ impl Call {
     }
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "status"]), true)?;
     let wanted = ClusterQuery {
@@ -63,14 +63,14 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("clusters", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let cluster = call.service().unobserved().explain(call.cluster(call.path(0)).await?);
     let with = call.service().related_rows(std::slice::from_ref(&cluster)).await?;
     Ok(Reply::of("cluster", show::cluster(&cluster, &with)))
 }
 
 /// Changes the properties, sizes and profile that the request gives.
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let mut form = FieldReader::new(call.changed_object("cluster")?);
     let name = form.name("name")?;
@@ -132,7 +132,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
 const BUSY: [ClusterStatus; 4] =
     [ClusterStatus::Creating, ClusterStatus::Updating, ClusterStatus::Deleting, ClusterStatus::Recovering];
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn delete(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
     let mut form = FieldReader::new(&body);
     let force = form.boolean("force")?.or(call.query.boolean("force")?).unwrap_or(false);

@@ -4,7 +4,7 @@ use muster_core::action::ActionKind;
 use muster_service::lists::{EventQuery, EventSort};
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
@@ -21,7 +21,7 @@ const SORTS: [(&str, EventSort); 8] = [
     ("cluster_id", EventSort::Cluster),
 ];
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["oname", "otype", "oid", "cluster_id", "action", "level"]), false)?;
     let wanted = EventQuery {
@@ -48,6 +48,6 @@ fn known_reason(given: String) -> Result<String, SenlinError> {
     }
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     Ok(Reply::of("event", show::event(&call.event(call.path(0)).await?)))
 }

@@ -10,7 +10,7 @@ use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_service::lists::ListQuery;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::senlin_error::SenlinError;
 
 /// Returns the object, or the error for an object that a path names and that does not exist.
@@ -18,7 +18,7 @@ fn present<T>(noun: &str, given: &str, found: Option<T>) -> Result<T, SenlinErro
     found.ok_or_else(|| SenlinError::missing(noun, given))
 }
 
-impl Call {
+impl ClusteringCall {
     /// The cluster that a body or a filter names, even if it is deleted; none if none has that name or id.
     pub(super) async fn named_cluster(&self, given: &str) -> Result<Option<Cluster>, SenlinError> {
         Ok(self.service().identify_cluster(self.access()?, given).await?)

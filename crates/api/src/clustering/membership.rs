@@ -6,19 +6,19 @@ use muster_core::change::{Change, PolicyChange};
 use muster_core::ids::ActionId;
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
 use super::senlin_error::{MALFORMED, SenlinError};
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The version that added the replacement of members.
-const REPLACE: Version = Version(3);
+const REPLACE: MicroVersion = MicroVersion(3);
 
 /// The version that added the deletion of removed members.
-const DESTROY: Version = Version(4);
+const DESTROY: MicroVersion = MicroVersion(4);
 
 /// The version that added the completion of lifecycle hooks.
-const LIFECYCLE: Version = Version(9);
+const LIFECYCLE: MicroVersion = MicroVersion(9);
 
 /// Reads the list of nodes that a request names.
 fn nodes(form: &mut FieldReader<'_>) -> Result<Vec<String>, SenlinError> {
@@ -44,7 +44,7 @@ fn nodes(form: &mut FieldReader<'_>) -> Result<Vec<String>, SenlinError> {
     }
 }
 
-pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
+pub(super) async fn add(call: &ClusteringCall, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
     let mut form = FieldReader::new(data);
     let given = nodes(&mut form)?;
     form.done()?;
@@ -52,7 +52,10 @@ pub(super) async fn add(call: &Call, data: &Map<String, Value>) -> Result<Action
     Ok(call.service().add_nodes(call.access()?, &call.caller()?, &cluster, given).await?.id)
 }
 
-pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
+pub(super) async fn remove(
+    call: &ClusteringCall,
+    data: &Map<String, Value>,
+) -> Result<ActionId, SenlinError> {
     let mut form = FieldReader::new(data);
     let given = nodes(&mut form)?;
     let destroy = form.boolean("destroy_after_deletion")?;
@@ -68,7 +71,10 @@ pub(super) async fn remove(call: &Call, data: &Map<String, Value>) -> Result<Act
     Ok(action.id)
 }
 
-pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<ActionId, SenlinError> {
+pub(super) async fn replace(
+    call: &ClusteringCall,
+    data: &Map<String, Value>,
+) -> Result<ActionId, SenlinError> {
     if call.version < REPLACE {
         return Err(SenlinError::too_old(call.version));
     }
@@ -98,7 +104,7 @@ pub(super) async fn replace(call: &Call, data: &Map<String, Value>) -> Result<Ac
 
 /// The change of a policy's binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BindingChange {
+pub(super) enum BindingRequest {
     Attach,
     Detach,
     Update,
@@ -106,14 +112,14 @@ pub(super) enum BindingChange {
 
 /// Attaches or detaches a policy, or enables or disables an attached one.
 pub(super) async fn policy(
-    call: &Call,
-    kind: BindingChange,
+    call: &ClusteringCall,
+    kind: BindingRequest,
     data: &Map<String, Value>,
 ) -> Result<ActionId, SenlinError> {
     let mut form = FieldReader::new(data);
     let given = form.text("policy_id")?;
     let enabled = match kind {
-        BindingChange::Detach => None,
+        BindingRequest::Detach => None,
         _ => form.boolean("enabled")?,
     };
     form.require("policy_id").done()?;
@@ -121,22 +127,25 @@ pub(super) async fn policy(
     let named = call.path(0);
     let cluster = call.cluster(named).await?;
     let policy = call.named_policy(given).await?;
-    if kind != BindingChange::Attach && call.service().binding(&cluster, &policy).await?.is_none() {
+    if kind != BindingRequest::Attach && call.service().binding(&cluster, &policy).await?.is_none() {
         return Err(SenlinError::bad(format!(
             "The policy '{given}' is not attached to the specified cluster '{named}'"
         )));
     }
     let change = PolicyChange { policy_id: policy.id, enabled };
     let change = match kind {
-        BindingChange::Attach => Change::AttachPolicy(change),
-        BindingChange::Detach => Change::DetachPolicy(change),
-        BindingChange::Update => Change::UpdatePolicy(change),
+        BindingRequest::Attach => Change::AttachPolicy(change),
+        BindingRequest::Detach => Change::DetachPolicy(change),
+        BindingRequest::Update => Change::UpdatePolicy(change),
     };
     Ok(call.service().change_cluster(&call.caller()?, &cluster, change).await?.id)
 }
 
 /// Reads the token of a completed lifecycle hook, which is the id of the action that waits for the hook.
-pub(super) fn lifecycle_token<'d>(call: &Call, data: &'d Map<String, Value>) -> Result<&'d str, SenlinError> {
+pub(super) fn lifecycle_token<'d>(
+    call: &ClusteringCall,
+    data: &'d Map<String, Value>,
+) -> Result<&'d str, SenlinError> {
     if call.version < LIFECYCLE {
         return Err(SenlinError::too_old(call.version));
     }

@@ -8,17 +8,17 @@ use muster_core::spec::listed;
 use muster_service::NewNode;
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::cluster_actions::recovery;
 use super::field_reader::FieldReader;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The version that added tainted nodes.
-const TAINTED: Version = Version(13);
+const TAINTED: MicroVersion = MicroVersion(13);
 
-pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn create(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("node")?);
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
@@ -54,7 +54,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("node", shown).accepted(call, action.id))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("node")?);
     let name = form.name("name")?;
     let profile = form.text("profile_id")?;
@@ -92,7 +92,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
 const BUSY: [NodeStatus; 4] =
     [NodeStatus::Creating, NodeStatus::Updating, NodeStatus::Deleting, NodeStatus::Recovering];
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn delete(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let body = call.body_or_nothing();
     let force = FieldReader::new(&body).boolean("force")?.unwrap_or(false);
     let given = call.path(0);
@@ -123,7 +123,7 @@ pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
 /// The parameters of a recovery.
 const RECOVERY: [&str; 5] = ["operation", "operation_params", "check", "delete_timeout", "force_recreate"];
 
-pub(super) async fn act(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn act(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let body = call.body()?;
     let mut entries = body.iter();
     let (name, data) = entries.next().ok_or_else(|| SenlinError::form("No action specified."))?;

@@ -4,7 +4,7 @@ use muster_core::node::Node;
 use muster_service::lists::{NodeQuery, NodeSort};
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
@@ -19,7 +19,7 @@ const SORTS: [(&str, NodeSort); 6] = [
     ("updated_at", NodeSort::UpdatedAt),
 ];
 
-impl Call {
+impl ClusteringCall {
     /// Returns a node in the wire format.
     pub(super) async fn shown_node(&self, node: &Node) -> Result<Value, SenlinError> {
         let mut shown = self.shown(std::slice::from_ref(node)).await?;
@@ -34,7 +34,7 @@ impl Call {
     }
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["cluster_id", "name", "status"]), false)?;
     let mut wanted = NodeQuery {
@@ -55,7 +55,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("nodes", call.shown(&nodes).await?))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     call.query.only(&["show_details"], false)?;
     let details = call.query.boolean("show_details")?.unwrap_or(false);
     let node = call.node(call.path(0)).await?;

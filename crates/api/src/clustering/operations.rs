@@ -9,11 +9,11 @@ use muster_service::lists::{Authorized, NodeQuery};
 use muster_service::ports::Operation;
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 
-impl Call {
+impl ClusteringCall {
     /// Returns the operations of a profile type on a provider instance.
     pub(super) fn operations(&self, instance: &InstanceId, kind: &ProfileType) -> Vec<Operation> {
         self.service().operations(instance, kind)
@@ -57,7 +57,7 @@ fn requested_operation(
 }
 
 /// Runs an operation on one node.
-pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn on_node(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let (name, params) = requested_operation(call.body()?, ".")?;
     let node = call.node(call.path(0)).await?;
     let missing = || SenlinError::missing("profile", &node.profile_id.to_string());
@@ -69,7 +69,7 @@ pub(super) async fn on_node(call: &Call) -> Result<Reply, SenlinError> {
 }
 
 /// Runs an operation on all nodes of a cluster, or on those that filters select.
-pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn on_cluster(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let (name, data) = requested_operation(call.body()?, "")?;
     let map = |key: &str| match data.get(key) {
         None | Some(Value::Null) => Ok(Map::new()),
@@ -94,7 +94,7 @@ pub(super) async fn on_cluster(call: &Call) -> Result<Reply, SenlinError> {
 
 /// Returns the members that match all filters.
 async fn chosen(
-    call: &Call,
+    call: &ClusteringCall,
     cluster: &Cluster,
     filters: &Map<String, Value>,
 ) -> Result<Vec<Node>, SenlinError> {

@@ -6,7 +6,7 @@ use muster_service::Removed;
 use muster_service::lists::{BindingQuery, PolicyQuery, PolicySort};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
@@ -43,11 +43,11 @@ fn refused(refused: InvalidPolicy) -> SenlinError {
 }
 
 /// Builds a policy from a specification, without storing it.
-fn new(call: &Call, name: &str, spec: &Map<String, Value>) -> Result<Policy, SenlinError> {
+fn new(call: &ClusteringCall, name: &str, spec: &Map<String, Value>) -> Result<Policy, SenlinError> {
     call.service().build_policy(call.principal()?, name, spec).map_err(refused)
 }
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = PolicyQuery {
@@ -62,11 +62,11 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policies", policies.iter().map(shown).collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policy", shown(&call.policy(call.path(0)).await?)))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn create(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("policy")?);
     let name = form.name("name")?.unwrap_or_default();
     let spec = form.map("spec")?;
@@ -76,7 +76,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policy", shown(&policy)).status(StatusCode::CREATED))
 }
 
-pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) fn validate(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("policy")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
@@ -85,7 +85,7 @@ pub(super) fn validate(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policy", validated))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("policy")?);
     let name = form.name("name")?;
     form.require("name").done()?;
@@ -97,7 +97,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("policy", shown(&renamed)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn delete(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let given = call.path(0);
     let policy = call.policy(given).await?;
     match call.service().delete_policy(&call.writer()?, &policy).await? {
@@ -127,7 +127,7 @@ fn bound(binding: &Binding, cluster_name: &str) -> Value {
 }
 
 /// Lists the policies that are bound to a cluster.
-pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn of_cluster(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&["enabled", "policy_name", "policy_type", "sort"], false)?;
     let wanted = BindingQuery {
@@ -143,7 +143,7 @@ pub(super) async fn of_cluster(call: &Call) -> Result<Reply, SenlinError> {
 }
 
 /// Shows one policy that is bound to a cluster.
-pub(super) async fn one_of_cluster(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn one_of_cluster(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let (cluster, policy) = (call.path(0), call.path(1));
     let found = call.cluster(cluster).await?;
     let found_policy = call.policy(policy).await?;

@@ -1,15 +1,15 @@
 //! Policy types: lists and schemas.
 
-use muster_core::policy::{KINDS, PolicyKind, Version as PolicyVersion, find};
+use muster_core::policy::{KINDS, PolicyKind, PolicyVersion, find};
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The version that added the support status of types.
-const SUPPORT_STATUS: Version = Version(5);
+const SUPPORT_STATUS: MicroVersion = MicroVersion(5);
 
 fn versions() -> impl Iterator<Item = (&'static PolicyKind, &'static PolicyVersion)> {
     KINDS.iter().flat_map(|kind| kind.versions.iter().map(|version| (*kind, version)))
@@ -19,7 +19,7 @@ fn support_status(version: &PolicyVersion) -> Value {
     Value::Object(Map::from_iter([(version.number.to_owned(), version.support_status())]))
 }
 
-pub(super) fn list(call: &Call) -> Reply {
+pub(super) fn list(call: &ClusteringCall) -> Reply {
     let shown: Vec<Value> = versions()
         .map(|(kind, version)| {
             if call.version < SUPPORT_STATUS {
@@ -31,7 +31,7 @@ pub(super) fn list(call: &Call) -> Reply {
     Reply::of("policy_types", shown)
 }
 
-pub(super) fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let given = call.path(0);
     let (kind, version) = find(given).ok_or_else(|| SenlinError::missing("policy_type", given))?;
     let mut shown = json!({"name": given, "schema": kind.schema.to_json()});

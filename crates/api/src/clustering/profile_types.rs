@@ -4,15 +4,15 @@ use muster_core::profile::ProfileType;
 use muster_core::profile_types::TypeInfo;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The version that added the support status of types.
-const SUPPORT_STATUS: Version = Version(5);
+const SUPPORT_STATUS: MicroVersion = MicroVersion(5);
 
-impl Call {
+impl ClusteringCall {
     fn named_type(&self) -> Result<&'static TypeInfo, SenlinError> {
         let given = self.path(0);
         let found = self.service().profile_types().find(|known| known.to_string() == given);
@@ -25,7 +25,7 @@ fn support_status(info: &TypeInfo) -> Value {
     Value::Object(Map::from_iter([(info.version.to_owned(), known)]))
 }
 
-pub(super) fn list(call: &Call) -> Reply {
+pub(super) fn list(call: &ClusteringCall) -> Reply {
     let shown: Vec<Value> = call
         .service()
         .profile_types()
@@ -39,7 +39,7 @@ pub(super) fn list(call: &Call) -> Reply {
     Reply::of("profile_types", shown)
 }
 
-pub(super) fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let info = call.named_type()?;
     let mut shown = json!({"name": info.to_string(), "schema": info.schema.to_json()});
     if call.version >= SUPPORT_STATUS {
@@ -48,7 +48,7 @@ pub(super) fn show(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile_type", shown))
 }
 
-pub(super) fn operations(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) fn operations(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let info = call.named_type().map_err(|error| SenlinError::bad(error.message))?;
     let kind = ProfileType::new(info.name, info.version);
     let instance = call.service().instance_for("", &kind)?;

@@ -6,7 +6,7 @@ use muster_service::lists::{ProfileQuery, ProfileSort};
 use muster_service::profiles::ProfileError;
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::FieldReader;
 use super::query::keys;
 use super::reply::Reply;
@@ -20,7 +20,7 @@ const SORTS: [(&str, ProfileSort); 4] = [
     ("updated_at", ProfileSort::UpdatedAt),
 ];
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     query.only(&keys(&["name", "type"]), false)?;
     let wanted = ProfileQuery {
@@ -35,11 +35,11 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profiles", profiles.iter().map(show::profile).collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", show::profile(&call.profile(call.path(0)).await?)))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn create(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("profile")?);
     let name = form.name("name")?.unwrap_or_default();
     let spec = form.map("spec")?;
@@ -54,7 +54,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", show::profile(&profile)).status(StatusCode::CREATED))
 }
 
-pub(super) async fn validate(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn validate(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("profile")?);
     let spec = form.map("spec")?;
     form.require("spec").done()?;
@@ -75,7 +75,7 @@ fn refused(error: ProfileError, describe: impl Fn(&str) -> String) -> SenlinErro
     }
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("profile")?);
     let name = form.name("name")?;
     let metadata = form.map("metadata")?;
@@ -89,7 +89,7 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("profile", show::profile(&updated)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn delete(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let profile = call.profile(call.path(0)).await?;
     if call.service().delete_profile(&call.writer()?, &profile).await? {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));

@@ -8,13 +8,13 @@ use muster_service::lists::{ReceiverQuery, ReceiverSort};
 use muster_service::receivers::{NewReceiver, ReceiverUpdate};
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::field_reader::{FieldReader, unacceptable};
 use super::query::keys;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show;
-use super::version::Version;
+use super::version::MicroVersion;
 
 const SORTS: [(&str, ReceiverSort); 6] = [
     ("name", ReceiverSort::Name),
@@ -26,9 +26,9 @@ const SORTS: [(&str, ReceiverSort); 6] = [
 ];
 
 /// The version that added the filter by user.
-const BY_USER: Version = Version(4);
+const BY_USER: MicroVersion = MicroVersion(4);
 
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let query = &call.query;
     let mut filters = vec!["name", "type", "cluster_id", "action"];
     if call.version >= BY_USER {
@@ -51,7 +51,7 @@ pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receivers", shown.collect::<Vec<_>>()))
 }
 
-pub(super) async fn show(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn show(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let receiver = call.receiver(call.path(0)).await?;
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
@@ -62,7 +62,7 @@ fn action(given: &Value) -> Result<ActionKind, SenlinError> {
     known.filter(|kind| kind.as_str().starts_with("CLUSTER_")).ok_or_else(|| unacceptable(given, "action"))
 }
 
-pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn create(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.new_object("receiver")?);
     let name = form.name("name")?.unwrap_or_default();
     let kind: Option<ReceiverKind> = form.one_of("type")?;
@@ -93,7 +93,7 @@ pub(super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)).status(StatusCode::CREATED))
 }
 
-pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn update(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let mut form = FieldReader::new(call.changed_object("receiver")?);
     let name = form.name("name")?;
     let kind_of_action = form.any("action").map(action).transpose()?;
@@ -108,14 +108,14 @@ pub(super) async fn update(call: &Call) -> Result<Reply, SenlinError> {
     Ok(Reply::of("receiver", show::receiver(&receiver, &call.base)))
 }
 
-pub(super) async fn delete(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn delete(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let receiver = call.receiver(call.path(0)).await?;
     call.service().delete_receiver(&call.writer()?, &receiver).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 /// Refuses every request: only receivers of type `message` are notified, and these are not supported.
-pub(super) async fn notify(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn notify(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     call.receiver(call.path(0)).await?;
     Err(SenlinError::bad("Notifying non-message receiver is not allowed"))
 }

@@ -7,8 +7,8 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use muster_core::ids::ActionId;
 use serde::Serialize;
 
-use super::call::Call;
-use super::version::{self, Version};
+use super::call::ClusteringCall;
+use super::version::{self, MicroVersion};
 use crate::error::ACTION_HEADER;
 use crate::rest;
 
@@ -49,7 +49,7 @@ impl Reply {
     }
 
     /// Sets the status to 202, and adds the action with its URL.
-    pub(super) fn accepted(mut self, call: &Call, action: ActionId) -> Self {
+    pub(super) fn accepted(mut self, call: &ClusteringCall, action: ActionId) -> Self {
         self.status = StatusCode::ACCEPTED;
         self.action = Some((action, call.address(&format!("/actions/{action}"))));
         self
@@ -61,7 +61,7 @@ impl Reply {
     }
 
     /// Converts to an HTTP response.
-    pub(super) fn response(self, version: Version) -> Response {
+    pub(super) fn response(self, version: MicroVersion) -> Response {
         let mut response = rest::json(self.status, self.body);
         let headers = response.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("OpenStack-API-Version"));

@@ -8,12 +8,12 @@ use axum::routing::{MethodFilter, MethodRouter};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
-use muster_service::{Case, Subject, Verb};
+use muster_service::{AccessTarget, Case, Verb};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 use super::{
     Clustering, ROOT, V1, actions, adoption, attributes, cluster_actions, clusters, events, node_changes,
     nodes, operations, policies, policy_types, profile_types, profiles, receivers, service, triggers,
@@ -34,27 +34,27 @@ enum Needs {
 
 const fn needs(operation: &'static str, needs: Needs) -> Case {
     match needs {
-        Needs::Open => Case::new(operation, Verb::Change, Subject::Public),
-        Needs::See => Case::new(operation, Verb::See, Subject::Project),
-        Needs::Change => Case::new(operation, Verb::Change, Subject::Project),
-        Needs::Administer => Case::new(operation, Verb::Administer, Subject::Server),
-        Needs::Closed => Case::new(operation, Verb::Change, Subject::Closed),
+        Needs::Open => Case::new(operation, Verb::Change, AccessTarget::Public),
+        Needs::See => Case::new(operation, Verb::See, AccessTarget::Project),
+        Needs::Change => Case::new(operation, Verb::Change, AccessTarget::Project),
+        Needs::Administer => Case::new(operation, Verb::Administer, AccessTarget::Server),
+        Needs::Closed => Case::new(operation, Verb::Change, AccessTarget::Closed),
     }
 }
 
-type Serve = fn(Call) -> BoxFuture<'static, Result<Reply, SenlinError>>;
+type ClusteringHandler = fn(ClusteringCall) -> BoxFuture<'static, Result<Reply, SenlinError>>;
 
 /// A route below `/v1`.
-struct Route {
+struct ClusteringRoute {
     method: Method,
     /// The path, with parameters in braces.
     path: &'static str,
     case: Case,
     /// The version that added the route.
-    since: Version,
+    since: MicroVersion,
     /// True if many objects are read for the response.
     is_list: bool,
-    serve: Serve,
+    serve: ClusteringHandler,
 }
 
 /// Calls a handler: `always` for one that cannot fail, `now` for a synchronous one, `later` for an asynchronous one, and
@@ -91,12 +91,12 @@ macro_rules! routes {
             $(needs(concat!(stringify!($method), " ", $path), Needs::$access)),+
         ];
 
-        fn all() -> Vec<Route> {
-            vec![$(Route {
+        fn all() -> Vec<ClusteringRoute> {
+            vec![$(ClusteringRoute {
                 method: Method::$method,
                 path: $path,
                 case: needs(concat!(stringify!($method), " ", $path), Needs::$access),
-                since: Version($since),
+                since: MicroVersion($since),
                 is_list: is_list!($when),
                 serve: |call| async move { answer!($when $($serve)::+(&call)) }.boxed(),
             }),+]
@@ -198,7 +198,7 @@ impl Clustering {
 
 async fn serve(
     api: Clustering,
-    route: &Route,
+    route: &ClusteringRoute,
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
@@ -207,7 +207,7 @@ async fn serve(
     let answered = async {
         let path = path.map_err(|_| SenlinError::bad("The path has bytes that are not UTF-8"))?;
         let path = path.iter().map(|(_, value)| value.to_owned()).collect();
-        let mut call = Call::read(api, &parts, path, body, tls).await?;
+        let mut call = ClusteringCall::read(api, &parts, path, body, tls).await?;
         let version = call.version;
         call.authorize(&route.case)?;
         if version < route.since {

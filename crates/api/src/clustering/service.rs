@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
 use super::show::time;
 
-pub(super) fn build_info(_: &Call) -> Reply {
+pub(super) fn build_info(_: &ClusteringCall) -> Reply {
     Reply::of("build_info", json!({"api": {"revision": "1.0"}, "engine": {"revision": "1.0"}}))
 }
 
 /// Lists the engines, including those whose lease expired recently.
-pub(super) async fn list(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn list(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let engines = call.service().engines().await?;
     let shown: Vec<Value> = engines
         .iter()

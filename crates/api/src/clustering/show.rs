@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::V1;
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The version that added `tainted` to nodes.
-const TAINTED: Version = Version(13);
+const TAINTED: MicroVersion = MicroVersion(13);
 
 /// The version that added `cluster_id` to actions.
-const CLUSTER_OF_ACTION: Version = Version(14);
+const CLUSTER_OF_ACTION: MicroVersion = MicroVersion(14);
 
 /// Formats a time in whole seconds.
 pub(super) fn time(at: Timestamp) -> String {
@@ -99,7 +99,7 @@ pub(super) fn cluster<'c>(cluster: &'c Cluster, with: &'c RelatedRows) -> ShownC
 }
 
 /// Converts a node.
-pub(super) fn node(node: &Node, profile_name: Option<&str>, version: Version) -> Value {
+pub(super) fn node(node: &Node, profile_name: Option<&str>, version: MicroVersion) -> Value {
     let mut shown = json!({
         "id": node.id.to_string(),
         "name": node.name,
@@ -164,7 +164,7 @@ fn spec(profile: &Profile) -> Value {
 }
 
 /// Converts an action.
-pub(super) fn action(action: &Action, edges: &Edges, version: Version) -> Value {
+pub(super) fn action(action: &Action, edges: &Edges, version: MicroVersion) -> Value {
     let ids = |ids: &[ActionId]| Value::from(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let target = action.target.id().to_string();
     // Clients poll for the status WAITING while nodes wait for a lifecycle hook.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::field_reader::FieldReader;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 
 /// The sizes in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,13 +59,13 @@ fn size(given: i64) -> Option<u32> {
 }
 
 /// The version that added resizes of groups.
-const GROUPS: Version = Version(15);
+const GROUPS: MicroVersion = MicroVersion(15);
 
 /// Reads a resize request: the group, if it names one, and its new size.
 pub(super) fn resize(
     data: &Map<String, Value>,
     limit: u32,
-    version: Version,
+    version: MicroVersion,
 ) -> Result<(Option<String>, Resize), SenlinError> {
     let mut form = FieldReader::new(data);
     let kind: Option<AdjustmentType> = match form.one_of("adjustment_type")? {

@@ -6,28 +6,28 @@ use muster_core::action::ActionKind;
 use muster_core::ids::ReceiverId;
 use muster_core::principal::{Principal, Role};
 use muster_core::receiver::Receiver;
-use muster_service::{Case, Subject, Verb};
+use muster_service::{AccessTarget, Case, Verb};
 use serde_json::{Map, Value};
 
-use super::call::Call;
+use super::call::ClusteringCall;
 use super::cluster_actions::{self, ClusterAction, RECOVERY, RequestedAction};
-use super::membership::BindingChange;
+use super::membership::BindingRequest;
 use super::reply::Reply;
 use super::senlin_error::SenlinError;
-use super::version::Version;
+use super::version::MicroVersion;
 use super::{clusters, operations};
 
 /// The version from which the body of a trigger contains the inputs directly, without the key `params`.
-const BARE_INPUTS: Version = Version(10);
+const BARE_INPUTS: MicroVersion = MicroVersion(10);
 
 /// The parameter that determines which code nodes run.
 const PROFILE: &str = "profile_id";
 
 /// The permission that the receiver's creator needs for a trigger.
-const CHANGE: Case = Case::new("trigger", Verb::Change, Subject::Project);
+const CHANGE: Case = Case::new("trigger", Verb::Change, AccessTarget::Project);
 
 /// Submits the action of a receiver.
-pub(super) async fn trigger(call: &Call) -> Result<Reply, SenlinError> {
+pub(super) async fn trigger(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let wire = call
         .query
         .last("V")
@@ -115,11 +115,13 @@ const fn request(action: ActionKind) -> Option<(CreatorsRequest, &'static [&'sta
         ActionKind::ClusterCheck => (Request::Act(Act::Check), &["delete_check_action"]),
         ActionKind::ClusterRecover => (Request::Act(Act::Recover), &RECOVERY),
         ActionKind::ClusterAttachPolicy => {
-            (Request::Act(Act::Policy(BindingChange::Attach)), &["policy_id", "enabled"])
+            (Request::Act(Act::Policy(BindingRequest::Attach)), &["policy_id", "enabled"])
         }
-        ActionKind::ClusterDetachPolicy => (Request::Act(Act::Policy(BindingChange::Detach)), &["policy_id"]),
+        ActionKind::ClusterDetachPolicy => {
+            (Request::Act(Act::Policy(BindingRequest::Detach)), &["policy_id"])
+        }
         ActionKind::ClusterUpdatePolicy => {
-            (Request::Act(Act::Policy(BindingChange::Update)), &["policy_id", "enabled"])
+            (Request::Act(Act::Policy(BindingRequest::Update)), &["policy_id", "enabled"])
         }
         ActionKind::ClusterCreate
         | ActionKind::NodeCreate
@@ -157,7 +159,7 @@ fn inputs(
 
 /// Executes the request on behalf of the creator.
 async fn submit(
-    mut call: Call,
+    mut call: ClusteringCall,
     request: CreatorsRequest,
     mut inputs: Map<String, Value>,
 ) -> Result<Reply, SenlinError> {

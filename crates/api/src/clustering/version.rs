@@ -14,9 +14,9 @@ const SERVICE: &str = "clustering";
 
 /// A version 1.N.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(pub(super) u16);
+pub(super) struct MicroVersion(pub(super) u16);
 
-impl Version {
+impl MicroVersion {
     /// The version of clients that give none.
     pub(super) const OLDEST: Self = Self(0);
     /// The newest version. Its additions are Muster's own.
@@ -62,7 +62,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for MicroVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "1.{}", self.0)
     }
@@ -74,12 +74,12 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[&str]) -> Result<Version, SenlinError> {
+    fn of(values: &[&str]) -> Result<MicroVersion, SenlinError> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(HEADER, value.parse().unwrap());
         }
-        Version::of(&headers)
+        MicroVersion::of(&headers)
     }
 
     #[rstest]
@@ -91,7 +91,7 @@ mod tests {
     #[case(&["clustering latest"], 15)]
     #[case(&["compute 2.1"], 0)]
     fn the_last_version_for_this_service_counts(#[case] values: &[&str], #[case] minor: u16) {
-        assert_eq!(of(values).unwrap(), Version(minor));
+        assert_eq!(of(values).unwrap(), MicroVersion(minor));
     }
 
     #[test]

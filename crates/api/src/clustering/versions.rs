@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::V1;
 use super::call::base;
-use super::version::Version;
+use super::version::MicroVersion;
 use crate::rest;
 
 /// Lists all major versions.
@@ -32,7 +32,7 @@ fn document(parts: &Parts, tls: bool) -> Value {
             {"href": format!("{}{V1}", base(parts, tls)), "rel": "self"},
             {"href": "https://docs.openstack.org/api-ref/clustering", "rel": "help"},
         ],
-        "min_version": Version::OLDEST.to_string(),
-        "max_version": Version::NEWEST.to_string(),
+        "min_version": MicroVersion::OLDEST.to_string(),
+        "max_version": MicroVersion::NEWEST.to_string(),
     })
 }

@@ -9,17 +9,15 @@ use muster_proto::v1alpha2::{
 };
 use muster_proto::wkt;
 use muster_service::lists::{ActionQuery, Authorized, PageRequest};
-use muster_service::{Caller, SignalKind, Wait};
-use tonic::{Request, Response, Status, async_trait};
+use muster_service::{Caller, MilestoneWait, SignalKind};
+use tonic::{Request, Response, async_trait};
 
 use super::clusters::ACTION_SORTS;
 use super::find::{optional, optional_id, optional_variant, variant};
 use super::mutate::{self, with_action};
 use super::pages::{self, page_request};
-use super::{CoreApi, access, convert};
+use super::{CoreApi, GrpcResult, access, convert};
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
     pub(super) async fn page_of_actions(
@@ -40,7 +38,7 @@ impl CoreApi {
         &self,
         action: &muster_core::action::Action,
         kind: SignalKind,
-        wait: Option<Wait>,
+        wait: Option<MilestoneWait>,
         caller: &Caller,
     ) -> Result<muster_core::action::Action, ApiError> {
         let signalled = self.service.signal(action, kind, Some(caller)).await?;
@@ -56,7 +54,7 @@ fn wait_of(
     kind: SignalKind,
     wait_for: &str,
     wait_timeout: Option<wkt::Duration>,
-) -> Result<Option<Wait>, ApiError> {
+) -> Result<Option<MilestoneWait>, ApiError> {
     let wait = mutate::wait(wait_for, wait_timeout)?;
     if wait_for.is_empty() || wait.milestone == Milestone::Accepted {
         return Ok(None);

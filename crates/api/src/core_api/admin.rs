@@ -6,11 +6,9 @@ use muster_proto::v1alpha2::{
     WhoAmIResponse,
 };
 use muster_proto::wkt::{Empty, Timestamp};
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
-use super::{CoreApi, access, shapes};
-
-type GrpcResult<T> = Result<Response<T>, Status>;
+use super::{CoreApi, GrpcResult, access, shapes};
 
 #[async_trait]
 impl AdminService for CoreApi {

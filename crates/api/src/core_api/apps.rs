@@ -10,14 +10,12 @@ use muster_proto::v1alpha2::{
 use muster_service::apps::{AppWithUses, Registration};
 use muster_service::find::ClusterRef;
 use muster_service::lists::{AppQuery, AppSort};
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
 use super::compute_templates::writer;
 use super::pages::{self, page_request};
-use super::{CoreApi, access, convert, create};
+use super::{CoreApi, GrpcResult, access, convert, create};
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// The sort keys of apps; the first is the default.
 const SORTS: &[(&str, AppSort)] = &[("name", AppSort::Name), ("created_at", AppSort::CreatedAt)];

@@ -26,11 +26,9 @@ use super::find::{named, optional, optional_id, optional_variant, variant};
 use super::mutate::{mutation, with_action};
 use super::pages::{self, ClusterFilters, page_request};
 use super::profiles::ProfileNames;
-use super::{CoreApi, access, convert, create, machines, update};
+use super::{CoreApi, GrpcResult, access, convert, create, machines, update};
 use crate::access::Access;
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
     /// Builds the complete cluster of a create request, without storing it. Returns it with the name of its app, and

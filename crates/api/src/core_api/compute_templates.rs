@@ -13,18 +13,16 @@ use muster_proto::wkt::Empty;
 use muster_service::lists::{Authorized, ComputeTemplateQuery, ComputeTemplateSort, PageRequest};
 use muster_service::{Mutation, Writer};
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
 use super::find::optional;
 use super::mutate::mutation;
 use super::pages::{self, page_request};
 use super::shapes::{pod_toleration, toleration};
-use super::{CoreApi, access, convert, create};
+use super::{CoreApi, GrpcResult, access, convert, create};
 use crate::access::Access;
 use crate::access_log::REQUEST_ID;
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// The sort keys of templates; the first is the default.
 const SORTS: &[(&str, ComputeTemplateSort)] =

@@ -17,12 +17,10 @@ use muster_service::ports::frameworks::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{CoreApi, access};
+use super::{CoreApi, GrpcResult, access};
 use crate::access::Access;
 use crate::error::ApiError;
 use crate::streams::until_closed;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 #[async_trait]
 impl FrameworkService for CoreApi {

@@ -11,16 +11,14 @@ use muster_proto::v1alpha2::{
 use muster_proto::wkt::Empty;
 use muster_service::lists::{Authorized, ImageTemplateQuery, ImageTemplateSort, PageRequest};
 use muster_service::{Mutation, Writer};
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
 use super::compute_templates::writer;
 use super::find::optional;
 use super::mutate::mutation;
 use super::pages::{self, page_request};
-use super::{CoreApi, access, convert, create};
+use super::{CoreApi, GrpcResult, access, convert, create};
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// The sort keys of templates; the first is the default.
 const SORTS: &[(&str, ImageTemplateSort)] =

@@ -20,11 +20,9 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::find::optional;
 use super::pages::{self, page_request};
-use super::{CoreApi, access, convert, create, limits, recipe};
+use super::{CoreApi, GrpcResult, access, convert, create, limits, recipe};
 use crate::error::ApiError;
 use crate::streams::until_closed;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// The longest time that a request may wait for the end of a job.
 const LONGEST_WAIT: TimeSpan = TimeSpan::from_secs(60);

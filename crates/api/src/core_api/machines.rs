@@ -7,7 +7,7 @@ use muster_core::ids::{InstanceId, LOCAL_PROVIDER};
 use muster_proto::v1alpha2 as wire;
 use muster_proto::v1alpha2::machine_service_server::MachineService;
 use muster_proto::v1alpha2::{ListMachineGroupsRequest, ListMachineGroupsResponse};
-use muster_service::machines::{GuestRecipe, GuestRequest, check_guest_framework};
+use muster_service::machines::{GuestRecipe, MachineTypeRef, check_guest_framework};
 use muster_service::ports::machines::{Guest, MachineGroup, MachineType};
 use tonic::{Request, Response, Status, async_trait};
 
@@ -36,7 +36,7 @@ impl CoreApi {
     ) -> Result<(), ApiError> {
         let Some(spec) = &mut cluster.cluster_spec else { return Ok(()) };
         if let Some(head) = &mut spec.head_group_spec {
-            let request = GuestRequest {
+            let request = MachineTypeRef {
                 namespace,
                 machine_group: &head.machine_group,
                 machine_type: &head.machine_type,
@@ -47,7 +47,7 @@ impl CoreApi {
             }
         }
         for group in &mut spec.worker_group_spec {
-            let request = GuestRequest {
+            let request = MachineTypeRef {
                 namespace,
                 machine_group: &group.machine_group,
                 machine_type: &group.machine_type,

@@ -6,7 +6,7 @@ use muster_core::action::{Action, Milestone};
 use muster_core::principal::Door;
 use muster_core::time::TimeSpan;
 use muster_proto::wkt;
-use muster_service::{Caller, Wait};
+use muster_service::{Caller, MilestoneWait};
 use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Response, Status};
@@ -27,13 +27,13 @@ const DEFAULT_WAIT: TimeSpan = TimeSpan::from_secs(30);
 const LONGEST_WAIT: TimeSpan = TimeSpan::from_secs(3600);
 
 /// Reads the milestone to wait for, and the time limit.
-pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<Wait, ApiError> {
+pub(super) fn wait(wait_for: &str, wait_timeout: Option<wkt::Duration>) -> Result<MilestoneWait, ApiError> {
     let milestone = optional_variant("wait_for", wait_for)?.unwrap_or(Milestone::Applied);
     let at_most = match wait_timeout {
         None => DEFAULT_WAIT,
         Some(given) => limits::between("wait_timeout", given, TimeSpan::default(), LONGEST_WAIT)?,
     };
-    Ok(Wait { milestone, at_most })
+    Ok(MilestoneWait { milestone, at_most })
 }
 
 /// Returns a request without its wait and its request id: a retry may wait longer, or give its id in the header.

@@ -21,7 +21,7 @@ impl Authenticator for OneCaller {
         "one"
     }
 
-    async fn authenticate(&self, _: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, _: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         if self.is_unavailable.load(Ordering::Relaxed) {
             return Err(AuthError::Unavailable("not now".to_owned()));
         }

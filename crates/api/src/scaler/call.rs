@@ -7,11 +7,11 @@ use muster_core::action::Milestone;
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
-use muster_service::{Access, Caller, Case, ErrorKind, Mutation, Service, ServiceError, Verb, Wait};
+use muster_service::{Access, Caller, Case, ErrorKind, MilestoneWait, Mutation, Service, ServiceError, Verb};
 use serde_json::{Map, Value};
 
 use super::Scaler;
-use super::kind::Kind;
+use super::kind::ScalerKind;
 use super::scaler_error::ScalerError;
 use super::tiers::DominoTierList;
 use crate::auth;
@@ -23,10 +23,10 @@ use crate::rest::{BODY_LIMIT, check_type};
 const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(10);
 
 /// A parsed request.
-pub(super) struct Call {
+pub(super) struct ScalerCall {
     pub(super) api: Scaler,
     access: Access,
-    pub(super) kind: Kind,
+    pub(super) kind: ScalerKind,
     /// The name of the cluster; empty in lists.
     pub(super) name: String,
     /// The node type in the path; empty on routes without one.
@@ -38,7 +38,7 @@ pub(super) struct Call {
     pub(super) domino_tiers: Option<DominoTierList>,
 }
 
-impl Call {
+impl ScalerCall {
     pub(super) async fn read(
         api: Scaler,
         case: &Case,
@@ -52,9 +52,9 @@ impl Call {
         let mut path = path.into_iter();
         // Read the body before any refusal, since a client reads no response while it sends.
         let body = read_body(&parts.headers, body).await;
-        let kind = Kind::read(&path.next().unwrap_or_default())?;
+        let kind = ScalerKind::read(&path.next().unwrap_or_default())?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let credentials = auth::Caller { headers: &parts.headers }.domino_credentials();
+        let credentials = auth::UnauthenticatedCaller { headers: &parts.headers }.domino_credentials();
         let domino_tiers = api.tiers.clone().map(|domino| DominoTierList::new(domino, credentials));
         Ok(Self {
             api,
@@ -122,7 +122,7 @@ impl Call {
             reason: String::new(),
             request: None,
         };
-        let wait = Wait { milestone: Milestone::Applied, at_most: APPLIED_WITHIN };
+        let wait = MilestoneWait { milestone: Milestone::Applied, at_most: APPLIED_WITHIN };
         Mutation { access: self.access.clone(), caller, wait }
     }
 }

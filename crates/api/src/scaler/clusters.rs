@@ -8,12 +8,12 @@ use muster_core::domino::FLAVOR;
 use muster_core::ids::ClusterId;
 use muster_service::lists::ClusterQuery;
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::object::{Objects, without_secrets};
 use super::scaler_error::{ScalerError, answer_json};
 
 /// Lists the clusters of a kind that the caller may see, without secrets, sorted by name.
-pub(super) async fn list(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn list(call: &ScalerCall) -> Result<Response, ScalerError> {
     let query = ClusterQuery { framework: Some(call.kind.framework()), ..ClusterQuery::default() };
     // Read clusters without a stored object first: an object that is stored between the queries then replaces its
     // cluster, and no cluster is missed.
@@ -32,7 +32,7 @@ pub(super) async fn list(call: &Call) -> Result<Response, ScalerError> {
 }
 
 /// Shows one cluster.
-pub(super) async fn show(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn show(call: &ScalerCall) -> Result<Response, ScalerError> {
     let cluster = call.cluster().await?;
     let mut objects = Objects::read(call, std::slice::from_ref(&cluster)).await?;
     Ok(answer_json(StatusCode::OK, &objects.show(call, &cluster)))

@@ -5,15 +5,15 @@ use http::StatusCode;
 use muster_service::owned::OwnerChange;
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::kind::Kind;
+use super::call::ScalerCall;
+use super::kind::ScalerKind;
 use super::object::Objects;
 use super::scale::{change_of, make};
 use super::scaler_error::{ScalerError, answer};
 use super::tiers;
 
 /// Changes the tier of the head. The operator replaces the pod of the head.
-pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn change(call: &ScalerCall) -> Result<Response, ScalerError> {
     let missing = || ScalerError::bad_request("head_hw_tier_name is required");
     let body = call.body("head_hw_tier_name is required")?;
     let name = tiers::strict(body, tiers::HEAD)?.ok_or_else(missing)?;
@@ -34,7 +34,7 @@ pub(super) async fn change(call: &Call) -> Result<Response, ScalerError> {
 }
 
 /// Refuses clusters of Domino whose object does not describe a head.
-pub(super) fn check_supported(kind: Kind, object: Option<&Value>) -> Result<(), ScalerError> {
+pub(super) fn check_supported(kind: ScalerKind, object: Option<&Value>) -> Result<(), ScalerError> {
     if object.is_none_or(|object| object["spec"].get(kind.head()).is_some()) {
         return Ok(());
     }

@@ -6,13 +6,13 @@ use super::scaler_error::ScalerError;
 
 /// A kind of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ScalerKind {
     Dask,
     Ray,
     Spark,
 }
 
-impl Kind {
+impl ScalerKind {
     /// All kinds, in the order of their names.
     pub(super) const ALL: [Self; 3] = [Self::Dask, Self::Ray, Self::Spark];
 

@@ -10,8 +10,8 @@ use muster_core::shape::Shape;
 use muster_service::owned::PresentNodes;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
-use super::kind::Kind;
+use super::call::ScalerCall;
+use super::kind::ScalerKind;
 use super::scaler_error::ScalerError;
 use super::stamp;
 
@@ -34,7 +34,7 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Reads the data that is needed to show these clusters.
-    pub(super) async fn read(call: &Call, clusters: &[Cluster]) -> Result<Self, ScalerError> {
+    pub(super) async fn read(call: &ScalerCall, clusters: &[Cluster]) -> Result<Self, ScalerError> {
         let ids = |is_shown_so: &dyn Fn(&Cluster) -> bool| -> Vec<ClusterId> {
             clusters.iter().filter(|cluster| is_shown_so(cluster)).map(|cluster| cluster.id).collect()
         };
@@ -61,19 +61,19 @@ impl Objects {
     }
 
     /// Returns a cluster in the form of Domino's objects.
-    pub(super) fn value(&mut self, call: &Call, cluster: &Cluster) -> Value {
+    pub(super) fn value(&mut self, call: &ScalerCall, cluster: &Cluster) -> Value {
         self.stored(cluster).unwrap_or_else(|| self.render(call, cluster))
     }
 
     /// Returns a cluster in the form of Domino's objects, as JSON text.
-    pub(super) fn show(&mut self, call: &Call, cluster: &Cluster) -> String {
+    pub(super) fn show(&mut self, call: &ScalerCall, cluster: &Cluster) -> String {
         match self.stored.remove(&cluster.id) {
             Some(stored) => stored,
             None => self.render(call, cluster).to_string(),
         }
     }
 
-    fn render(&mut self, call: &Call, cluster: &Cluster) -> Value {
+    fn render(&mut self, call: &ScalerCall, cluster: &Cluster) -> Value {
         let nodes = self.nodes.remove(&cluster.id).unwrap_or_default();
         let cluster = self.changed.get(&cluster.id).unwrap_or(cluster);
         let mut object = rendered(call.kind, call.api.settings.max_replicas, cluster, &nodes);
@@ -111,7 +111,7 @@ pub(super) fn max_replicas(cluster: &Cluster, ceiling: u32) -> u32 {
 
 /// Renders a cluster of another flavor in the form of Domino's objects. No autoscaler reduces its size, so the size is
 /// shown as the minimum.
-fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
+fn rendered(kind: ScalerKind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Value {
     let size = cluster.desired();
     let mut labels = json!(cluster.labels);
     labels[STARTED_BY] = cluster.owner.id.clone().into();
@@ -150,11 +150,11 @@ fn rendered(kind: Kind, ceiling: u32, cluster: &Cluster, nodes: &[String]) -> Va
 }
 
 /// Returns the resources of the head in an object of another operator.
-fn head_resources(kind: Kind, object: &Value) -> Option<Value> {
+fn head_resources(kind: ScalerKind, object: &Value) -> Option<Value> {
     let pod = match kind {
-        Kind::Ray => "/spec/headGroupSpec/template/spec",
-        Kind::Dask => "/spec/scheduler/spec",
-        Kind::Spark => return None,
+        ScalerKind::Ray => "/spec/headGroupSpec/template/spec",
+        ScalerKind::Dask => "/spec/scheduler/spec",
+        ScalerKind::Spark => return None,
     };
     let given = object.pointer(pod)?.pointer("/containers/0/resources")?;
     let side = |side: &str| given.get(side).cloned().unwrap_or_else(|| json!({}));

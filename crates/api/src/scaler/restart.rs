@@ -9,7 +9,7 @@ use muster_core::time::Timestamp;
 use muster_service::owned::OwnerChange;
 use serde_json::{Value, json};
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::head_tier::check_supported;
 use super::object::{Objects, namespace};
 use super::scale::{change_of, make};
@@ -17,7 +17,7 @@ use super::scaler_error::{ScalerError, answer};
 use super::{stamp, tiers};
 
 /// Restarts the head, with another tier if the body names one.
-pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn restart(call: &ScalerCall) -> Result<Response, ScalerError> {
     let tier = tiers::strict(&call.body_or_nothing()?, tiers::HEAD)?;
     let cluster = call.cluster().await?;
     let started = call.service().now();
@@ -46,7 +46,7 @@ pub(super) async fn restart(call: &Call) -> Result<Response, ScalerError> {
 }
 
 /// Changes the tier of the head; returns true if that replaces the head, so that no restart is needed.
-async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool, ScalerError> {
+async fn change_tier(call: &ScalerCall, cluster: &Cluster, name: &str) -> Result<bool, ScalerError> {
     let before = Objects::read(call, std::slice::from_ref(cluster)).await?;
     check_supported(call.kind, before.stored(cluster).as_ref())?;
     let tier = call.tier(cluster, name).await?;
@@ -62,7 +62,11 @@ async fn change_tier(call: &Call, cluster: &Cluster, name: &str) -> Result<bool,
 }
 
 /// Returns the present head, for a restart that has not recorded the replaced head.
-async fn present_head(call: &Call, cluster: &Cluster, at: Timestamp) -> Result<ReplacedHead, ScalerError> {
+async fn present_head(
+    call: &ScalerCall,
+    cluster: &Cluster,
+    at: Timestamp,
+) -> Result<ReplacedHead, ScalerError> {
     let nodes = call.service().members(cluster).await?;
     let head = nodes.into_iter().find(|node| node.role == NodeRole::Head);
     let (name, uid) = match head {

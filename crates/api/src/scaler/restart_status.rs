@@ -7,7 +7,7 @@ use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::object::{is_of_domino, namespace};
 use super::scaler_error::{ScalerError, answer};
 use super::stamp;
@@ -19,10 +19,10 @@ const COUNTS_OK: &str = "restarted_and_ready_counts_ok";
 const NO_HEAD: &str = "head_pod_not_found";
 
 /// Reports the restart of the head.
-pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn of_head(call: &ScalerCall) -> Result<Response, ScalerError> {
     let since = since(call)?;
     let cluster = call.cluster().await.map_err(|error| without_head(call, error, since))?;
-    let head = Nodes::read(call, &cluster, NodeRole::Head, since).await?;
+    let head = RoleNodes::read(call, &cluster, NodeRole::Head, since).await?;
     let (restarted, ready) = (head.are_restarted(), head.are_ready());
     let status = match (restarted, ready) {
         (false, _) => NOT_RESTARTED,
@@ -53,7 +53,7 @@ pub(super) async fn of_head(call: &Call) -> Result<Response, ScalerError> {
 }
 
 /// Reports the restart of the head or of the workers, with the numbers of nodes.
-pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn of_nodes(call: &ScalerCall) -> Result<Response, ScalerError> {
     let (role, component) = match call.node_type.as_str() {
         "head" => (NodeRole::Head, call.kind.head()),
         "worker" => (NodeRole::Worker, "worker"),
@@ -61,7 +61,7 @@ pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
     };
     let since = since(call)?;
     let cluster = call.cluster().await?;
-    let nodes = Nodes::read(call, &cluster, role, since).await?;
+    let nodes = RoleNodes::read(call, &cluster, role, since).await?;
     let desired = match role {
         NodeRole::Head => 1,
         // Include changes that are accepted and have not started.
@@ -98,13 +98,13 @@ pub(super) async fn of_nodes(call: &Call) -> Result<Response, ScalerError> {
 }
 
 /// Reads the time since which the nodes should have been restarted.
-fn since(call: &Call) -> Result<Timestamp, ScalerError> {
+fn since(call: &ScalerCall) -> Result<Timestamp, ScalerError> {
     let given = call.parameter("started_at").and_then(stamp::read);
     given.ok_or_else(|| ScalerError::bad_request("started_at (ISO-8601) is required"))
 }
 
 /// Completes the error for a missing cluster by the fields of this response; returns other errors unchanged.
-fn without_head(call: &Call, error: ScalerError, since: Timestamp) -> ScalerError {
+fn without_head(call: &ScalerCall, error: ScalerError, since: Timestamp) -> ScalerError {
     if error.status != StatusCode::NOT_FOUND {
         return error;
     }
@@ -121,16 +121,16 @@ fn without_head(call: &Call, error: ScalerError, since: Timestamp) -> ScalerErro
 }
 
 /// The existing nodes of a role, compared with the time of a restart.
-struct Nodes {
+struct RoleNodes {
     present: Vec<Node>,
     since: Timestamp,
     /// The UID of the head that the restart at that time replaced.
     replaced: Option<String>,
 }
 
-impl Nodes {
+impl RoleNodes {
     async fn read(
-        call: &Call,
+        call: &ScalerCall,
         cluster: &Cluster,
         role: NodeRole,
         since: Timestamp,

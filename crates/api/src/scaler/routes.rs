@@ -11,22 +11,22 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
 use muster_core::principal::Principal;
-use muster_service::{Case, Subject, Verb};
+use muster_service::{AccessTarget, Case, Verb};
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::scaler_error::ScalerError;
 use super::{ROOT, Scaler, clusters, head_tier, restart, restart_status, scale};
 use crate::error::ApiError;
 use crate::list_turn::ListTurn;
 
-type Serve = fn(Call) -> BoxFuture<'static, Result<Response, ScalerError>>;
+type ScalerHandler = fn(ScalerCall) -> BoxFuture<'static, Result<Response, ScalerError>>;
 
-struct Route {
+struct ScalerRoute {
     method: Method,
     /// The path, with parameters in braces.
     path: &'static str,
     case: Case,
-    serve: Serve,
+    serve: ScalerHandler,
 }
 
 /// Declares the routes and the authorization of each.
@@ -34,14 +34,14 @@ macro_rules! routes {
     ($($method:ident $path:literal $verb:ident $subject:ident $($serve:ident)::+;)+) => {
         /// Every route of this API, with its authorization.
         pub const CASES: &[Case] = &[
-            $(Case::new(concat!(stringify!($method), " ", $path), Verb::$verb, Subject::$subject)),+
+            $(Case::new(concat!(stringify!($method), " ", $path), Verb::$verb, AccessTarget::$subject)),+
         ];
 
-        fn all() -> Vec<Route> {
-            vec![$(Route {
+        fn all() -> Vec<ScalerRoute> {
+            vec![$(ScalerRoute {
                 method: Method::$method,
                 path: $path,
-                case: Case::new(concat!(stringify!($method), " ", $path), Verb::$verb, Subject::$subject),
+                case: Case::new(concat!(stringify!($method), " ", $path), Verb::$verb, AccessTarget::$subject),
                 serve: |call| async move { $($serve)::+(&call).await }.boxed(),
             }),+]
         }
@@ -76,7 +76,7 @@ impl Scaler {
 
 async fn serve(
     api: Scaler,
-    route: &Route,
+    route: &ScalerRoute,
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
@@ -84,10 +84,10 @@ async fn serve(
     let answered = async {
         let path = path.map_err(|_| ScalerError::bad_request("the path has bytes that are not UTF-8"))?;
         let path = path.iter().map(|(_, value)| value.to_owned()).collect();
-        let is_list = route.case.subject == Subject::OwnClusters;
+        let is_list = route.case.subject == AccessTarget::OwnClusters;
         let caller = parts.extensions.get::<Principal>();
         let turn = if is_list { Some(ListTurn::wait(caller).await?) } else { None };
-        let call = Call::read(api, &route.case, &parts, path, body).await?;
+        let call = ScalerCall::read(api, &route.case, &parts, path, body).await?;
         let response = (route.serve)(call).await?;
         Ok(ListTurn::until_sent(turn, response))
     };

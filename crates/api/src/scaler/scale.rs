@@ -9,7 +9,7 @@ use muster_service::ErrorKind;
 use muster_service::owned::OwnerChange;
 use serde_json::{Map, Number, Value};
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::object::{Objects, is_of_domino, max_replicas};
 use super::scaler_error::{ScalerError, answer};
 use super::tiers::TierName;
@@ -19,7 +19,7 @@ use super::{head_tier, stamp, tiers};
 const REPLICAS: &str = "replicas must be a non-negative integer";
 
 /// Scales a cluster to a number of workers, at most its maximum.
-pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
+pub(super) async fn scale(call: &ScalerCall) -> Result<Response, ScalerError> {
     let body = call.body(REPLICAS)?;
     let requested = replicas(body)?;
     let (worker, head) = (tiers::of_workers(body)?, tiers::strict(body, tiers::HEAD)?);
@@ -80,7 +80,7 @@ pub(super) async fn scale(call: &Call) -> Result<Response, ScalerError> {
 
 /// Applies a change; if a tier of the change is invalid, the error is about the tier.
 pub(super) async fn make(
-    call: &Call,
+    call: &ScalerCall,
     cluster: &Cluster,
     change: OwnerChange,
 ) -> Result<Cluster, ScalerError> {

@@ -9,7 +9,7 @@ use muster_service::ports::domino::{DominoCredentials, DominoTiers};
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
-use super::call::Call;
+use super::call::ScalerCall;
 use super::scaler_error::ScalerError;
 
 /// The keys under which older clients name a tier for workers; an invalid tier there never fails a request.
@@ -84,7 +84,7 @@ impl DominoTierList {
     }
 }
 
-impl Call {
+impl ScalerCall {
     /// Finds the tier of this name or id; refuses a tier that clusters of this kind may not use.
     pub(super) async fn tier(&self, cluster: &Cluster, name: &str) -> Result<HardwareTier, ScalerError> {
         let found = match &self.domino_tiers {

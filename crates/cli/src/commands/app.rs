@@ -24,15 +24,15 @@ pub(crate) struct AppCommand {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Register an app as a user of a cluster
-    Attach(Change),
+    Attach(Attachment),
     /// End an app's use of a cluster
-    Detach(Change),
+    Detach(Attachment),
     /// List apps and the clusters that they use
     List(List),
 }
 
 #[derive(Debug, Args)]
-struct Change {
+struct Attachment {
     /// The app: a name, kind/name such as deploy/bob, or the name of a pod
     app: String,
     /// The cluster
@@ -70,7 +70,7 @@ impl AppCommand {
     }
 }
 
-impl Change {
+impl Attachment {
     fn run(self, attach: bool) -> ExitCode {
         output::run(async {
             let Self { app, cluster, namespace, server } = self;

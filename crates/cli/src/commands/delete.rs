@@ -61,7 +61,7 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
-            let driver = DriverEnd::parse(self.app.clone(), self.app_status.clone(), self.exit_code)?;
+            let driver = DriverEndFlags::parse(self.app.clone(), self.app_status.clone(), self.exit_code)?;
             let mut client = self.server.connect_to_existing().await?;
             let deadline = self.wait.deadline();
             let namespace = self.namespace.resolve(&mut client).await?;
@@ -262,13 +262,13 @@ fn objection(cluster: &Cluster, me: &WhoAmIResponse, used_by: &[String]) -> Opti
 
 /// The end of an app's driver: the status, and the exit code if it was given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DriverEnd {
+pub(super) struct DriverEndFlags {
     app: String,
     status: String,
     exit_code: Option<i32>,
 }
 
-impl DriverEnd {
+impl DriverEndFlags {
     fn parse(
         app: Option<String>,
         status: Option<String>,
@@ -293,7 +293,7 @@ pub(super) async fn submit(
     client: &mut Client,
     cluster: &Cluster,
     force: bool,
-    driver: Option<&DriverEnd>,
+    driver: Option<&DriverEndFlags>,
     deadline: Deadline,
 ) -> Result<AwaitedAction, Failure> {
     let driver = driver.cloned().unwrap_or_default();

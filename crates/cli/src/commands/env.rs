@@ -17,11 +17,11 @@ pub(crate) struct Env {
     cluster: ClusterFlags,
     /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "shell")]
-    format: Format,
+    format: EnvFormat,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum EnvFormat {
     /// Commands for eval in a shell
     Shell,
     /// The JSON of the API
@@ -37,9 +37,9 @@ impl Env {
             let (mut client, cluster) = cluster.find().await?;
             let answer = environment(&mut client, &cluster.id).await?;
             Ok(output::print(&match format {
-                Format::Json => format::json(&answer)?,
-                Format::Yaml => format::yaml(&answer)?,
-                Format::Shell => lines(&answer.variables),
+                EnvFormat::Json => format::json(&answer)?,
+                EnvFormat::Yaml => format::yaml(&answer)?,
+                EnvFormat::Shell => lines(&answer.variables),
             }))
         })
     }

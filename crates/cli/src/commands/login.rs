@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::select::who_am_i;
 use crate::connect::ServerFlags;
-use crate::contexts::{Context, Contexts};
+use crate::contexts::{Contexts, SavedContext};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
@@ -39,7 +39,7 @@ impl Login {
             let mut client = ServerFlags::at_address(&url, &token).connect().await?;
             let me = who_am_i(&mut client).await?;
             let mut contexts = Contexts::read()?;
-            contexts.add(Context { name: name.clone(), server: url.clone(), token });
+            contexts.add(SavedContext { name: name.clone(), server: url.clone(), token });
             contexts.write()?;
             Ok(output::print(&format!(
                 "logged in to {url} as {} (project {}); commands now use context '{name}'\n",

@@ -26,7 +26,7 @@ use crate::output::{self, message};
 use choose::chosen;
 use failed::FailedLogs;
 use overlap::PrintedEnd;
-use print::Printer;
+use print::LogPrinter;
 
 /// Interval at which the nodes of a followed cluster are listed, to find new ones.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -81,13 +81,13 @@ impl Logs {
                 // The node may belong to a deleted cluster, whose logs may be stored.
                 _ => {
                     let request = stored::request(&flags, namespace, &node, tail, since);
-                    return stored::print(&mut client, request, &node, Printer::new(grep)).await;
+                    return stored::print(&mut client, request, &node, LogPrinter::new(grep)).await;
                 }
             };
             let known = listed(&mut client, &cluster).await?;
             let wanted = chosen(&known, &node)?;
             let follows_new = follow && node.iter().all(|word| word == choose::WORKERS);
-            let mut reading = Reading { cluster, follow, tail, since, printer: Printer::new(grep) };
+            let mut reading = Reading { cluster, follow, tail, since, printer: LogPrinter::new(grep) };
             match wanted.as_slice() {
                 [] => {
                     Err(Failure::new(Exit::NotFound, format!("'{}' has no nodes yet", reading.cluster.name))
@@ -111,7 +111,7 @@ struct Reading {
     follow: bool,
     tail: Option<i32>,
     since: Option<Timestamp>,
-    printer: Printer,
+    printer: LogPrinter,
 }
 
 impl Reading {

@@ -28,7 +28,7 @@ use crate::wait::parse_duration;
 use app::Driver;
 use requirement::PythonRequirement;
 use script::ScriptNeeds;
-use startup::{Cluster, Startup};
+use startup::{DriverCluster, Startup};
 
 /// Run a command with its own cluster: muster run -- python script.py
 #[derive(Debug, Parser)]
@@ -141,7 +141,7 @@ impl Run {
             python: needs.python.clone().zip(python),
         };
         // From here on every exit has to clean up.
-        let mut signals = launch::Signals::new()?;
+        let mut signals = launch::EndSignals::new()?;
         let started = tokio::select! {
             started = Box::pin(startup.cluster(&mut launcher, &self.spec)) => started,
             signal = signals.next() => {
@@ -161,11 +161,13 @@ impl Run {
         let ended = match launcher.execute(&cluster, &program, &mut signals).await {
             Ok(ended) => ended,
             Err(error) => {
-                launcher.clean_up(&cluster, cleanup::End::completed(None)).await;
+                launcher.clean_up(&cluster, cleanup::ReportedEnd::completed(None)).await;
                 return Err(error);
             }
         };
-        launcher.clean_up(&cluster, cleanup::End { status: ended.status, exit_code: Some(ended.code) }).await;
+        launcher
+            .clean_up(&cluster, cleanup::ReportedEnd { status: ended.status, exit_code: Some(ended.code) })
+            .await;
         if idles && !ended.was_interrupted() {
             message!("APP_EXIT is false: waiting for a termination signal");
             signals.next().await;
@@ -230,10 +232,10 @@ impl Launcher {
     /// Runs the command with the cluster until it has ended.
     async fn execute(
         &mut self,
-        cluster: &Cluster,
+        cluster: &DriverCluster,
         program: &PreparedScript,
-        signals: &mut launch::Signals,
-    ) -> Result<launch::Ended> {
+        signals: &mut launch::EndSignals,
+    ) -> Result<launch::EndedCommand> {
         let command = Box::pin(self.prepare(cluster, program)).await?;
         Box::pin(self.follow(command, signals)).await
     }
@@ -241,7 +243,7 @@ impl Launcher {
     /// Builds the command with the environment of the cluster and the Python that has its packages.
     async fn prepare(
         &mut self,
-        cluster: &Cluster,
+        cluster: &DriverCluster,
         PreparedScript { program, packages_python, needs_python }: &PreparedScript,
     ) -> Result<std::process::Command, Failure> {
         let of_clients = environment(&mut self.client, &cluster.id).await?.variables;

@@ -26,7 +26,7 @@ pub(crate) struct Update {
     #[arg(add = crate::complete::clusters())]
     name: String,
     #[command(flatten)]
-    changes: Changes,
+    changes: UpdateFlags,
     #[command(flatten)]
     restart: RestartFlags,
     #[command(flatten)]
@@ -61,7 +61,7 @@ impl RestartFlags {
 
 /// Flags with the new values.
 #[derive(Debug, Default, Parser)]
-struct Changes {
+struct UpdateFlags {
     /// Resources of each worker: the name of a shape, or the amounts that change, such as memory=8Gi
     #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
     shape: Option<Shape>,
@@ -82,13 +82,13 @@ struct Changes {
     group: Option<String>,
     /// Environment variable of all nodes, as KEY=VALUE, or KEY- to remove it; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
-    env: Vec<Entry>,
+    env: Vec<MapEntry>,
     /// A label, in the same form
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
-    label: Vec<Entry>,
+    label: Vec<MapEntry>,
     /// An annotation, in the same form
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_entry)]
-    annotation: Vec<Entry>,
+    annotation: Vec<MapEntry>,
     /// Delete the cluster after this long without use, such as 30m or 2h; `none` for never
     #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
     idle_timeout: Option<LifeLimit>,
@@ -99,7 +99,7 @@ struct Changes {
 
 /// A new entry of a map; without a value, the entry is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct MapEntry {
     key: String,
     value: Option<String>,
 }
@@ -112,13 +112,13 @@ struct MaxWorkers(Option<i32>);
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct LifeLimit(Option<Duration>);
 
-fn parse_entry(text: &str) -> Result<Entry, String> {
+fn parse_entry(text: &str) -> Result<MapEntry, String> {
     let parsed = match text.split_once('=') {
         Some((key, value)) => Some((key, Some(value.to_owned()))),
         None => text.strip_suffix('-').map(|key| (key, None)),
     };
     match parsed.filter(|(key, _)| !key.is_empty()) {
-        Some((key, value)) => Ok(Entry { key: key.to_owned(), value }),
+        Some((key, value)) => Ok(MapEntry { key: key.to_owned(), value }),
         None => Err(format!("'{text}' is not an entry: write KEY=VALUE, or KEY- to remove it")),
     }
 }
@@ -214,7 +214,7 @@ fn describe_replacement(
     })
 }
 
-impl Changes {
+impl UpdateFlags {
     /// Leaves out the removals of variables, labels and annotations that the cluster does not have, and returns them.
     fn remove_missing(&mut self, present: &Cluster) -> Vec<String> {
         let maps = [
@@ -224,7 +224,7 @@ impl Changes {
         ];
         let mut missing = Vec::new();
         for (what, entries, map) in maps {
-            entries.retain(|Entry { key, value }| {
+            entries.retain(|MapEntry { key, value }| {
                 let is_known =
                     map.contains_key(key) || (what == "variable" && present.envs_from.contains_key(key));
                 let has_effect = value.is_some() || is_known;
@@ -288,7 +288,7 @@ impl Changes {
             ("annotations", annotation, &mut cluster.annotations),
         ];
         for (field, entries, map) in maps {
-            for Entry { key, value } in entries {
+            for MapEntry { key, value } in entries {
                 paths.push(format!("{field}.{key}"));
                 map.extend(value.map(|value| (key, value)));
             }
@@ -346,7 +346,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        changes: Changes,
+        changes: UpdateFlags,
     }
 
     fn present() -> Cluster {

@@ -36,7 +36,7 @@ struct Watching {
     format: Format,
     /// True on a terminal, which shows all clusters. A pipe shows the changes instead.
     redraws: bool,
-    clusters: BTreeMap<(String, String, String), Row>,
+    clusters: BTreeMap<(String, String, String), WatchedRow>,
     /// Number of changes since the initial list.
     changes: u64,
     lines: StreamedTable,
@@ -48,7 +48,7 @@ struct Watching {
 
 /// A cluster as it is shown on a terminal.
 #[derive(Debug, Clone)]
-struct Row {
+struct WatchedRow {
     cluster: Cluster,
     /// Number of its last change; 0 if it has not changed since the watch began.
     change: u64,
@@ -160,7 +160,7 @@ impl Watching {
         } else {
             self.changes += u64::from(self.begun);
             let change = if self.begun { self.changes } else { 0 };
-            self.clusters.insert(key, Row { cluster: cluster.clone(), change });
+            self.clusters.insert(key, WatchedRow { cluster: cluster.clone(), change });
         }
         Ok(match self.format {
             Format::Json => format!("{}\n", serde_json::to_string(message)?),
@@ -184,7 +184,7 @@ impl Watching {
 
     fn screen(&self) -> String {
         let height = termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
-        let rows: Vec<&Row> = self.clusters.values().collect();
+        let rows: Vec<&WatchedRow> = self.clusters.values().collect();
         let wide = self.format == Format::Wide;
         let is_one_namespace = !self.request.namespace.is_empty();
         let render = |clusters: &[Cluster]| {
@@ -200,8 +200,8 @@ impl Watching {
 
 /// Renders a table that fits a terminal of this height (0 means unknown). If not all clusters fit, shows those that
 /// changed last and the number of the others.
-fn fit_table(rows: &[&Row], height: usize, render: impl Fn(&[Cluster]) -> String) -> String {
-    let clusters = |rows: &[&Row]| rows.iter().map(|row| row.cluster.clone()).collect::<Vec<_>>();
+fn fit_table(rows: &[&WatchedRow], height: usize, render: impl Fn(&[Cluster]) -> String) -> String {
+    let clusters = |rows: &[&WatchedRow]| rows.iter().map(|row| row.cluster.clone()).collect::<Vec<_>>();
     let all = render(&clusters(rows));
     // The cursor needs the last line.
     if height == 0 || all.lines().count() < height {
@@ -223,8 +223,8 @@ fn fit_table(rows: &[&Row], height: usize, render: impl Fn(&[Cluster]) -> String
 mod tests {
     use super::*;
 
-    fn row(name: &str, change: u64) -> Row {
-        Row { cluster: Cluster { name: name.to_owned(), ..Cluster::default() }, change }
+    fn row(name: &str, change: u64) -> WatchedRow {
+        WatchedRow { cluster: Cluster { name: name.to_owned(), ..Cluster::default() }, change }
     }
 
     /// Renders a title, and per cluster as many lines as its name has letters.
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_table_that_fits_is_complete_and_in_order() {
         let rows = [row("a", 0), row("b", 7), row("c", 2)];
-        let rows: Vec<&Row> = rows.iter().collect();
+        let rows: Vec<&WatchedRow> = rows.iter().collect();
         assert_eq!(fit_table(&rows, 5, render), "NAME\na\nb\nc\n");
         assert_eq!(fit_table(&rows, 0, render), "NAME\na\nb\nc\n", "the height is not known");
     }
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn the_latest_changes_are_shown_if_not_all_clusters_fit() {
         let rows = [row("a", 0), row("b", 7), row("c", 2), row("d", 0)];
-        let rows: Vec<&Row> = rows.iter().collect();
+        let rows: Vec<&WatchedRow> = rows.iter().collect();
         assert_eq!(fit_table(&rows, 5, render), "NAME\nb\nc\n… and 2 more: -o json lists all\n");
         let wrapped = [row("a", 1), row("bb", 2), row("cc", 3)];
-        let wrapped: Vec<&Row> = wrapped.iter().collect();
+        let wrapped: Vec<&WatchedRow> = wrapped.iter().collect();
         assert_eq!(fit_table(&wrapped, 5, render), "NAME\ncc\ncc\n… and 2 more: -o json lists all\n");
     }
 }

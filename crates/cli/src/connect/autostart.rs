@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use tokio::time::{Instant, sleep};
 
 use super::POLL_INTERVAL;
-use super::channel::Connection;
+use super::channel::ServerConnection;
 use super::folder::{Folder, FolderState};
 use crate::failure::{Exit, Failure};
 use crate::files::PRIVATE;
@@ -34,7 +34,7 @@ const SHOWN_LINES: usize = 5;
 const ERROR: &str = "error: ";
 
 /// Starts the server of a data folder, unless another command is starting it, and waits until it answers.
-pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<Connection> {
+pub(super) async fn start(folder: &Folder, token: Option<&str>) -> Result<ServerConnection> {
     may_start(folder)?;
     make_folder(folder.path())?;
     let file = folder.path().join(START_LOCK);

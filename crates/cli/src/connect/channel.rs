@@ -20,7 +20,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// A connection to a server that answers.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     pub(super) channel: Channel,
     pub(super) credentials: Credentials,
     /// The server's description of itself; `None` if the server rejected the credentials of the command.
@@ -53,7 +53,7 @@ impl Credentials {
 }
 
 /// Connects and asks the server for its description.
-pub(super) async fn open(address: &str, token: Option<&str>) -> Result<Connection, Failure> {
+pub(super) async fn open(address: &str, token: Option<&str>) -> Result<ServerConnection, Failure> {
     let credentials = Credentials::new(token)?;
     let channel = endpoint(address)?.connect().await.map_err(|error| {
         Failure::new(Exit::Failed, format!("no server answers at {address}: {}", causes(&error)))
@@ -72,7 +72,7 @@ pub(super) async fn open(address: &str, token: Option<&str>) -> Result<Connectio
             return Err(not_muster(address, &format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
         }
     };
-    Ok(Connection { channel, credentials, info })
+    Ok(ServerConnection { channel, credentials, info })
 }
 
 fn not_muster(address: &str, why: &str) -> Failure {

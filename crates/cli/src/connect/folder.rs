@@ -9,7 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 use tokio::time::{Instant, sleep};
 
 use super::POLL_INTERVAL;
-use super::channel::{self, Connection};
+use super::channel::{self, ServerConnection};
 use crate::announcement::Announcement;
 use crate::failure::{Exit, Failure};
 
@@ -29,7 +29,7 @@ pub(super) enum FolderState {
     /// A server holds the folder and does not answer, for this reason: it is starting, stopping or stuck.
     NotAnswering(String),
     /// The server answers.
-    Answering(Box<Connection>),
+    Answering(Box<ServerConnection>),
 }
 
 impl Folder {
@@ -116,7 +116,7 @@ impl Folder {
     pub(super) async fn wait_until_settled(
         &self,
         token: Option<&str>,
-    ) -> Result<Option<Connection>, Failure> {
+    ) -> Result<Option<ServerConnection>, Failure> {
         let deadline = Instant::now() + TRANSITION_LIMIT;
         loop {
             match self.probe(token).await? {

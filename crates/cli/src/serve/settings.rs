@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::config_folder::default_settings;
 use muster_egress::{EgressRule, Network};
 use period::Period;
-use scaler_variables::Given;
+use scaler_variables::GivenSettings;
 pub(crate) use webhook_service::WebhookService;
 
 /// All settings, with their defaults.
@@ -347,7 +347,7 @@ impl Flags {
         } = self;
         let config = config.or_else(|| default_settings().filter(|file| file.exists()));
         let (file, keys) = config.map(|path| read(&path)).transpose()?.unwrap_or_default();
-        let given = Given {
+        let given = GivenSettings {
             compute_namespace: compute_namespace.is_some() || keys.contains_key("compute_namespace"),
             log: log.is_some() || keys.contains_key("log"),
         };

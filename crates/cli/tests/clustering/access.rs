@@ -1,6 +1,6 @@
 //! Every route with every kind of caller, compared with the table of authorization.
 
-use muster_api::access::{Case, Subject, Verb};
+use muster_api::access::{AccessTarget, Case, Verb};
 use muster_api::auth::hash;
 use muster_api::clustering::CASES;
 use serde_json::json;
@@ -35,9 +35,9 @@ pub(crate) async fn start_server() -> Server {
 /// Returns the status with which a caller is refused; `None` if the caller is admitted, whatever the answer then is.
 fn refusal_status(case: &Case, person: Option<&str>) -> Option<u16> {
     match (case.verb, case.subject, person) {
-        (_, Subject::Public, _) => None,
+        (_, AccessTarget::Public, _) => None,
         (_, _, None) => Some(401),
-        (_, Subject::Closed, _) => Some(403),
+        (_, AccessTarget::Closed, _) => Some(403),
         (_, _, Some("admin")) => None,
         (Verb::Administer, ..) | (Verb::Change, _, Some("reader")) => Some(403),
         _ => None,

@@ -1,6 +1,6 @@
 //! Every route with every caller on a server with local processes: only admins decide what they execute.
 
-use muster_api::access::{Case, Subject, Verb};
+use muster_api::access::{AccessTarget, Case, Verb};
 use muster_api::auth::hash;
 use muster_api::clustering::CASES;
 use reqwest::Method;
@@ -158,7 +158,7 @@ async fn only_admins_decide_what_local_processes_execute() {
 
 /// Returns true for routes whose answers depend on the caller.
 fn is_for_callers(case: &Case) -> bool {
-    !matches!(case.subject, Subject::Public | Subject::Closed)
+    !matches!(case.subject, AccessTarget::Public | AccessTarget::Closed)
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use muster_api::access::{self, Case, Subject, Verb};
+use muster_api::access::{self, AccessTarget, Case, Verb};
 use muster_api::auth::hash;
 use muster_api::error::ACTION_HEADER;
 use muster_proto::descriptor;
@@ -54,12 +54,12 @@ fn refusal_status(case: &Case, caller: Caller) -> Option<u16> {
     match (caller, case.verb, case.subject) {
         (Caller::Anonymous, ..) => Some(401),
         (Caller::Admin, ..)
-        | (_, _, Subject::Anyone)
-        | (_, Verb::See, Subject::Clusters | Subject::Actions | Subject::Apps | Subject::ComputeTemplates | Subject::ImageTemplates | Subject::Jobs)
+        | (_, _, AccessTarget::Anyone)
+        | (_, Verb::See, AccessTarget::Clusters | AccessTarget::Actions | AccessTarget::Apps | AccessTarget::ComputeTemplates | AccessTarget::ImageTemplates | AccessTarget::Jobs)
         // Objects without a project: a member of any project may access them if the server allows it at all.
-        | (Caller::OtherProject | Caller::Member, _, Subject::Frameworks) => None,
+        | (Caller::OtherProject | Caller::Member, _, AccessTarget::Frameworks) => None,
         (_, Verb::Administer, _)
-        | (_, _, Subject::Server)
+        | (_, _, AccessTarget::Server)
         | (Caller::Reader, Verb::Change | Verb::SeeSecrets, _) => Some(403),
         (Caller::OtherProject, ..) => Some(404),
         (Caller::Reader | Caller::Member, ..) => None,
@@ -407,11 +407,11 @@ async fn over_http_callers_may_do_exactly_what_the_table_allows(
             assert!(status < 500, "{why}");
             let is_list = matches!(
                 case.subject,
-                Subject::Clusters
-                    | Subject::Actions
-                    | Subject::ComputeTemplates
-                    | Subject::ImageTemplates
-                    | Subject::Jobs
+                AccessTarget::Clusters
+                    | AccessTarget::Actions
+                    | AccessTarget::ComputeTemplates
+                    | AccessTarget::ImageTemplates
+                    | AccessTarget::Jobs
             );
             if out.is_none() && is_list {
                 let seen = first_of(method, response).await;

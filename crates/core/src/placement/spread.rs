@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Counts;
+use super::PlacementCounts;
 
 /// A region or zone with its share of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +18,10 @@ pub struct Share {
 /// Distributes new nodes in addition to the present ones; none if the caps leave no capacity for all of them.
 ///
 /// Without caps, new nodes never raise a share above its part of the total, rounded up.
-pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Counts> {
+pub fn grow(shares: &[Share], present_counts: &PlacementCounts, count: u32) -> Option<PlacementCounts> {
     let mut present = present(shares, present_counts);
     let ideal = IdealShares::new(shares, present.iter().sum::<u64>() + u64::from(count));
-    let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+    let mut plan: PlacementCounts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..count {
         let open = shares.iter().enumerate().filter(|(index, share)| share.has_capacity(present[*index]));
         let next = open.max_by_key(|(index, share)| {
@@ -38,12 +38,17 @@ pub fn grow(shares: &[Share], present_counts: &Counts, count: u32) -> Option<Cou
 /// (`elsewhere`) are removed first, and are not in the result.
 ///
 /// Without caps, removals never lower a share below its part of the rest, rounded down.
-pub fn shrink(shares: &[Share], present_counts: &Counts, elsewhere: u32, count: u32) -> Counts {
+pub fn shrink(
+    shares: &[Share],
+    present_counts: &PlacementCounts,
+    elsewhere: u32,
+    count: u32,
+) -> PlacementCounts {
     let mut present = present(shares, present_counts);
     let total: u64 = present.iter().sum();
     let going = u64::from(count.saturating_sub(elsewhere)).min(total);
     let ideal = IdealShares::new(shares, total - going);
-    let mut plan: Counts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
+    let mut plan: PlacementCounts = shares.iter().map(|share| (share.name.clone(), 0)).collect();
     for _ in 0..going {
         let some = shares.iter().enumerate().filter(|(index, _)| present[*index] > 0);
         let next = some.min_by_key(|(index, share)| {
@@ -56,7 +61,7 @@ pub fn shrink(shares: &[Share], present_counts: &Counts, elsewhere: u32, count: 
     plan
 }
 
-fn present(shares: &[Share], present_counts: &Counts) -> Vec<u64> {
+fn present(shares: &[Share], present_counts: &PlacementCounts) -> Vec<u64> {
     shares.iter().map(|share| present_counts.get(&share.name).copied().unwrap_or_default().into()).collect()
 }
 

@@ -21,7 +21,7 @@ fn shares(words: &str) -> Vec<Share> {
 }
 
 /// `az1:3 az2:1`; zeros are left out.
-fn counts(words: &str) -> Counts {
+fn counts(words: &str) -> PlacementCounts {
     let count = |word: &str| {
         let (name, count) = word.split_once(':').expect("a name and a number");
         (name.to_owned(), count.parse().expect("a number"))
@@ -29,7 +29,7 @@ fn counts(words: &str) -> Counts {
     words.split_whitespace().map(count).collect()
 }
 
-fn some(counts: Counts) -> Counts {
+fn some(counts: PlacementCounts) -> PlacementCounts {
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
@@ -91,7 +91,7 @@ fn any_shares(caps: bool) -> impl Strategy<Value = Vec<(Share, u32)>> {
     })
 }
 
-fn split(shares: Vec<(Share, u32)>) -> (Vec<Share>, Counts) {
+fn split(shares: Vec<(Share, u32)>) -> (Vec<Share>, PlacementCounts) {
     let have = shares.iter().map(|(share, have)| (share.name.clone(), *have)).collect();
     (shares.into_iter().map(|(share, _)| share).collect(), have)
 }

@@ -1,20 +1,20 @@
 //! Chooses the nodes to remove, so that the remaining nodes stay spread.
 
-use super::{Axis, Counts, Placement};
+use super::{Axis, Placement, PlacementCounts};
 use crate::ids::NodeId;
 
 /// The number of nodes to remove from each region or zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     axis: Axis,
-    left: Counts,
+    left: PlacementCounts,
     /// The number of nodes to remove that are in none of these domains.
     elsewhere: u32,
 }
 
 impl Quota {
     /// A quota of the numbers to remove from each domain, and of `count` nodes in all.
-    pub fn new(axis: Axis, going: Counts, count: u32) -> Self {
+    pub fn new(axis: Axis, going: PlacementCounts, count: u32) -> Self {
         let named = going.values().fold(0_u32, |sum, going| sum.saturating_add(*going));
         Self { axis, left: going, elsewhere: count.saturating_sub(named) }
     }

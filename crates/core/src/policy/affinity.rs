@@ -3,14 +3,14 @@
 
 use serde::Deserialize;
 
-use super::kinds::{PolicyKind, Since, Support, Version};
+use super::kinds::{PolicyKind, PolicyVersion, Since, Support};
 use crate::placement::Affinity;
 use crate::spec::{Property, Schema};
 
 /// The affinity policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.affinity",
-    versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.10")] }],
+    versions: &[PolicyVersion { number: "1.0", support: &[Since(Support::Supported, "2016.10")] }],
     priority: 300,
     singleton: true,
     profile_types: None,

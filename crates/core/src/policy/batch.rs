@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::check_wait;
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support, settings};
 use crate::ids::NodeId;
 use crate::node::{Node, NodeStatus};
 use crate::spec::{Property, Schema};
@@ -12,7 +12,7 @@ use crate::spec::{Property, Schema};
 /// The batch policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.batch",
-    versions: &[Version { number: "1.0", support: &[Since(Support::Experimental, "2017.02")] }],
+    versions: &[PolicyVersion { number: "1.0", support: &[Since(Support::Experimental, "2017.02")] }],
     priority: 200,
     singleton: true,
     profile_types: None,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support, settings};
 use super::{Policy, check_wait};
 use crate::candidates::Criterion;
 use crate::spec::{Property, Schema};
@@ -13,8 +13,8 @@ use crate::string_enum::string_enum;
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.deletion",
     versions: &[
-        Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] },
-        Version { number: "1.1", support: &[Since(Support::Supported, "2018.01")] },
+        PolicyVersion { number: "1.0", support: &[Since(Support::Supported, "2016.04")] },
+        PolicyVersion { number: "1.1", support: &[Since(Support::Supported, "2018.01")] },
     ],
     priority: 400,
     singleton: true,

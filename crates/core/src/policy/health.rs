@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support, settings};
 use crate::spec::{Property, Schema};
 use crate::string_enum::string_enum;
 use crate::time::{TimeSpan, Timestamp};
@@ -14,12 +14,12 @@ use crate::time::{TimeSpan, Timestamp};
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.health",
     versions: &[
-        Version {
+        PolicyVersion {
             number: "1.0",
             support: &[Since(Support::Experimental, "2017.02"), Since(Support::Supported, "2018.06")],
         },
-        Version { number: "1.1", support: &[Since(Support::Supported, "2018.09")] },
-        Version { number: "1.2", support: &[Since(Support::Supported, "2020.09")] },
+        PolicyVersion { number: "1.1", support: &[Since(Support::Supported, "2018.09")] },
+        PolicyVersion { number: "1.2", support: &[Since(Support::Supported, "2020.09")] },
     ],
     priority: 600,
     singleton: true,
@@ -155,7 +155,7 @@ pub struct HealthPolicySettings {
     /// The detection of unhealthy nodes.
     pub detection: Detection,
     /// The recovery of unhealthy nodes.
-    pub recovery: Recovery,
+    pub recovery: RecoverySettings,
 }
 
 /// The detection of unhealthy nodes.
@@ -168,12 +168,12 @@ pub struct Detection {
     /// The number of detection modes that must fail.
     pub recovery_conditional: Conditional,
     /// The detection modes.
-    pub detection_modes: Vec<Mode>,
+    pub detection_modes: Vec<DetectionMode>,
 }
 
 /// A detection mode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-pub struct Mode {
+pub struct DetectionMode {
     /// The detection mode.
     #[serde(rename = "type")]
     pub kind: ModeType,
@@ -207,7 +207,7 @@ impl PollUrl {
 
 /// The recovery of unhealthy nodes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Recovery {
+pub struct RecoverySettings {
     /// The recovery actions, at most one.
     pub actions: Vec<RecoveryAction>,
     /// The resources that are fenced before the recovery.

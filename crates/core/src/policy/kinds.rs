@@ -23,7 +23,7 @@ pub struct Since(pub Support, pub &'static str);
 
 /// A version of a policy type. All versions share one schema.
 #[derive(Debug, Clone, Copy)]
-pub struct Version {
+pub struct PolicyVersion {
     /// The version number, such as `1.1`.
     pub number: &'static str,
     /// The history of the support status.
@@ -31,7 +31,7 @@ pub struct Version {
 }
 
 /// Checks properties after their schema.
-type Check = fn(&Map<String, Value>, PolicyRules) -> Result<(), InvalidPolicy>;
+type PropertyCheck = fn(&Map<String, Value>, PolicyRules) -> Result<(), InvalidPolicy>;
 
 /// A type of policy.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub struct PolicyKind {
     /// Its name, such as `senlin.policy.deletion`.
     pub name: &'static str,
     /// Its versions, oldest first.
-    pub versions: &'static [Version],
+    pub versions: &'static [PolicyVersion],
     /// The priority; policies with a lower one run first.
     pub priority: i32,
     /// True if a cluster may have only one policy of this type.
@@ -49,7 +49,7 @@ pub struct PolicyKind {
     /// The schema of the properties.
     pub schema: Schema,
     /// Checks beyond the schema.
-    pub(super) check: Option<Check>,
+    pub(super) check: Option<PropertyCheck>,
 }
 
 /// All types, in the order in which they are listed.
@@ -122,7 +122,7 @@ pub fn check(spec: &Value, rules: PolicyRules) -> Result<CheckedPolicy, InvalidP
 }
 
 /// The type and version of this name, such as `senlin.policy.deletion-1.1`.
-pub fn find(name: &str) -> Option<(&'static PolicyKind, &'static Version)> {
+pub fn find(name: &str) -> Option<(&'static PolicyKind, &'static PolicyVersion)> {
     let (name, number) = name.rsplit_once('-')?;
     let kind = KINDS.iter().copied().find(|kind| kind.name == name)?;
     let version = kind.versions.iter().find(|version| version.number == number)?;
@@ -141,7 +141,7 @@ impl PolicyKind {
     }
 }
 
-impl Version {
+impl PolicyVersion {
     /// Its support status, as the API shows it.
     pub fn support_status(&self) -> Value {
         self.support.iter().map(|Since(status, since)| json!({"status": status, "since": since})).collect()

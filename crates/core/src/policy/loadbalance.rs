@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support};
 use crate::spec::{Property, Schema};
 
 /// The load-balancing policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.loadbalance",
     versions: &[
-        Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] },
-        Version { number: "1.1", support: &[Since(Support::Supported, "2018.01")] },
-        Version { number: "1.2", support: &[Since(Support::Supported, "2020.02")] },
-        Version { number: "1.3", support: &[Since(Support::Supported, "2020.03")] },
+        PolicyVersion { number: "1.0", support: &[Since(Support::Supported, "2016.04")] },
+        PolicyVersion { number: "1.1", support: &[Since(Support::Supported, "2018.01")] },
+        PolicyVersion { number: "1.2", support: &[Since(Support::Supported, "2020.02")] },
+        PolicyVersion { number: "1.3", support: &[Since(Support::Supported, "2020.03")] },
     ],
     priority: 500,
     singleton: true,

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Policy;
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support};
 use crate::placement::{Axis, Share};
 use crate::spec::{Property, Schema};
 
-const SINCE: &[Version] = &[Version {
+const SINCE: &[PolicyVersion] = &[PolicyVersion {
     number: "1.0",
     support: &[Since(Support::Experimental, "2016.04"), Since(Support::Supported, "2016.10")],
 }];
@@ -60,7 +60,7 @@ const A_ZONE: Property = Property::map("A zone.", Schema(&[NAME, WEIGHT]));
 
 /// A region or zone as a policy names it.
 #[derive(Debug, Deserialize)]
-struct Named {
+struct NamedPlace {
     name: Option<String>,
     weight: i64,
     cap: Option<i64>,
@@ -84,7 +84,7 @@ fn check_zones(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), In
 fn read(axis: Axis, properties: &Map<String, Value>) -> Result<Vec<Share>, String> {
     let (all, one) = (axis.plural(), axis.singular());
     let listed = properties.get(all).cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-    let listed: Vec<Named> = serde_json::from_value(listed).map_err(|error| error.to_string())?;
+    let listed: Vec<NamedPlace> = serde_json::from_value(listed).map_err(|error| error.to_string())?;
     let shares = listed.into_iter().map(|named| share(one, named)).collect::<Result<Vec<_>, _>>()?;
     let mut names = HashSet::new();
     if let Some(twice) = shares.iter().find(|share| !names.insert(share.name.as_str())) {
@@ -96,7 +96,7 @@ fn read(axis: Axis, properties: &Map<String, Value>) -> Result<Vec<Share>, Strin
     Ok(shares)
 }
 
-fn share(one: &str, Named { name, weight, cap }: Named) -> Result<Share, String> {
+fn share(one: &str, NamedPlace { name, weight, cap }: NamedPlace) -> Result<Share, String> {
     let name =
         name.filter(|name| !name.is_empty()).ok_or_else(|| format!("each {one} must have a 'name'"))?;
     let weight = u32::try_from(weight)

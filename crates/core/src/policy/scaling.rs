@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, Since, Support, Version, settings};
+use super::kinds::{InvalidPolicy, PolicyKind, PolicyRules, PolicyVersion, Since, Support, settings};
 use crate::action::ActionKind;
 use crate::resize::{Adjustment as Change, AdjustmentType, Resize, Sizes};
 use crate::spec::{Property, Schema};
@@ -12,7 +12,7 @@ use crate::time::{TimeSpan, Timestamp};
 /// The scaling policy type.
 pub const KIND: PolicyKind = PolicyKind {
     name: "senlin.policy.scaling",
-    versions: &[Version { number: "1.0", support: &[Since(Support::Supported, "2016.04")] }],
+    versions: &[PolicyVersion { number: "1.0", support: &[Since(Support::Supported, "2016.04")] }],
     priority: 100,
     singleton: false,
     profile_types: None,
@@ -61,12 +61,12 @@ pub struct ScalingPolicySettings {
     /// The kind of action that it applies to.
     pub event: ActionKind,
     /// The amount of the change, with its cooldown.
-    pub adjustment: Adjustment,
+    pub adjustment: ScalingAdjustment,
 }
 
 /// The amount by which a cluster is scaled, and the cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Adjustment {
+pub struct ScalingAdjustment {
     /// The meaning of the number.
     #[serde(rename = "type")]
     pub kind: AdjustmentType,
@@ -81,7 +81,7 @@ pub struct Adjustment {
 }
 
 fn check(properties: &Map<String, Value>, _: PolicyRules) -> Result<(), InvalidPolicy> {
-    let Adjustment { number, min_step, cooldown, .. } =
+    let ScalingAdjustment { number, min_step, cooldown, .. } =
         settings::<ScalingPolicySettings>(properties)?.adjustment;
     let rules = [
         (number > 0.0, "the 'number' for 'adjustment' must be > 0"),
@@ -129,7 +129,7 @@ impl ScalingPolicySettings {
     /// The number of nodes according to the policy; the error contains a number that is not positive.
     #[expect(clippy::cast_possible_truncation, reason = "a float saturates at the ends of the integers")]
     fn own_count(&self, current: u32) -> Result<u32, String> {
-        let Adjustment { kind, number, min_step, .. } = self.adjustment;
+        let ScalingAdjustment { kind, number, min_step, .. } = self.adjustment;
         let (current, number) = (i64::from(current), number);
         let count = match kind {
             AdjustmentType::ExactCapacity if self.event == ActionKind::ClusterScaleIn => {

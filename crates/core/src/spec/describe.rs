@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Property, Schema};
+use super::{Property, PropertyKind, Schema};
 
 /// The use of a described property, which determines the parts of its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +43,10 @@ impl Property {
             shown.insert("default".to_owned(), default.value());
         }
         match self.kind {
-            Kind::List(item) => {
+            PropertyKind::List(item) => {
                 shown.insert("schema".to_owned(), json!({"*": item.described(detail)}));
             }
-            Kind::Map(Some(schema)) => {
+            PropertyKind::Map(Some(schema)) => {
                 shown.insert("schema".to_owned(), schema.described(detail));
             }
             _ => {}
@@ -59,7 +59,7 @@ impl Property {
     }
 }
 
-impl Kind {
+impl PropertyKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Boolean => "Boolean",

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Kind, Property, Schema, SpecError, shown};
+use super::{Property, PropertyKind, Schema, SpecError, shown};
 
 impl Schema {
     /// Reads each given property by its type, and adds the defaults of absent ones. Null counts as absent.
@@ -38,7 +38,7 @@ impl Property {
         }
         match (self.default, self.kind) {
             (Some(default), _) => Ok(Some(default.value())),
-            (None, Kind::Map(Some(schema))) if self.filled => {
+            (None, PropertyKind::Map(Some(schema))) if self.filled => {
                 Ok(Some(Value::Object(schema.resolve(&Map::new())?)))
             }
             _ => Ok(None),
@@ -56,7 +56,7 @@ impl Property {
     }
 }
 
-impl Kind {
+impl PropertyKind {
     fn read(self, value: &Value) -> Result<Value, SpecError> {
         let not_a = |what| SpecError::NotA { value: shown(value), what };
         let no_collection = |what| SpecError::NotACollection { value: shown(value), what };

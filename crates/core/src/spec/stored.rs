@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Kind, Property, Schema};
+use super::{Property, PropertyKind, Schema};
 
 impl Schema {
     /// The properties that this version knows, including those in nested maps and lists.
@@ -36,8 +36,8 @@ impl Schema {
 impl Property {
     fn first_unknown(&self, value: &Value) -> Option<String> {
         match (self.kind, value) {
-            (Kind::Map(Some(schema)), Value::Object(map)) => schema.first_unknown(map),
-            (Kind::List(item), Value::Array(items)) => items
+            (PropertyKind::Map(Some(schema)), Value::Object(map)) => schema.first_unknown(map),
+            (PropertyKind::List(item), Value::Array(items)) => items
                 .iter()
                 .enumerate()
                 .find_map(|(place, value)| Some(format!("{place}.{}", item.first_unknown(value)?))),
@@ -47,15 +47,17 @@ impl Property {
 
     fn known(&self, value: &Value) -> Value {
         match (self.kind, value) {
-            (Kind::Map(Some(schema)), Value::Object(map)) => Value::Object(schema.known(map)),
-            (Kind::List(item), Value::Array(items)) => items.iter().map(|value| item.known(value)).collect(),
+            (PropertyKind::Map(Some(schema)), Value::Object(map)) => Value::Object(schema.known(map)),
+            (PropertyKind::List(item), Value::Array(items)) => {
+                items.iter().map(|value| item.known(value)).collect()
+            }
             _ => value.clone(),
         }
     }
 
     fn unknown(&self, value: &Value) -> Option<Value> {
         match (self.kind, value) {
-            (Kind::Map(Some(schema)), Value::Object(map)) => {
+            (PropertyKind::Map(Some(schema)), Value::Object(map)) => {
                 Some(schema.unknown(map)).filter(|left| !left.is_empty()).map(Value::Object)
             }
             _ => None,

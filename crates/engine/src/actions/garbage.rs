@@ -5,7 +5,7 @@ use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::events::reason;
 use crate::ports::provider::{ObjectState, Observed, ProviderError};
-use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
+use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, StrategyVerdict, drive};
 use crate::run::{ActionRun, Stop};
 
 /// Deletes the object under the action's fence, and waits until it is gone.
@@ -31,19 +31,19 @@ impl Strategy for Collector {
         run.control.call_provider(run.provider.observe(run.subject.as_target(), &[])).await
     }
 
-    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<()>, Stop> {
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<StrategyVerdict<()>, Stop> {
         Ok(match observed.object {
-            ObjectState::Absent => Verdict::Reached,
-            ObjectState::Unknown => Verdict::Wait(None, Vec::new()),
-            ObjectState::Present(spec) if spec.leaving => Verdict::Wait(None, Vec::new()),
+            ObjectState::Absent => StrategyVerdict::Reached,
+            ObjectState::Unknown => StrategyVerdict::Wait(None, Vec::new()),
+            ObjectState::Present(spec) if spec.leaving => StrategyVerdict::Wait(None, Vec::new()),
             ObjectState::Present(_) if self.deletes >= FUTILE_ATTEMPTS => {
                 let why = format!("it still exists after {} acknowledged deletions", self.deletes);
-                Verdict::Unreachable(vec![why])
+                StrategyVerdict::Unreachable(vec![why])
             }
             ObjectState::Present(_) if self.not_before.is_some_and(|moment| moment > run.now()) => {
-                Verdict::Wait(self.not_before, Vec::new())
+                StrategyVerdict::Wait(self.not_before, Vec::new())
             }
-            ObjectState::Present(_) => Verdict::Apply(()),
+            ObjectState::Present(_) => StrategyVerdict::Apply(()),
         })
     }
 

@@ -29,13 +29,13 @@ use crate::run::{ActionRun, Children, Members, Stop};
 const POLL_PERIOD: Duration = Duration::from_secs(30);
 
 /// Members whose child actions wait for a confirmation.
-pub(crate) struct Waiting {
+pub(crate) struct HookWaiting {
     kind: ActionKind,
     until: Timestamp,
     sender: Option<WebhookSender>,
 }
 
-impl Waiting {
+impl HookWaiting {
     /// Commits a child action for each member and the start of the wait, before the receiver is called.
     pub(crate) async fn begin(
         run: &mut ActionRun,

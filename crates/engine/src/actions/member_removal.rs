@@ -8,7 +8,7 @@ use muster_core::ids::NodeId;
 use muster_core::time::TimeSpan;
 
 use crate::action_data::ActionData;
-use crate::actions::hooks::Waiting;
+use crate::actions::hooks::HookWaiting;
 use crate::intent::victims;
 use crate::reconcile::individual::{self, Goal};
 use crate::run::{ActionRun, Stop, succeeded, summarize};
@@ -37,7 +37,7 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
     if let Some(wait) = run.data.hooks.clone().filter(|_| !nodes.is_empty()) {
         let change = if destroy { Change::DeleteNode(Delete::default()) } else { Change::LeaveNode };
         let intent = std::mem::take(&mut new_intent);
-        let waiting = Waiting::begin(run, wait, change, &nodes, intent).await?;
+        let waiting = HookWaiting::begin(run, wait, change, &nodes, intent).await?;
         remove_as_allowed(run, waiting, destroy).await?;
     } else if destroy {
         return individual::reconcile(run, &Goal { leaving: nodes, start, new_intent, ..Goal::default() })
@@ -53,7 +53,7 @@ pub(crate) async fn remove(run: &mut ActionRun, leaving: Leaving) -> Result<(), 
 }
 
 /// Removes members as the hook's receiver confirms them; the failure of a member does not stop the others.
-async fn remove_as_allowed(run: &mut ActionRun, mut waiting: Waiting, destroy: bool) -> Result<(), Stop> {
+async fn remove_as_allowed(run: &mut ActionRun, mut waiting: HookWaiting, destroy: bool) -> Result<(), Stop> {
     let mut failures = Vec::new();
     loop {
         let leaving = waiting.next(run).await?;

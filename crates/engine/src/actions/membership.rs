@@ -21,7 +21,7 @@ pub(crate) async fn add(run: &mut ActionRun, AddNodes { nodes: wanted, .. }: Add
     let begun = run.action.applied_at.is_some();
     let group = run.subject.changed_group(&run.change)?;
     if !begun {
-        let found = Rows::read(&run.context.store, &wanted).await?;
+        let found = RequestedNodes::read(&run.context.store, &wanted).await?;
         fail_if(cannot_add(&run.subject.cluster, &found.of(&wanted)))?;
         run.subject.change_sizes(&run.change, &run.data)?;
     }
@@ -67,7 +67,7 @@ pub(crate) async fn replace(
             return Err(Stop::Failed("the head cannot be replaced: recover it instead".to_owned()));
         }
         let all: Vec<NodeId> = old.iter().chain(&new).copied().collect();
-        let found = Rows::read(&run.context.store, &all).await?;
+        let found = RequestedNodes::read(&run.context.store, &all).await?;
         fail_if(cannot_replace(&run.subject.cluster, &found.of(&old), &found.of(&new)))?;
     }
     let joins = pairs.into_iter().map(|(old, node)| Join { node, replaces: Some(old) }).collect();
@@ -81,9 +81,9 @@ fn fail_if(why: Option<String>) -> Result<(), Stop> {
 }
 
 /// The current rows of requested nodes, with the types of their profiles.
-struct Rows(HashMap<NodeId, (String, Option<(Node, ProfileType)>)>);
+struct RequestedNodes(HashMap<NodeId, (String, Option<(Node, ProfileType)>)>);
 
-impl Rows {
+impl RequestedNodes {
     async fn read(store: &Store, ids: &[NodeId]) -> Result<Self, Stop> {
         let nodes = store.nodes_of(ids).await?;
         let profiles: Vec<_> =

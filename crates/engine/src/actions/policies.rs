@@ -10,7 +10,7 @@ use crate::action_data::ActionData;
 use crate::context::Context;
 use crate::ids::new_id;
 use crate::policy::{Effects, PolicyContext, set_or_remove};
-use crate::run::{ActionRun, Journal, Stop, Subject};
+use crate::run::{ActionRun, Journal, RunSubject, Stop};
 
 pub(crate) async fn attach(
     run: &mut ActionRun,
@@ -45,7 +45,7 @@ pub(crate) async fn attach(
 }
 
 /// Checks that a policy applies to a cluster's profile type and is compatible with the policies that are attached.
-fn check(subject: &Subject, policy: &Policy) -> Result<(), String> {
+fn check(subject: &RunSubject, policy: &Policy) -> Result<(), String> {
     let Some((kind, _)) = policy::find(&policy.kind) else { return Ok(()) };
     let profile_type = &subject.cluster.profile_type;
     if !kind.applies_to(profile_type) {
@@ -120,7 +120,7 @@ fn find_binding(bindings: &[Binding], policy: PolicyId) -> Result<Binding, Stop>
 pub(crate) fn policy_context<'a>(
     context: &'a Context,
     (action, change): (&'a Action, &'a Change),
-    subject: &'a Subject,
+    subject: &'a RunSubject,
     data: &'a mut ActionData,
     effects: &'a mut Effects,
 ) -> PolicyContext<'a> {
@@ -142,7 +142,7 @@ pub(crate) fn policy_context<'a>(
 
 /// Applies the changes of a policy in memory. The next commits write them; the last commit of the action writes the
 /// bindings.
-pub(crate) fn apply_effects(subject: &mut Subject, journal: &mut Journal, effects: Effects) {
+pub(crate) fn apply_effects(subject: &mut RunSubject, journal: &mut Journal, effects: Effects) {
     let Effects { bindings, node_data, cluster_data } = effects;
     journal.bindings.extend(bindings);
     for (id, key, value) in node_data {

@@ -12,14 +12,14 @@ use muster_core::ids::{NodeId, ProfileId};
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::profile::{Profile, ProfileType};
 use muster_store::Store;
-use muster_store::commands::End;
+use muster_store::commands::ActionEnd;
 
 use crate::action_data::{ActionData, RecipeBefore};
 use crate::intent::recipe::{RecipeChange, Replacement};
 use crate::ports::provider::{FencedCall, ProviderError, UpdateOutcome};
 use crate::reconcile::individual::{self, Goal};
 use crate::reconcile::reasons::report_restart_needed;
-use crate::run::{ActionRun, Control, Stop, Subject, succeeded, summarize};
+use crate::run::{ActionRun, RunControl, RunSubject, Stop, succeeded, summarize};
 
 /// Limits the concurrent updates within a batch.
 const MAX_CONCURRENT: usize = 32;
@@ -109,7 +109,7 @@ async fn begin_with_head(run: &mut ActionRun, is_concerned: bool, new_profile: b
 
 /// Restores the cluster's profile and recipe after an update that did not reach all members, so that it can be
 /// requested again. Members that have profiles of their own keep the new one.
-pub(crate) fn roll_back(subject: &mut Subject, data: &ActionData) {
+pub(crate) fn roll_back(subject: &mut RunSubject, data: &ActionData) {
     let Some(rollout) = data.update.clone() else { return };
     if let Some(before) = rollout.before {
         subject.restore_profile(before);
@@ -171,11 +171,11 @@ pub(crate) async fn roll_out(run: &mut ActionRun) -> Result<(), Stop> {
     Ok(())
 }
 
-fn workers(subject: &Subject) -> Vec<NodeId> {
+fn workers(subject: &RunSubject) -> Vec<NodeId> {
     subject.nodes.iter().filter(|node| node.role == NodeRole::Worker).map(|node| node.id).collect()
 }
 
-async fn pause_between_batches(control: &Control, data: &ActionData) -> Result<(), Stop> {
+async fn pause_between_batches(control: &RunControl, data: &ActionData) -> Result<(), Stop> {
     let until = data.update.as_ref().and_then(|rollout| rollout.rests_until);
     match until.filter(|until| *until > control.now()) {
         Some(until) => control.pause_until(until).await,
@@ -232,7 +232,7 @@ async fn update(run: &mut ActionRun, batch: &[NodeId]) -> Result<Vec<String>, St
         let name = run.subject.node(id).map(|node| node.name.clone()).unwrap_or_default();
         run.subject.nodes.set_status(id, NodeStatus::Error, &message, run.now());
         failures.push(format!("{name}: {message}"));
-        run.children.end(id, End { status: ActionStatus::Failed, reason: message });
+        run.children.end(id, ActionEnd { status: ActionStatus::Failed, reason: message });
     }
     Ok(failures)
 }

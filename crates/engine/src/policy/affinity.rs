@@ -11,10 +11,10 @@ use crate::policy::placement::require_placement;
 use crate::policy::size_change::{SizeChange, may_add};
 use crate::policy::{PolicyContext, PolicyType};
 
-pub(crate) struct Affinity;
+pub(crate) struct AffinityPolicy;
 
 #[async_trait]
-impl PolicyType for Affinity {
+impl PolicyType for AffinityPolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.affinity-1.0"
     }

@@ -9,10 +9,10 @@ use muster_core::policy::batch::BatchPolicySettings;
 use crate::policy::{PolicyContext, PolicyType};
 use crate::ports::provider::Membership;
 
-pub(crate) struct Batch;
+pub(crate) struct BatchPolicy;
 
 #[async_trait]
-impl PolicyType for Batch {
+impl PolicyType for BatchPolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.batch-1.0"
     }

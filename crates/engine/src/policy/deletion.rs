@@ -13,10 +13,10 @@ use crate::policy::size_change::SizeChange;
 use crate::policy::{PolicyContext, PolicyType, victims};
 use crate::ports::provider::Membership;
 
-pub(crate) struct Deletion;
+pub(crate) struct DeletionPolicy;
 
 #[async_trait]
-impl PolicyType for Deletion {
+impl PolicyType for DeletionPolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.deletion-1.1"
     }

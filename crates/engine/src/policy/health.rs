@@ -7,10 +7,10 @@ use muster_core::policy::health::{HealthPolicySettings, ModeType, Operation};
 
 use crate::policy::{PolicyContext, PolicyType};
 
-pub(crate) struct Health;
+pub(crate) struct HealthPolicy;
 
 #[async_trait]
-impl PolicyType for Health {
+impl PolicyType for HealthPolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.health-1.2"
     }

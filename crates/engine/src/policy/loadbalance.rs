@@ -25,10 +25,10 @@ const SERVICES: &str = "loadbalancers";
 /// The address of a simulated service whose policy names none, from a documentation-only network.
 const ADDRESS: &str = "192.0.2.1";
 
-pub(crate) struct LoadBalance;
+pub(crate) struct LoadBalancePolicy;
 
 #[async_trait]
-impl PolicyType for LoadBalance {
+impl PolicyType for LoadBalancePolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.loadbalance-1.3"
     }

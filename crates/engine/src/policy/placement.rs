@@ -15,10 +15,10 @@ use crate::policy::{PolicyContext, PolicyType, victims};
 const NO_PLAN: &str = "There is no feasible plan to handle all nodes.";
 
 /// Spreads nodes over regions, or over zones.
-pub(crate) struct Spread(pub(crate) Axis);
+pub(crate) struct SpreadPolicy(pub(crate) Axis);
 
 #[async_trait]
-impl PolicyType for Spread {
+impl PolicyType for SpreadPolicy {
     fn kind(&self) -> &'static str {
         match self.0 {
             Axis::Region => "senlin.policy.region_placement-1.0",
@@ -52,7 +52,7 @@ impl PolicyType for Spread {
     }
 }
 
-impl Spread {
+impl SpreadPolicy {
     /// Decides where new nodes run.
     fn place(&self, shares: &[Share], count: u32, context: &mut PolicyContext<'_>) -> Result<(), String> {
         let present: Vec<Placement> =

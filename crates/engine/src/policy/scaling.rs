@@ -11,10 +11,10 @@ use crate::action_data::{Creation, Deletion};
 use crate::intent::find_group;
 use crate::policy::{PolicyContext, PolicyType, size_change};
 
-pub(crate) struct Scaling;
+pub(crate) struct ScalingPolicy;
 
 #[async_trait]
-impl PolicyType for Scaling {
+impl PolicyType for ScalingPolicy {
     fn kind(&self) -> &'static str {
         "senlin.policy.scaling-1.0"
     }

@@ -18,12 +18,12 @@ pub const CAPACITY: usize = 10_000;
 /// Answers by the hash of the credentials: the cache holds no credentials.
 pub struct AnswerCache<T> {
     clock: Arc<dyn Clock>,
-    entries: Mutex<HashMap<Key, Entry<T>>>,
+    entries: Mutex<HashMap<Key, CachedAnswer<T>>>,
 }
 
 type Key = [u8; 32];
 
-struct Entry<T> {
+struct CachedAnswer<T> {
     until: Timestamp,
     answer: T,
 }
@@ -49,7 +49,7 @@ impl<T: Clone> AnswerCache<T> {
             entries.retain(|_, entry| entry.until > now);
         }
         if entries.len() < CAPACITY {
-            entries.insert(key(credentials), Entry { until: now.after(LIFETIME), answer });
+            entries.insert(key(credentials), CachedAnswer { until: now.after(LIFETIME), answer });
         }
     }
 }

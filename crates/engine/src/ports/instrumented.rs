@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use self::nodes::InstrumentedNodes;
 use self::operator::InstrumentedOperator;
-use self::timer::Timers;
+use self::timer::CallTimers;
 use crate::metrics::Metrics;
 use crate::ports::images::ImageBuilder;
 use crate::ports::jobs::JobRunner;
@@ -35,12 +35,12 @@ pub(crate) struct InstrumentedProvider {
     provider: Arc<dyn Provider>,
     nodes: Option<Arc<InstrumentedNodes>>,
     operator: Option<Arc<InstrumentedOperator>>,
-    timers: Timers,
+    timers: CallTimers,
 }
 
 impl InstrumentedProvider {
     pub(crate) fn new(provider: Arc<dyn Provider>, metrics: Metrics) -> Self {
-        let timers = Timers { provider: provider.instance().provider().to_owned(), metrics };
+        let timers = CallTimers { provider: provider.instance().provider().to_owned(), metrics };
         let nodes = Arc::clone(&provider).node_provider();
         let nodes = nodes.map(|nodes| Arc::new(InstrumentedNodes::new(nodes, timers.clone())));
         let operator = Arc::clone(&provider).operator_provider();

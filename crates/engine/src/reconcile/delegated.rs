@@ -25,12 +25,12 @@ use crate::ports::provider::{
     ObservedMember, ProviderError,
 };
 use crate::reconcile::delegated::decision::WriteDecision;
-use crate::reconcile::delegated::mirror::Mirror;
+use crate::reconcile::delegated::mirror::MirroredRows;
 use crate::reconcile::delegated::placeholders::add_placeholders;
 use crate::reconcile::delegated::plan::{Write, WriteProgress};
 use crate::reconcile::reasons::report_restart_needed;
-use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, Verdict, drive};
-use crate::run::{ActionRun, Journal, Stop, Subject};
+use crate::reconcile::{FUTILE_ATTEMPTS, Strategy, StrategyVerdict, drive};
+use crate::run::{ActionRun, Journal, RunSubject, Stop};
 
 /// The reason of a refusal because the object does not exist.
 const NOT_FOUND: &str = "NotFound";
@@ -53,7 +53,7 @@ struct Delegated {
 }
 
 /// One step of an action on a delegated cluster.
-enum Step {
+enum ObjectStep {
     /// Writes the object.
     Call,
     /// Records that the object has the wanted content already.
@@ -96,7 +96,7 @@ pub(crate) async fn reconcile(run: &mut ActionRun) -> Result<(), Stop> {
 }
 
 impl Strategy for Delegated {
-    type Plan = Step;
+    type Plan = ObjectStep;
 
     // Watches report changes, after a restart also missed ones: poll rarely, since many clusters may wait for their
     // operators at the same time.
@@ -115,7 +115,7 @@ impl Strategy for Delegated {
         }
     }
 
-    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<Verdict<Step>, Stop> {
+    fn plan(&mut self, run: &mut ActionRun, observed: Observed) -> Result<StrategyVerdict<ObjectStep>, Stop> {
         let now = run.now();
         self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
         let decide = || WriteDecision::decide(&run.subject, &run.change, &run.data, &observed, self.differs);
@@ -135,21 +135,21 @@ impl Strategy for Delegated {
         self.decision = Some(decision);
         self.observed = observed;
         Ok(match verdict {
-            plan::Verdict::Call => Verdict::Apply(Step::Call),
-            plan::Verdict::Acknowledged => Verdict::Apply(Step::Acknowledge),
-            plan::Verdict::Replace(worker) => Verdict::Apply(Step::Replace(worker)),
-            plan::Verdict::Wait(until, reasons) => Verdict::Wait(until, reasons),
-            plan::Verdict::Reached => Verdict::Reached,
-            plan::Verdict::Unreachable(reasons) => Verdict::Unreachable(reasons),
+            plan::ObjectVerdict::Call => StrategyVerdict::Apply(ObjectStep::Call),
+            plan::ObjectVerdict::Acknowledged => StrategyVerdict::Apply(ObjectStep::Acknowledge),
+            plan::ObjectVerdict::Replace(worker) => StrategyVerdict::Apply(ObjectStep::Replace(worker)),
+            plan::ObjectVerdict::Wait(until, reasons) => StrategyVerdict::Wait(until, reasons),
+            plan::ObjectVerdict::Reached => StrategyVerdict::Reached,
+            plan::ObjectVerdict::Unreachable(reasons) => StrategyVerdict::Unreachable(reasons),
         })
     }
 
-    async fn apply(&mut self, run: &mut ActionRun, step: Step) -> Result<(), Stop> {
+    async fn apply(&mut self, run: &mut ActionRun, step: ObjectStep) -> Result<(), Stop> {
         let Some(decision) = self.decision.clone() else { return Ok(()) };
         match step {
-            Step::Call => self.call(run, decision).await,
-            Step::Acknowledge => self.acknowledge(run, &decision, false).await,
-            Step::Replace(worker) => self.replace(run, worker).await,
+            ObjectStep::Call => self.call(run, decision).await,
+            ObjectStep::Acknowledge => self.acknowledge(run, &decision, false).await,
+            ObjectStep::Replace(worker) => self.replace(run, worker).await,
         }
     }
 
@@ -231,7 +231,7 @@ impl Delegated {
     fn mirror(
         &mut self,
         action: &Action,
-        subject: &mut Subject,
+        subject: &mut RunSubject,
         journal: &mut Journal,
         observed: &Observed,
         now: Timestamp,
@@ -251,7 +251,7 @@ impl Delegated {
         if mirror.is_same_as(&subject.cluster) {
             return;
         }
-        let Mirror { cluster, new, changed, gone, events, object } = mirror;
+        let MirroredRows { cluster, new, changed, gone, events, object } = mirror;
         journal.events.extend(mirror_events::to_events(Some(action), &cluster, events, now));
         if let Some(object) = object {
             journal.object = Some((cluster.id, object));
@@ -391,7 +391,7 @@ impl Delegated {
             let now = run.now();
             self.mirror(&run.action, &mut run.subject, &mut run.journal, &observed, now);
             let verdict = plan::plan(&decision.goal, &observed, &self.progress, now);
-            if let plan::Verdict::Wait(_, why) = verdict {
+            if let plan::ObjectVerdict::Wait(_, why) = verdict {
                 self.set_wait_reasons(&mut run.subject.cluster, why);
             }
         }

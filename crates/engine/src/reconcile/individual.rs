@@ -19,8 +19,8 @@ use crate::ports::provider::{FencedCall, NodeResult, Observed, ProviderError};
 use crate::reconcile::individual::obstacles::{Obstacles, flush_with_obstacles};
 use crate::reconcile::individual::plan::{Plan, RetryState};
 use crate::reconcile::individual::record::{add_members, record_observed, remove_gone};
-use crate::reconcile::{Strategy, Verdict, drive};
-use crate::run::{ActionRun, Stop, Subject};
+use crate::reconcile::{Strategy, StrategyVerdict, drive};
+use crate::run::{ActionRun, RunSubject, Stop};
 
 /// The most results that are processed together: a larger batch would delay signals and flushes.
 const RESULTS_PER_BATCH: usize = 1024;
@@ -59,13 +59,13 @@ pub(crate) struct Individual<'g> {
 }
 
 /// One step: the nodes to start and stop, and those among them that are new.
-pub(crate) struct Step {
+pub(crate) struct MemberStep {
     plan: Plan,
     added: Vec<NodeId>,
 }
 
 /// An event while nodes are started and stopped.
-enum Progress {
+enum MemberProgress {
     Results(Vec<NodeResult>),
     /// The flush period has passed: pending results are written.
     Flush,
@@ -84,7 +84,7 @@ pub(crate) async fn reconcile(run: &mut ActionRun, goal: &Goal) -> Result<(), St
 }
 
 impl Strategy for Individual<'_> {
-    type Plan = Step;
+    type Plan = MemberStep;
 
     // Providers report changes; polling is only a safety net.
     const POLL_INTERVAL: TimeSpan = TimeSpan::from_secs(5);
@@ -96,7 +96,11 @@ impl Strategy for Individual<'_> {
         run.control.call_provider(observation).await
     }
 
-    fn plan(&mut self, run: &mut ActionRun, mut observed: Observed) -> Result<Verdict<Step>, Stop> {
+    fn plan(
+        &mut self,
+        run: &mut ActionRun,
+        mut observed: Observed,
+    ) -> Result<StrategyVerdict<MemberStep>, Stop> {
         let now = run.now();
         let ActionRun { subject, children, journal, data, .. } = run;
         subject.nodes.remove_starts_that_did_not_happen(&observed);
@@ -114,20 +118,20 @@ impl Strategy for Individual<'_> {
         }
         observed.write_contact_to(&mut subject.cluster);
         Ok(match &plan.verdict {
-            plan::Verdict::Act => Verdict::Apply(Step { plan, added }),
-            plan::Verdict::Wait(until) => Verdict::Wait(*until, Vec::new()),
-            plan::Verdict::Reached => {
+            plan::MemberVerdict::Act => StrategyVerdict::Apply(MemberStep { plan, added }),
+            plan::MemberVerdict::Wait(until) => StrategyVerdict::Wait(*until, Vec::new()),
+            plan::MemberVerdict::Reached => {
                 remove_gone(&mut subject.nodes, children, &plan.gone);
-                Verdict::Reached
+                StrategyVerdict::Reached
             }
-            plan::Verdict::Unreachable(reasons) => {
+            plan::MemberVerdict::Unreachable(reasons) => {
                 remove_gone(&mut subject.nodes, children, &plan.gone);
-                Verdict::Unreachable(reasons.clone())
+                StrategyVerdict::Unreachable(reasons.clone())
             }
         })
     }
 
-    async fn apply(&mut self, run: &mut ActionRun, step: Step) -> Result<(), Stop> {
+    async fn apply(&mut self, run: &mut ActionRun, step: MemberStep) -> Result<(), Stop> {
         let intent = std::mem::take(&mut self.new_intent);
         record::record_step(run, self.goal, &step, intent).await?;
         Box::pin(self.start_and_stop(run, &step.plan)).await
@@ -154,7 +158,7 @@ impl<'g> Individual<'g> {
         Self { goal, backoff, retry_state, failures, stops, new_intent: goal.new_intent }
     }
 
-    fn plan_members(&self, subject: &Subject, observed: &Observed, now: Timestamp) -> Plan {
+    fn plan_members(&self, subject: &RunSubject, observed: &Observed, now: Timestamp) -> Plan {
         let Goal { leaving, start, only, keep_size, recreate, .. } = self.goal;
         let input = plan::Input {
             cluster: &subject.cluster,
@@ -189,13 +193,13 @@ impl<'g> Individual<'g> {
                 tokio::select! {
                     biased;
                     interrupted = run.control.interrupted_or_child_cancelled(&run.children) =>
-                        interrupted.map(|()| Progress::ChildCancelled),
-                    some = results.next() => Ok(some.map_or(Progress::Done, Progress::Results)),
-                    _ = flush.tick() => Ok(Progress::Flush),
+                        interrupted.map(|()| MemberProgress::ChildCancelled),
+                    some = results.next() => Ok(some.map_or(MemberProgress::Done, MemberProgress::Results)),
+                    _ = flush.tick() => Ok(MemberProgress::Flush),
                 }
             });
             match progress.await? {
-                Progress::Results(some) => {
+                MemberProgress::Results(some) => {
                     for result in some {
                         // Each result gets a time of its own, in order: policies compare the ages of nodes.
                         let now = run.now();
@@ -209,13 +213,13 @@ impl<'g> Individual<'g> {
                         self.record_result(result, &mut subject.nodes, children, journal, now);
                     }
                 }
-                Progress::Flush => flush_with_obstacles(run, &changing, &mut obstacles).await?,
+                MemberProgress::Flush => flush_with_obstacles(run, &changing, &mut obstacles).await?,
                 // The next plan continues with the others, without the excluded ones.
-                Progress::ChildCancelled => {
+                MemberProgress::ChildCancelled => {
                     run.subject.nodes.leave_starts_unconfirmed(starting);
                     return Ok(());
                 }
-                Progress::Done => return Ok(()),
+                MemberProgress::Done => return Ok(()),
             }
         }
     }

@@ -7,7 +7,7 @@ use muster_core::action::{Action, ActionStatus, Cause, Target};
 use muster_core::change::Change;
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_core::time::Timestamp;
-use muster_store::commands::{End, Record};
+use muster_store::commands::{ActionEnd, Record};
 use muster_store::reads::ActionQuery;
 
 use crate::context::Context;
@@ -26,7 +26,7 @@ pub(crate) struct Children {
     /// Nodes that were given up, with the reason: this action does not retry them.
     pub(crate) given_up: HashMap<NodeId, String>,
     /// Children whose end no commit has written yet.
-    ended: Vec<(End, Vec<ActionId>)>,
+    ended: Vec<(ActionEnd, Vec<ActionId>)>,
 }
 
 impl Children {
@@ -96,7 +96,7 @@ impl Children {
     }
 
     /// Ends a node's child with the next commit.
-    pub(crate) fn end(&mut self, node: NodeId, end: End) {
+    pub(crate) fn end(&mut self, node: NodeId, end: ActionEnd) {
         let Some(child) = self.open.remove(&node) else { return };
         match self.ended.iter_mut().find(|(same, _)| *same == end) {
             Some((_, children)) => children.push(child),

@@ -19,7 +19,7 @@ use crate::ports::provider::ProviderError;
 use crate::run::{Children, Slot, Stop};
 
 /// The signals, deadlines and lease that may interrupt an action, and the slot that it occupies.
-pub(crate) struct Control {
+pub(crate) struct RunControl {
     context: Arc<Context>,
     lease: Arc<Lease>,
     action: Arc<Action>,
@@ -27,7 +27,7 @@ pub(crate) struct Control {
     slot: Option<Slot>,
     /// Notified when the action's row, or that of a child, was given a signal.
     signals: Subscription,
-    received: Mutex<Signals>,
+    received: Mutex<ReadSignals>,
     /// The deadline of the current step, before the action's own timeout.
     pub(crate) deadline: Option<Timestamp>,
     /// The number of engines that died in a row while they ran the action, as recorded in its row.
@@ -38,14 +38,14 @@ pub(crate) struct Control {
 
 /// The signals that were read.
 #[derive(Debug, Default)]
-struct Signals {
+struct ReadSignals {
     control: Option<action::Control>,
     cancelled_children: HashSet<ActionId>,
     /// The version of the last notification that this read covers.
     version: u64,
 }
 
-impl Control {
+impl RunControl {
     pub(super) fn new(
         context: &Arc<Context>,
         lease: &Arc<Lease>,
@@ -55,7 +55,7 @@ impl Control {
         let signals = context.notifier.subscribe(Topic::Action(action.id));
         // Signals that were sent before this have not been read yet.
         let version = signals.version().wrapping_sub(1);
-        let received = Signals { control: action.control, version, ..Signals::default() };
+        let received = ReadSignals { control: action.control, version, ..ReadSignals::default() };
         Self {
             context: Arc::clone(context),
             lease: Arc::clone(lease),
@@ -177,7 +177,7 @@ impl Control {
         match self.context.store.signals(self.action.id).await {
             Ok(Some(row)) if row.fence == self.action.fence => {
                 let cancelled_children = row.cancelled_children.into_iter().collect();
-                *received.lock() = Signals { control: row.control, cancelled_children, version };
+                *received.lock() = ReadSignals { control: row.control, cancelled_children, version };
                 Ok(())
             }
             Ok(_) => Err(Stop::Fenced),

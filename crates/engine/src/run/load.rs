@@ -15,7 +15,7 @@ use muster_store::reads;
 use crate::context::Context;
 use crate::intent::orphan;
 use crate::ports::provider::Provider;
-use crate::run::{Members, Stop, Subject};
+use crate::run::{Members, RunSubject, Stop};
 
 fn gone(what: &str) -> Stop {
     Stop::Failed(format!("its {what} was deleted"))
@@ -28,7 +28,7 @@ fn unknown_target(action: &Action) -> Stop {
 }
 
 /// The rows that were read, without the provider's capabilities.
-struct Rows {
+struct LoadedRows {
     cluster: Cluster,
     stored: bool,
     profile: Profile,
@@ -38,7 +38,7 @@ struct Rows {
     target: Option<Node>,
 }
 
-impl Subject {
+impl RunSubject {
     /// Reads the subject, except for what came with the claim.
     pub(super) async fn load(
         context: &Context,
@@ -50,14 +50,14 @@ impl Subject {
         let store = &context.store;
         let rows = match (action.cluster_id, action.target) {
             (Some(id), _) | (None, Target::Cluster(id)) => {
-                Rows::cluster(store, id, action, taken_over, claimed).await?
+                LoadedRows::cluster(store, id, action, taken_over, claimed).await?
             }
             (None, Target::Node(node)) => {
-                Rows::orphan(store, &context.config.projects, provider, action.kind, node).await?
+                LoadedRows::orphan(store, &context.config.projects, provider, action.kind, node).await?
             }
             (None, Target::Unknown(_)) => return Err(unknown_target(action)),
         };
-        let Rows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
+        let LoadedRows { cluster, stored, profile, profiles, nodes, bindings, target } = rows;
         let unknown =
             || Stop::Failed(format!("'{}' does not support type {}", action.instance, profile.kind));
         let capabilities =
@@ -78,7 +78,7 @@ impl Subject {
     }
 }
 
-impl Rows {
+impl LoadedRows {
     async fn cluster(
         store: &Store,
         id: ClusterId,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::ports::provider::{FencedCall, NodeProvider, OperatorProvider};
-use crate::run::subject::Subject;
+use crate::run::subject::RunSubject;
 use crate::run::{ActionRun, Stop};
 
 impl ActionRun {
     /// Returns the parameters of a write: the cluster and its profile, with the action's fence.
     pub(crate) fn call(&self) -> FencedCall<'_> {
-        let Subject { cluster, profile, .. } = &self.subject;
+        let RunSubject { cluster, profile, .. } = &self.subject;
         FencedCall { cluster, profile, fence: self.action.fence }
     }
 

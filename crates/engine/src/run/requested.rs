@@ -4,16 +4,16 @@ use muster_core::action::{Action, ActionKind};
 use muster_core::event::Event;
 use muster_core::usage::{AmountsRecord, RequestedAmounts};
 
-use crate::run::{ActionRun, Subject};
+use crate::run::{ActionRun, RunSubject};
 
 /// Returns the amounts that the cluster requested before the action; none for a creation, or if an earlier engine may
 /// have committed the change already.
-pub(super) fn before(action: &Action, subject: &Subject) -> Option<RequestedAmounts> {
+pub(super) fn before(action: &Action, subject: &RunSubject) -> Option<RequestedAmounts> {
     let is_known = action.applied_at.is_none() && action.kind != ActionKind::ClusterCreate;
     is_known.then(|| of(subject))
 }
 
-fn of(subject: &Subject) -> RequestedAmounts {
+fn of(subject: &RunSubject) -> RequestedAmounts {
     RequestedAmounts::of_cluster(&subject.cluster, Some(&subject.profile))
 }
 

@@ -6,12 +6,12 @@ use muster_core::node::Node;
 use muster_core::sample;
 
 use crate::ports::provider::{Capabilities, Membership};
-use crate::run::{Members, Subject};
+use crate::run::{Members, RunSubject};
 
 /// A cluster with these members.
-pub(crate) fn subject(nodes: Vec<Node>, membership: Membership) -> Subject {
+pub(crate) fn subject(nodes: Vec<Node>, membership: Membership) -> RunSubject {
     let desired = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    Subject {
+    RunSubject {
         cluster: sample::cluster(desired, 0, None),
         uncommitted: None,
         stored: true,

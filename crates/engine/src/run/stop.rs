@@ -2,7 +2,7 @@
 
 use muster_core::action::{ActionStatus, Fence};
 use muster_store::StoreError;
-use muster_store::commands::End;
+use muster_store::commands::ActionEnd;
 
 use crate::intent::IntentError;
 use crate::ports::provider::ProviderError;
@@ -63,8 +63,8 @@ impl From<ProviderError> for Stop {
 }
 
 /// Returns the end of a child action that succeeded.
-pub(crate) fn succeeded(reason: &str) -> End {
-    End { status: ActionStatus::Succeeded, reason: reason.to_owned() }
+pub(crate) fn succeeded(reason: &str) -> ActionEnd {
+    ActionEnd { status: ActionStatus::Succeeded, reason: reason.to_owned() }
 }
 
 /// Joins the first few reasons: those of a thousand nodes are rarely a thousand different ones.

@@ -16,7 +16,7 @@ use crate::ports::provider::{Capabilities, ClusterTarget, Membership, OperatorCa
 use crate::run::{Members, Stop};
 
 /// A cluster and its members.
-pub(crate) struct Subject {
+pub(crate) struct RunSubject {
     pub(crate) cluster: Cluster,
     /// The cluster before its changed intent, until a commit has written that.
     pub(crate) uncommitted: Option<Box<Cluster>>,
@@ -36,7 +36,7 @@ pub(crate) struct Subject {
     pub(crate) obstacles: Vec<String>,
 }
 
-impl Subject {
+impl RunSubject {
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
     }

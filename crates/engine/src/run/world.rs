@@ -3,12 +3,12 @@
 use crate::notify::Subscription;
 
 /// Reported changes, and the last of them that an observation covers.
-pub(crate) struct World {
+pub(crate) struct WorldChanges {
     changes: Subscription,
     observed: u64,
 }
 
-impl World {
+impl WorldChanges {
     pub(super) fn new(changes: Subscription) -> Self {
         Self { observed: changes.version(), changes }
     }

@@ -4,9 +4,9 @@ use muster_core::action::{Action, ActionKind, ActionStatus, Cause, SUPERSEDED_OU
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus};
-use muster_core::status::{Counts, HeadState};
+use muster_core::status::{HeadState, WorkingCounts};
 use muster_core::time::Timestamp;
-use muster_store::commands::{End, Record, Ticket};
+use muster_store::commands::{ActionEnd, Record, Ticket};
 
 use crate::actions;
 use crate::actions::policies::{apply_effects, policy_context};
@@ -15,7 +15,7 @@ use crate::events;
 use crate::policy::Effects;
 use crate::reconcile::individual::abort::{is_healing_disabled, is_unfinished, with_healing_disabled};
 use crate::reconcile::reasons::restart_needed;
-use crate::run::{ActionRun, Stop, Subject};
+use crate::run::{ActionRun, RunSubject, Stop};
 
 /// The reason of an action that a later change has superseded.
 const SUPERSEDED: &str =
@@ -39,7 +39,7 @@ pub(crate) async fn finish(run: &mut ActionRun, status: ActionStatus, reason: &s
     if status != ActionStatus::Succeeded {
         actions::roll_back(&mut run.subject, &run.change, &run.data);
     }
-    let end = End { status, reason };
+    let end = ActionEnd { status, reason };
     settle_nodes(&mut run.subject, run.action.kind, &end, now);
     if run.action.cause == Cause::Healing && status != ActionStatus::Cancelled {
         // A healing that was cancelled by a user's action is due again afterwards; a failed one is not retried.
@@ -103,7 +103,7 @@ pub(super) async fn end_without_work(
     evaluate: Option<(ClusterId, ActionKind)>,
 ) -> Result<(), Stop> {
     let mut record = Record::new(ticket, context.clock.now());
-    record.end = Some(End { status: ActionStatus::Failed, reason: reason.to_owned() });
+    record.end = Some(ActionEnd { status: ActionStatus::Failed, reason: reason.to_owned() });
     record.end_other_children = record.end.clone();
     record.evaluate = evaluate;
     context.store.record(record).await?;
@@ -127,7 +127,7 @@ async fn notify_policies(run: &mut ActionRun, status: ActionStatus, reason: &str
 }
 
 /// Marks nodes that the action began to change and did not finish.
-fn settle_nodes(subject: &mut Subject, kind: ActionKind, end: &End, now: Timestamp) {
+fn settle_nodes(subject: &mut RunSubject, kind: ActionKind, end: &ActionEnd, now: Timestamp) {
     // Delegated members keep their observed status; their operator continues.
     if end.status == ActionStatus::Succeeded || subject.is_delegated() {
         return;
@@ -148,9 +148,9 @@ fn settle_nodes(subject: &mut Subject, kind: ActionKind, end: &End, now: Timesta
 }
 
 /// Sets the cluster's status and its reason from its nodes and the end of the action.
-fn settle_cluster(subject: &mut Subject, action: &Action, deleted: bool, end: &End, now: Timestamp) {
+fn settle_cluster(subject: &mut RunSubject, action: &Action, deleted: bool, end: &ActionEnd, now: Timestamp) {
     let succeeded = end.status == ActionStatus::Succeeded;
-    let counts = Counts::of(&subject.cluster, subject.nodes.as_slice());
+    let counts = WorkingCounts::of(&subject.cluster, subject.nodes.as_slice());
     let (mut new_status, mut new_reason) = counts.evaluate(&subject.cluster, events::action_label(action));
     let created = succeeded || action.kind != ActionKind::ClusterCreate;
     if !created && counts.head == HeadState::Lost {

@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::ports::provider::{ClusterTarget, Provider};
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 use crate::watchers::expiry::decide::{ExpiryDecision, ExpiryReason, WatchState, decide, is_query_due};
-use crate::watchers::expiry::timers::Timers;
+use crate::watchers::expiry::timers::ExpiryTimers;
 
 /// The maximum of clusters that are evaluated together.
 const BATCH: usize = 100;
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
     let mut feed = ChangeFeed::new(context.store.subscribe());
     let duty = format!("limits/{}", provider.instance());
     let mut watcher =
-        ExpiryWatcher { context: &context, provider, duty, timers: Timers::default(), all: true };
+        ExpiryWatcher { context: &context, provider, duty, timers: ExpiryTimers::default(), all: true };
     loop {
         let working = context.stopping.run_until_cancelled(Box::pin(watcher.work()));
         let Some(worked) = working.await else { return };
@@ -92,7 +92,7 @@ struct ExpiryWatcher<'e> {
     context: &'e Context,
     provider: Arc<dyn Provider>,
     duty: String,
-    timers: Timers,
+    timers: ExpiryTimers,
     /// True if all clusters with limits have to be read.
     all: bool,
 }

@@ -15,7 +15,7 @@ use muster_core::cluster::{Cluster, ClusterStatus};
 use muster_core::event::{Event, Level};
 use muster_core::ids::{ClusterId, NodeId};
 use muster_core::node::{Node, NodeStatus, Observation};
-use muster_core::status::{Counts, HeadState};
+use muster_core::status::{HeadState, WorkingCounts};
 use muster_core::time::Timestamp;
 use muster_store::commands::{Accept, Mirrored, Observe, ObservedCluster};
 use muster_store::reads::{ActionQuery, ClusterQuery, ClusterSort};
@@ -432,7 +432,7 @@ fn observed_cluster(
     now: Timestamp,
 ) -> ObservedCluster {
     let gone: HashSet<NodeId> = lost.iter().map(|node| node.id).collect();
-    let mut counts = Counts::of(cluster, nodes.iter().filter(|node| !gone.contains(&node.id)));
+    let mut counts = WorkingCounts::of(cluster, nodes.iter().filter(|node| !gone.contains(&node.id)));
     let mut after = cluster.clone();
     counts.write_to(&mut after);
     observed.write_contact_to(&mut after);

@@ -24,7 +24,7 @@ use super::projection::ObjectProjection;
 use crate::endpoints::Endpoints;
 
 /// The flavor `domino` of one framework.
-pub(super) struct Domino {
+pub(super) struct DominoFlavor {
     framework: Framework,
     operator: &'static str,
     watched: &'static [WatchedKind],
@@ -34,7 +34,7 @@ pub(super) struct Domino {
     longest_name: usize,
 }
 
-pub(super) const RAY: Domino = Domino {
+pub(super) const RAY: DominoFlavor = DominoFlavor {
     framework: Framework::Ray,
     operator: "Domino's operator (rayclusters.distributed-compute.dominodatalab.com)",
     watched: &[root(&RAY_CLUSTER)],
@@ -43,7 +43,7 @@ pub(super) const RAY: Domino = Domino {
     longest_name: 41,
 };
 
-pub(super) const DASK: Domino = Domino {
+pub(super) const DASK: DominoFlavor = DominoFlavor {
     framework: Framework::Dask,
     operator: "Domino's operator (daskclusters.distributed-compute.dominodatalab.com)",
     watched: &[root(&DASK_CLUSTER)],
@@ -52,7 +52,7 @@ pub(super) const DASK: Domino = Domino {
     longest_name: 37,
 };
 
-pub(super) const SPARK: Domino = Domino {
+pub(super) const SPARK: DominoFlavor = DominoFlavor {
     framework: Framework::Spark,
     operator: "Domino's operator (sparkclusters.distributed-compute.dominodatalab.com)",
     watched: &[root(&SPARK_CLUSTER)],
@@ -73,13 +73,13 @@ const fn root(kind: &'static ResourceKind) -> WatchedKind {
     WatchedKind { kind, selector: "", role: ObjectRole::Root }
 }
 
-impl Domino {
+impl DominoFlavor {
     fn kind(&self) -> &'static ResourceKind {
         self.watched[0].kind
     }
 }
 
-impl Flavor for Domino {
+impl Flavor for DominoFlavor {
     fn name(&self) -> &'static str {
         FLAVOR
     }

@@ -22,7 +22,7 @@ use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock as _, SystemClock};
 use muster_engine::ports::provider::Provider;
 use muster_engine::ports::webhook::NoWebhooks;
-use muster_engine::{Caller, ChangeRequest, Config, Engine, Metrics, Parts, Recipe, SubmitError};
+use muster_engine::{Caller, ChangeRequest, Config, Engine, EngineParts, Metrics, Recipe, SubmitError};
 use muster_kube::{Kubernetes, KubernetesOptions};
 use muster_store::reads::EventQuery;
 use muster_testkit::{DatabaseKind, FreshStore, Gate, Namespace, Operator, eventually, read_change};
@@ -91,7 +91,7 @@ impl Harness {
         };
         let provider = Kubernetes::connect(options).await.unwrap();
         let instance = provider.instance().clone();
-        let parts = Parts {
+        let parts = EngineParts {
             store: fresh.store.clone(),
             providers: vec![Arc::new(provider)],
             policies: Policies::standard(),

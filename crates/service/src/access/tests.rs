@@ -3,7 +3,7 @@ use rstest::rstest;
 
 use super::*;
 
-fn opened(verb: Verb, subject: Subject, roles: &[Role]) -> Result<Access, Denied> {
+fn opened(verb: Verb, subject: AccessTarget, roles: &[Role]) -> Result<Access, Denied> {
     let principal = Principal {
         scheme: "tokens".to_owned(),
         id: "bob".to_owned(),
@@ -15,19 +15,19 @@ fn opened(verb: Verb, subject: Subject, roles: &[Role]) -> Result<Access, Denied
 }
 
 #[rstest]
-#[case(Verb::See, Subject::Project, &[], false)]
-#[case(Verb::See, Subject::Project, &[Role::Reader], true)]
-#[case(Verb::Change, Subject::Project, &[Role::Reader], false)]
-#[case(Verb::Change, Subject::Project, &[Role::Member], true)]
-#[case(Verb::Change, Subject::Project, &[Role::Admin], true)]
-#[case(Verb::Administer, Subject::Server, &[Role::Member], false)]
-#[case(Verb::Administer, Subject::Server, &[Role::Admin], true)]
-#[case(Verb::See, Subject::Clusters, &[], false)]
-#[case(Verb::See, Subject::Anyone, &[], true)]
-#[case(Verb::Change, Subject::Closed, &[Role::Admin], false)]
+#[case(Verb::See, AccessTarget::Project, &[], false)]
+#[case(Verb::See, AccessTarget::Project, &[Role::Reader], true)]
+#[case(Verb::Change, AccessTarget::Project, &[Role::Reader], false)]
+#[case(Verb::Change, AccessTarget::Project, &[Role::Member], true)]
+#[case(Verb::Change, AccessTarget::Project, &[Role::Admin], true)]
+#[case(Verb::Administer, AccessTarget::Server, &[Role::Member], false)]
+#[case(Verb::Administer, AccessTarget::Server, &[Role::Admin], true)]
+#[case(Verb::See, AccessTarget::Clusters, &[], false)]
+#[case(Verb::See, AccessTarget::Anyone, &[], true)]
+#[case(Verb::Change, AccessTarget::Closed, &[Role::Admin], false)]
 fn an_operation_is_opened_by_role(
     #[case] verb: Verb,
-    #[case] subject: Subject,
+    #[case] subject: AccessTarget,
     #[case] roles: &[Role],
     #[case] open: bool,
 ) {
@@ -48,14 +48,14 @@ fn a_caller_without_a_role_is_refused_by_the_name_of_its_project(
         project: project.to_owned(),
         roles: [].into(),
     };
-    let denied = Access::open(&Case::new("GET /things", Verb::See, Subject::Clusters), principal);
+    let denied = Access::open(&Case::new("GET /things", Verb::See, AccessTarget::Clusters), principal);
     assert_eq!(denied.unwrap_err().to_string(), message);
 }
 
 #[test]
 fn only_admins_list_all_projects_and_only_if_they_ask() {
     let scope = |role, all| {
-        let access = opened(Verb::See, Subject::Project, &[role]).unwrap();
+        let access = opened(Verb::See, AccessTarget::Project, &[role]).unwrap();
         access.list_scope(all).map(|project| project.map(str::to_owned)).ok()
     };
     assert_eq!(scope(Role::Admin, true), Some(None));

@@ -17,29 +17,29 @@ const MEMBER: &[Role] = &[Role::Member];
 const READER: &[Role] = &[Role::Reader];
 
 #[rstest]
-#[case("other", ADMIN, Verb::Change, Rule::Members, "ok")]
-#[case("other", ADMIN, Verb::Administer, Rule::Members, "ok")]
-#[case("other", ADMIN, Verb::Change, Rule::OwnerOnly, "ok")]
-#[case("p", MEMBER, Verb::See, Rule::Members, "ok")]
-#[case("p", MEMBER, Verb::Change, Rule::Members, "ok")]
-#[case("p", MEMBER, Verb::SeeSecrets, Rule::Members, "ok")]
-#[case("p", MEMBER, Verb::Administer, Rule::Members, "forbidden")]
-#[case("p", MEMBER, Verb::Change, Rule::OwnerOnly, "forbidden")]
-#[case("p", MEMBER, Verb::See, Rule::OwnerOnly, "forbidden")]
-#[case("other", MEMBER, Verb::See, Rule::OwnerOnly, "forbidden")]
-#[case("", &[], Verb::Change, Rule::OwnerOnly, "forbidden")]
-#[case("p", READER, Verb::See, Rule::Members, "ok")]
-#[case("p", READER, Verb::Change, Rule::Members, "forbidden")]
-#[case("p", READER, Verb::SeeSecrets, Rule::Members, "forbidden")]
-#[case("p", &[], Verb::See, Rule::Members, "unseen")]
-#[case("other", MEMBER, Verb::See, Rule::Members, "unseen")]
-#[case("other", MEMBER, Verb::Change, Rule::Members, "unseen")]
-#[case("other", MEMBER, Verb::Administer, Rule::Members, "forbidden")]
+#[case("other", ADMIN, Verb::Change, AccessRule::Members, "ok")]
+#[case("other", ADMIN, Verb::Administer, AccessRule::Members, "ok")]
+#[case("other", ADMIN, Verb::Change, AccessRule::OwnerOnly, "ok")]
+#[case("p", MEMBER, Verb::See, AccessRule::Members, "ok")]
+#[case("p", MEMBER, Verb::Change, AccessRule::Members, "ok")]
+#[case("p", MEMBER, Verb::SeeSecrets, AccessRule::Members, "ok")]
+#[case("p", MEMBER, Verb::Administer, AccessRule::Members, "forbidden")]
+#[case("p", MEMBER, Verb::Change, AccessRule::OwnerOnly, "forbidden")]
+#[case("p", MEMBER, Verb::See, AccessRule::OwnerOnly, "forbidden")]
+#[case("other", MEMBER, Verb::See, AccessRule::OwnerOnly, "forbidden")]
+#[case("", &[], Verb::Change, AccessRule::OwnerOnly, "forbidden")]
+#[case("p", READER, Verb::See, AccessRule::Members, "ok")]
+#[case("p", READER, Verb::Change, AccessRule::Members, "forbidden")]
+#[case("p", READER, Verb::SeeSecrets, AccessRule::Members, "forbidden")]
+#[case("p", &[], Verb::See, AccessRule::Members, "unseen")]
+#[case("other", MEMBER, Verb::See, AccessRule::Members, "unseen")]
+#[case("other", MEMBER, Verb::Change, AccessRule::Members, "unseen")]
+#[case("other", MEMBER, Verb::Administer, AccessRule::Members, "forbidden")]
 fn who_may_do_what(
     #[case] project: &str,
     #[case] roles: &[Role],
     #[case] verb: Verb,
-    #[case] rule: Rule,
+    #[case] rule: AccessRule,
     #[case] expected: &str,
 ) {
     let owner = Owner { scheme: "tokens".to_owned(), id: "ann".to_owned(), name: "bob".to_owned() };
@@ -57,12 +57,12 @@ fn owners_are_compared_with_their_scheme() {
     let bob = principal("elsewhere", &[]);
     let on = |owner| Resource { what: "cluster fred", project: "p", owner };
     let own = bob.as_owner();
-    assert!(authorize(&bob, Verb::Change, on(&own), Rule::OwnerOnly).is_ok());
-    assert!(authorize(&bob, Verb::See, on(&own), Rule::OwnerOnly).is_ok());
+    assert!(authorize(&bob, Verb::Change, on(&own), AccessRule::OwnerOnly).is_ok());
+    assert!(authorize(&bob, Verb::See, on(&own), AccessRule::OwnerOnly).is_ok());
     let anonymous = Principal { id: String::new(), ..bob.clone() };
     let unowned = Owner { scheme: bob.scheme.clone(), ..Owner::default() };
-    assert!(authorize(&anonymous, Verb::See, on(&unowned), Rule::OwnerOnly).is_err());
+    assert!(authorize(&anonymous, Verb::See, on(&unowned), AccessRule::OwnerOnly).is_err());
     let other = Owner { scheme: "oidc".to_owned(), ..bob.as_owner() };
-    let denied = authorize(&bob, Verb::Change, on(&other), Rule::OwnerOnly).unwrap_err();
+    let denied = authorize(&bob, Verb::Change, on(&other), AccessRule::OwnerOnly).unwrap_err();
     assert!(matches!(denied, Denied::Forbidden(_)), "{denied}");
 }

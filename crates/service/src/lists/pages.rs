@@ -138,7 +138,7 @@ impl Service {
 
 /// The content of a page token.
 #[derive(Debug, Serialize, Deserialize)]
-struct Token {
+struct PageToken {
     /// The last row of the previous page.
     cursor: Cursor,
     /// The time when the token was issued, in microseconds since 1970.
@@ -159,8 +159,8 @@ impl PageTokens<'_> {
             return Ok(None);
         }
         let carried = self.signer.verify(&self.scope, token);
-        let read: Option<Token> = carried.and_then(|carried| serde_json::from_slice(&carried).ok());
-        let Token { cursor, at } = read.ok_or_else(|| {
+        let read: Option<PageToken> = carried.and_then(|carried| serde_json::from_slice(&carried).ok());
+        let PageToken { cursor, at } = read.ok_or_else(|| {
             ServiceError::invalid(format!(
                 "page_token '{token}' does not belong to this list: omit it, or use the filters and order of the first \
                  page"
@@ -177,7 +177,7 @@ impl PageTokens<'_> {
     }
 
     fn write(&self, cursor: Cursor) -> String {
-        let token = Token { cursor, at: self.now.micros() };
+        let token = PageToken { cursor, at: self.now.micros() };
         serde_json::to_vec(&token).map(|carried| self.signer.sign(&self.scope, &carried)).unwrap_or_default()
     }
 }

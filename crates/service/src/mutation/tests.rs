@@ -15,7 +15,7 @@ fn checked(milestone: Milestone, status: ActionStatus, applied: bool) -> Result<
         applied_at: applied.then_some(Timestamp::from_micros(1)),
         ..sample::action(2, ActionKind::ClusterResize, cluster)
     };
-    let refused = Wait { milestone, at_most: TimeSpan::from_secs(30) }.check(&action);
+    let refused = MilestoneWait { milestone, at_most: TimeSpan::from_secs(30) }.check(&action);
     refused.map_err(|refusal| {
         assert_eq!(refusal.action, Some(action.id), "{refusal}");
         refusal.kind
@@ -37,7 +37,7 @@ fn a_refusal_of_kubernetes_decides_on_the_class_of_the_error(#[case] reason: &st
     let mut action = sample::action(2, ActionKind::ClusterCreate, cluster);
     action.status = ActionStatus::Failed;
     action.outputs[REFUSAL_OUTPUT] = reason.into();
-    let wait = Wait { milestone: Milestone::Applied, at_most: TimeSpan::from_secs(30) };
+    let wait = MilestoneWait { milestone: Milestone::Applied, at_most: TimeSpan::from_secs(30) };
     let refused = wait.check(&action).unwrap_err();
     let code = if kind == ErrorKind::Exists { "ClusterNameTaken" } else { "ActionFailed" };
     assert_eq!((refused.kind, refused.code.as_deref()), (kind, Some(code)));

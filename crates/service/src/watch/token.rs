@@ -10,11 +10,11 @@ const NONE: &str = "-";
 
 /// The tokens of one watch. They are bound to its filters, because a watch with other filters would skip clusters
 /// that were never sent.
-pub(super) struct Tokens {
+pub(super) struct WatchTokens {
     purpose: String,
 }
 
-impl Tokens {
+impl WatchTokens {
     pub(super) fn of(filter: &ClusterQuery) -> Self {
         Self { purpose: format!("watch {}", PageScope::clusters(filter, "").into_text()) }
     }
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_a_watch_with_the_same_filters() {
-        let (signer, tokens) = (TokenSigner::new("k"), Tokens::of(&ClusterQuery::default()));
+        let (signer, tokens) = (TokenSigner::new("k"), WatchTokens::of(&ClusterQuery::default()));
         let id = "0190f3a2-7b1c-7d4e-8f00-1234567890ab".parse().unwrap();
         for position in [Position::at(7), Position { change: 9, cluster: Some(id), known_until: 7 }] {
             assert_eq!(tokens.read(&signer, &tokens.write(&signer, position)), Some(position));
         }
         let other = ClusterQuery { user: Some("ann".to_owned()), ..ClusterQuery::default() };
-        assert_eq!(Tokens::of(&other).read(&signer, &tokens.write(&signer, Position::at(7))), None);
+        assert_eq!(WatchTokens::of(&other).read(&signer, &tokens.write(&signer, Position::at(7))), None);
         assert_eq!(tokens.read(&signer, "7"), None);
     }
 }

@@ -19,8 +19,10 @@ use muster_engine::ports::provider::{
     Capabilities, ClusterTarget, Observed, Provider, ProviderError, WorldChange,
 };
 use muster_engine::ports::webhook::NoWebhooks;
-use muster_engine::{Config, Engine, Metrics, Parts};
-use muster_service::{Access, Caller, Case, Recipe, Service, ServiceError, Subject, Verb, Wait};
+use muster_engine::{Config, Engine, EngineParts, Metrics};
+use muster_service::{
+    Access, AccessTarget, Caller, Case, MilestoneWait, Recipe, Service, ServiceError, Verb,
+};
 use muster_testkit::fake::{FAKE_CLUSTER, FAKE_NODE, Fake, World};
 use muster_testkit::{DatabaseKind, FreshStore};
 use uuid::Uuid;
@@ -28,7 +30,7 @@ use uuid::Uuid;
 /// Longer than any wait in these tests, so that only a hang reaches it.
 const PATIENCE: TimeSpan = TimeSpan::from_secs(30);
 
-pub(crate) const REACHED: Wait = Wait { milestone: Milestone::Reached, at_most: PATIENCE };
+pub(crate) const REACHED: MilestoneWait = MilestoneWait { milestone: Milestone::Reached, at_most: PATIENCE };
 
 pub(crate) struct Harness {
     pub(crate) service: Service,
@@ -47,7 +49,7 @@ impl Harness {
     ) -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let world = Arc::new(World::default());
-        let parts = Parts {
+        let parts = EngineParts {
             store: database.store.clone(),
             hooks: Arc::new(NoWebhooks),
             providers: vec![provider(&world)],
@@ -154,5 +156,5 @@ pub(crate) fn caller(door: Door) -> Caller {
 /// A caller of an operation that changes a cluster.
 pub(crate) fn changing(project: &str, role: Role) -> Access {
     let principal = Principal { project: project.to_owned(), roles: [role].into(), ..sample::principal() };
-    Access::open(&Case::new("ChangeCluster", Verb::Change, Subject::Cluster), principal).expect("opened")
+    Access::open(&Case::new("ChangeCluster", Verb::Change, AccessTarget::Cluster), principal).expect("opened")
 }

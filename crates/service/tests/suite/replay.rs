@@ -9,7 +9,7 @@ use muster_core::sample;
 use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_service::find::{ClusterRef, FindError};
-use muster_service::{Caller, ErrorKind, Mutation, ServiceError, Wait, Writer};
+use muster_service::{Caller, ErrorKind, MilestoneWait, Mutation, ServiceError, Writer};
 use muster_testkit::fake::Verb;
 use rstest::rstest;
 
@@ -121,16 +121,16 @@ async fn a_creation_of_an_image_template_waits_for_the_end_of_its_build() {
     let harness = Harness::with(Config::default(), Rays::over).await;
     let (service, access) = (&harness.service, changing("demo", Role::Member));
     harness.world.hold(Verb::Build);
-    let create = async |name: &str, wait: &Wait| {
+    let create = async |name: &str, wait: &MilestoneWait| {
         let writer = Writer { named: None, ..writer("", "") };
         let named = ("demo", name);
         let created =
             service.create_image_template(&access, &writer, named, "", ImageSpec::default()).await?;
         service.wait_for_image(created, wait).await.map(|template| template.state())
     };
-    let at_once = Wait { milestone: Milestone::Applied, ..REACHED };
+    let at_once = MilestoneWait { milestone: Milestone::Applied, ..REACHED };
     assert_eq!(create("applied", &at_once).await, Ok(ImageState::Pending));
-    let soon = Wait { at_most: TimeSpan::default(), ..REACHED };
+    let soon = MilestoneWait { at_most: TimeSpan::default(), ..REACHED };
     let late = create("late", &soon).await.expect_err("its build is held");
     assert_eq!(late.kind, ErrorKind::TimedOut);
     harness.world.release();

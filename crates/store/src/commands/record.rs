@@ -42,7 +42,7 @@ impl Ticket {
 
 /// The end of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct ActionEnd {
     /// SUCCEEDED, FAILED or CANCELLED.
     pub status: ActionStatus,
     /// The reason, as a message.
@@ -75,9 +75,9 @@ pub struct Record {
     /// New child actions, already RUNNING.
     pub children: Vec<Action>,
     /// Child actions that ended, by their outcome.
-    pub ended_children: Vec<(End, Vec<ActionId>)>,
+    pub ended_children: Vec<(ActionEnd, Vec<ActionId>)>,
     /// The end of all other running child actions.
-    pub end_other_children: Option<End>,
+    pub end_other_children: Option<ActionEnd>,
     /// True if the milestone `applied` was reached.
     pub applied: bool,
     /// The data that policies and steps share.
@@ -89,7 +89,7 @@ pub struct Record {
     /// The cluster whose status is computed from its rows, because other actions change its nodes, too.
     pub evaluate: Option<(ClusterId, ActionKind)>,
     /// The end of the action, which also releases its locks.
-    pub end: Option<End>,
+    pub end: Option<ActionEnd>,
 }
 
 impl Record {
@@ -189,7 +189,7 @@ impl Record {
         if let Some(outputs) = &self.outputs {
             assign("outputs", json(outputs));
         }
-        if let Some(End { status, reason }) = &self.end {
+        if let Some(ActionEnd { status, reason }) = &self.end {
             assign("status", status.as_str().into_value());
             assign("status_reason", reason.into_value());
             set.push("ended_at = $5".to_owned());

@@ -8,7 +8,7 @@ use muster_core::profile::Profile;
 use muster_core::sample;
 use muster_store::StoreError;
 use muster_store::commands::{
-    Accept, DeleteProfile, End, InsertProfile, Record, RequestKey, Signal, SignalKind,
+    Accept, ActionEnd, DeleteProfile, InsertProfile, Record, RequestKey, Signal, SignalKind,
 };
 use muster_testkit::database_test;
 use serde_json::json;
@@ -206,7 +206,7 @@ async fn healing_yields_to_users_and_is_never_beside_them(harness: Harness) {
     };
     let beside = store.accept(healing(2)).await;
     assert!(matches!(beside, Err(StoreError::Conflict(_))), "{beside:?}");
-    let end = End { status: ActionStatus::Succeeded, reason: String::new() };
+    let end = ActionEnd { status: ActionStatus::Succeeded, reason: String::new() };
     store.record(Record { end: Some(end), ..harness::record(&created) }).await.unwrap();
     let first = store.accept(healing(3)).await.unwrap().action;
     assert!(matches!(store.accept(healing(4)).await, Err(StoreError::Conflict(_))), "two healings at once");

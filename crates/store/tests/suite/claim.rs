@@ -9,14 +9,14 @@ use muster_core::action::{ActionKind, ActionStatus, OnConflict, Target};
 use muster_core::cluster::ClusterStatus;
 use muster_core::ids::{ClusterId, EngineId, InstanceId, NodeId};
 use muster_core::time::TimeSpan;
-use muster_store::commands::{Accept, Claim, CountDeaths, Deregister, End, Heartbeat, Record, Requeue};
+use muster_store::commands::{Accept, ActionEnd, Claim, CountDeaths, Deregister, Heartbeat, Record, Requeue};
 use muster_store::reads::ActionQuery;
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use uuid::Uuid;
 
-fn succeeded() -> End {
-    End { status: ActionStatus::Succeeded, reason: "done".to_owned() }
+fn succeeded() -> ActionEnd {
+    ActionEnd { status: ActionStatus::Succeeded, reason: "done".to_owned() }
 }
 
 /// An engine, and a cluster whose creation it has ended.

@@ -6,7 +6,7 @@ use muster_core::ids::{ClusterId, EngineId, InstanceId};
 use muster_core::limits::{ExpiryState, Limits};
 use muster_core::sample;
 use muster_core::time::TimeSpan;
-use muster_store::commands::{End, Expire, Expired, NewCluster, RecordExpiryState, TakeDuty};
+use muster_store::commands::{ActionEnd, Expire, Expired, NewCluster, RecordExpiryState, TakeDuty};
 use muster_testkit::database_test;
 
 use crate::harness::{self, Harness, claim, creation, living, now, record, request};
@@ -27,7 +27,7 @@ async fn created(harness: &Harness, engine: EngineId, number: u128, limits: Limi
     let mut end = record(&claimed);
     let cluster = stored(harness, number).await;
     end.cluster = Some(Cluster { updated_at: Some(now(2_000)), ..cluster });
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     Box::pin(harness.store.record(end)).await.expect("an end");
     stored(harness, number).await
 }

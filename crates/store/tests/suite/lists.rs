@@ -7,7 +7,7 @@ use muster_core::ids::{EventId, NodeId};
 use muster_core::node::{Node, NodeStatus};
 use muster_core::principal::Door;
 use muster_core::sample;
-use muster_store::commands::{End, Purge, Record};
+use muster_store::commands::{ActionEnd, Purge, Record};
 use muster_store::reads::{
     ActionQuery, ActionSort, ClusterQuery, ClusterSort, Deleted, EventQuery, EventSort, NodeQuery, NodeSort,
 };
@@ -198,7 +198,7 @@ pub(crate) async fn deleted(harness: &Harness, number: u128) {
     let claimed = harness.store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut writes = record(&claimed);
     writes.cluster = Some(Cluster { deleted_at: Some(harness::now(2_000)), ..harness::cluster(number) });
-    writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    writes.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     writes.events = vec![event(1, Level::Info)];
     harness.store.record(writes).await.expect("the deletion");
 }
@@ -216,7 +216,7 @@ async fn a_deleted_cluster_is_not_purged_while_an_action_collects_what_is_left_o
     harness.store.purge(purge.clone()).await.unwrap();
     assert!(harness.store.cluster(id).await.unwrap().is_some(), "the action needs the row");
     let claimed = harness.store.claim(claim(living(&harness.store, 102).await)).await.unwrap().remove(0);
-    let end = End { status: ActionStatus::Succeeded, reason: String::new() };
+    let end = ActionEnd { status: ActionStatus::Succeeded, reason: String::new() };
     harness.store.record(Record { end: Some(end), ..record(&claimed) }).await.unwrap();
     harness.store.purge(purge).await.unwrap();
     assert!(harness.store.cluster(id).await.unwrap().is_none(), "and nothing else does");

@@ -6,7 +6,7 @@ use muster_core::event::{Event, Level};
 use muster_core::ids::EngineId;
 use muster_core::principal::Owner;
 use muster_core::sample;
-use muster_store::commands::{End, Mirror, Mirrored, TakeDuty};
+use muster_store::commands::{ActionEnd, Mirror, Mirrored, TakeDuty};
 use muster_store::reads::ClusterQuery;
 use muster_testkit::database_test;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn the_object_of_a_cluster_is_stored_with_its_row_and_goes_with_it(harness
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
     let mut end = record(&claimed);
     end.object = Some((harness::cluster(1).id, object(Some("kuberay-apiserver"))));
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     let id = harness::cluster(1).id;
     let stored = async || {
@@ -101,7 +101,7 @@ async fn it_is_written_only_by_the_holder_of_the_duty_while_no_action_holds_the_
     let mut end = record(&claimed);
     let ended = Cluster { updated_at: Some(harness::now(5_000)), ..present.clone() };
     end.cluster = Some(ended.clone());
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     assert_eq!(store.mirror(seen(engine, &present)).await.unwrap(), Mirrored::Busy, "it has changed since");
     let other = EngineId::from_uuid(Uuid::from_u128(77));
@@ -120,7 +120,7 @@ async fn a_repeated_event_keeps_its_time_and_gets_its_latest_data(harness: Harne
     assert!(store.take_duty(TakeDuty { name: "observer".into(), engine }).await.unwrap());
     let claimed = store.claim(claim(engine)).await.unwrap().remove(0);
     let mut end = record(&claimed);
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.unwrap();
     for count in 1..=2 {
         let present = store.cluster(id).await.unwrap().unwrap();

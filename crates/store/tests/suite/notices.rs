@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use muster_core::action::{ActionKind, ActionStatus, OnConflict};
-use muster_store::commands::End;
+use muster_store::commands::ActionEnd;
 use muster_store::{Listener, Store, Touched};
 use muster_testkit::database_test;
 use parking_lot::Mutex;
@@ -136,7 +136,7 @@ async fn an_end_notifies_dispatchers_only_if_something_waits(harness: Harness) {
         }
         recorder.drain();
         let mut end = record(&claimed);
-        end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+        end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
         store.record(end).await.unwrap();
         let notified = recorder.drain();
         assert!(notified.contains(&Touched::Action(action_id(number))), "{notified:?}");

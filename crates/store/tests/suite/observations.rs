@@ -8,7 +8,7 @@ use muster_core::node::{Node, NodeStatus};
 use muster_core::sample;
 use muster_core::time::TimeSpan;
 use muster_store::Store;
-use muster_store::commands::{Accept, Adopt, End, Mirrored, Observe, ObservedCluster, TakeDuty};
+use muster_store::commands::{Accept, ActionEnd, Adopt, Mirrored, Observe, ObservedCluster, TakeDuty};
 use muster_store::reads::EventQuery;
 use muster_testkit::database_test;
 
@@ -56,7 +56,7 @@ async fn created(harness: &Harness) -> (EngineId, Cluster, Node) {
     let mut end = record(&claimed);
     end.new_nodes = vec![Node { cluster_id, status: NodeStatus::Active, ..sample::node(1) }];
     end.cluster = Some(Cluster { updated_at: Some(harness::now(2_000)), ..harness::cluster(1) });
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.expect("the creation ends");
     assert!(take_duty(store, engine).await);
     let cluster = store.cluster(harness::cluster(1).id).await.expect("an answer").expect("the cluster");
@@ -70,7 +70,7 @@ async fn overtake(store: &Store, engine: EngineId, kind: ActionKind, after: Clus
     let claimed = store.claim(claim(engine)).await.expect("a claim").remove(0);
     let mut end = record(&claimed);
     end.cluster = Some(after);
-    end.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    end.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(end).await.expect("the action ends");
 }
 

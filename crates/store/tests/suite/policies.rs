@@ -3,7 +3,7 @@
 use muster_core::action::ActionStatus;
 use muster_core::ids::{BindingId, PolicyId};
 use muster_core::policy::{Binding, Policy};
-use muster_store::commands::{BindingChange, CreatePolicy, DeletePolicy, End, Removed, RenamePolicy};
+use muster_store::commands::{ActionEnd, BindingChange, CreatePolicy, DeletePolicy, Removed, RenamePolicy};
 use muster_store::reads::{BindingQuery, PolicyQuery, PolicySort};
 use muster_store::{Direction, Store};
 use muster_testkit::database_test;
@@ -150,7 +150,7 @@ async fn bindings_change_with_the_action_that_changes_them(harness: Harness) {
     assert_eq!(listed(typed).await, std::slice::from_ref(&changed));
     let mut writes = record(&claimed);
     writes.bindings = vec![BindingChange::Remove(changed.id)];
-    writes.end = Some(End { status: ActionStatus::Succeeded, reason: String::new() });
+    writes.end = Some(ActionEnd { status: ActionStatus::Succeeded, reason: String::new() });
     store.record(writes).await.unwrap();
     assert_eq!(store.bindings(cluster).await.unwrap(), [second]);
     assert_eq!(store.binding(cluster, one.id).await.unwrap(), None);

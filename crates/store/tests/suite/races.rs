@@ -5,7 +5,7 @@ use muster_core::cluster::ClusterStatus;
 use muster_core::node::Node;
 use muster_core::sample;
 use muster_store::commands::{
-    Accept, Accepted, DeleteProfile, End, InsertProfile, Record, RequestKey, Signal, SignalKind,
+    Accept, Accepted, ActionEnd, DeleteProfile, InsertProfile, Record, RequestKey, Signal, SignalKind,
 };
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
@@ -119,7 +119,7 @@ async fn what_a_workload_prints_can_always_be_stored(harness: Harness) {
     store.record(writes).await.unwrap();
     let stored = store.members(harness::cluster(1).id).await.unwrap();
     assert_eq!(stored[0].status_reason, "a\u{fffd}b");
-    let end = Some(End { status: ActionStatus::Failed, reason: "c\0d".to_owned() });
+    let end = Some(ActionEnd { status: ActionStatus::Failed, reason: "c\0d".to_owned() });
     store.record(Record { end, ..record(&claimed) }).await.unwrap();
     let ended = store.action(claimed.action.id).await.unwrap().unwrap();
     assert_eq!((ended.status, ended.status_reason.as_str()), (ActionStatus::Failed, "c\u{fffd}d"));

@@ -12,7 +12,7 @@ use clap::Parser;
 use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{DatabaseClock, SystemClock};
-use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_engine::{Config, Engine, EngineParts, Metrics};
 use muster_store::Store;
 use tokio::net::UnixListener;
 
@@ -69,7 +69,7 @@ impl Args {
         } else {
             Store::open_file(Path::new(&store)).await
         };
-        let parts = Parts {
+        let parts = EngineParts {
             store: store.context("the database does not open")?,
             providers: vec![Arc::new(WorldProvider::new(&world))],
             policies: Policies::standard(),

@@ -53,7 +53,11 @@ async fn a_caller_without_credentials_is_referred_to_the_headers_of_domino() {
         ),
     ] {
         let headers = headers(given);
-        let refused = users.identify(Caller { headers: &headers }).await.expect_err("refused").to_string();
+        let refused = users
+            .identify(UnauthenticatedCaller { headers: &headers })
+            .await
+            .expect_err("refused")
+            .to_string();
         assert!(refused.starts_with(expected), "{refused}");
     }
 }
@@ -73,7 +77,9 @@ async fn users_are_those_that_domino_knows(
     #[case] expected: Result<Option<&str>, &str>,
 ) {
     let headers = headers(given);
-    let found = DominoUsers::new(Arc::new(FakeDomino)).authenticate(Caller { headers: &headers }).await;
+    let found = DominoUsers::new(Arc::new(FakeDomino))
+        .authenticate(UnauthenticatedCaller { headers: &headers })
+        .await;
     let found =
         found.map(|principal| principal.map(|principal| principal.id)).map_err(|error| error.to_string());
     assert_eq!(found.as_ref().map(Option::as_deref).map_err(String::as_str), expected);
@@ -83,7 +89,9 @@ async fn users_are_those_that_domino_knows(
 async fn users_have_no_role_and_no_project_unless_they_are_admins() {
     let authenticate = async |given: &[(&'static str, &str)]| {
         let headers = headers(given);
-        let found = DominoUsers::new(Arc::new(FakeDomino)).authenticate(Caller { headers: &headers }).await;
+        let found = DominoUsers::new(Arc::new(FakeDomino))
+            .authenticate(UnauthenticatedCaller { headers: &headers })
+            .await;
         found.expect("an answer").expect("a principal")
     };
     let user = authenticate(&[("x-domino-api-key", "key")]).await;
@@ -100,7 +108,7 @@ impl Authenticator for Everyone {
         "everyone"
     }
 
-    async fn authenticate(&self, _: Caller<'_>) -> Result<Option<Principal>, AuthError> {
+    async fn authenticate(&self, _: UnauthenticatedCaller<'_>) -> Result<Option<Principal>, AuthError> {
         Ok(Some(principal(DominoUser { id: "eve".to_owned(), name: "eve".to_owned(), is_admin: false })))
     }
 
@@ -119,7 +127,8 @@ async fn an_api_key_that_cannot_be_verified_is_of_no_other_scheme(
 ) {
     let headers = headers(&[("x-domino-api-key", key)]);
     let chain = Authenticators::new().with(DominoUsers::new(Arc::new(FakeDomino))).with(Everyone);
-    let found = chain.identify(Caller { headers: &headers }).await.map(|principal| principal.id);
+    let found =
+        chain.identify(UnauthenticatedCaller { headers: &headers }).await.map(|principal| principal.id);
     assert_eq!(found.as_deref().map_err(Clone::clone), expected);
 }
 
@@ -135,7 +144,7 @@ async fn an_api_key_that_cannot_be_verified_is_of_no_other_scheme(
 #[case::basic_as_it_is("authorization", "Basic mst_0123")]
 fn tokens_of_muster_are_not_forwarded(#[case] header: &'static str, #[case] value: &str) {
     let headers = headers(&[(header, value)]);
-    assert_eq!(Caller { headers: &headers }.domino_credentials(), None);
+    assert_eq!(UnauthenticatedCaller { headers: &headers }.domino_credentials(), None);
 }
 
 #[rstest]
@@ -152,7 +161,11 @@ fn tokens_of_muster_in_basic_credentials_are_not_forwarded(#[case] decoded: &str
         ("x-domino-api-key", STANDARD.encode(decoded)),
     ] {
         let headers = headers(&[(name, &encoded)]);
-        assert_eq!(Caller { headers: &headers }.domino_credentials(), None, "{name}: {encoded}");
+        assert_eq!(
+            UnauthenticatedCaller { headers: &headers }.domino_credentials(),
+            None,
+            "{name}: {encoded}"
+        );
     }
 }
 
@@ -165,5 +178,5 @@ fn tokens_of_muster_in_basic_credentials_are_not_forwarded(#[case] decoded: &str
 fn other_credentials_are_forwarded_unchanged(#[case] value: &str) {
     let headers = headers(&[("authorization", value)]);
     let expected = Some(DominoCredentials::Authorization(value.to_owned()));
-    assert_eq!(Caller { headers: &headers }.domino_credentials(), expected);
+    assert_eq!(UnauthenticatedCaller { headers: &headers }.domino_credentials(), expected);
 }

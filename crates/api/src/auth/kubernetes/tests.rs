@@ -80,7 +80,7 @@ fn vouched(user: &str, groups: &[&str]) -> TokenIdentity {
 async fn call(harness: &Harness, token: &str) -> Result<Principal, AuthError> {
     let mut headers = HeaderMap::new();
     headers.insert(header::AUTHORIZATION, HeaderValue::from_str(token).expect("a header"));
-    harness.chain.identify(Caller { headers: &headers }).await
+    harness.chain.identify(UnauthenticatedCaller { headers: &headers }).await
 }
 
 #[rstest]

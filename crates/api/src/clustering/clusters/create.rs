@@ -12,7 +12,7 @@ use muster_service::placement::framework_of;
 use muster_service::{Recipe, new_id};
 use serde_json::{Map, Value};
 
-use super::super::call::Call;
+use super::super::call::ClusteringCall;
 use super::super::field_reader::FieldReader;
 use super::super::reply::Reply;
 use super::super::senlin_error::SenlinError;
@@ -22,7 +22,7 @@ use super::super::sizes::RequestedSizes;
 const LONGEST_OBJECT_NAME: usize = 44;
 
 /// The validated fields of a request.
-struct Wanted<'b> {
+struct CreationFields<'b> {
     name: &'b str,
     sizes: Sizes,
     timeout: TimeSpan,
@@ -42,7 +42,7 @@ pub(super) fn timeout(form: &mut FieldReader<'_>) -> Result<Option<u32>, SenlinE
     Ok(Some(if given == 0 { default } else { given }))
 }
 
-pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> {
+pub(in super::super) async fn create(call: &ClusteringCall) -> Result<Reply, SenlinError> {
     let limit = call.service().max_nodes();
     let mut form = FieldReader::new(call.new_object("cluster")?);
     let name = form.name("name")?;
@@ -60,7 +60,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
     let sizes = call.service().new_sizes(&asked.for_new_cluster());
     let sizes = sizes.map_err(|refused| SenlinError::bad(refused.to_string()))?;
     let profile = call.named_profile(profile.unwrap_or_default()).await?;
-    let wanted = Wanted {
+    let wanted = CreationFields {
         name: name.unwrap_or_default(),
         sizes,
         timeout: timeout.map_or(DEFAULT_TIMEOUT, TimeSpan::from_secs),
@@ -76,7 +76,7 @@ pub(in super::super) async fn create(call: &Call) -> Result<Reply, SenlinError> 
 }
 
 /// Builds the cluster that is stored.
-fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, SenlinError> {
+fn new(call: &ClusteringCall, wanted: CreationFields<'_>, profile: &Profile) -> Result<Cluster, SenlinError> {
     let principal = call.principal()?;
     let framework = framework_of(&profile.kind);
     let recipe = match framework {
@@ -91,7 +91,7 @@ fn new(call: &Call, wanted: Wanted<'_>, profile: &Profile) -> Result<Cluster, Se
         None => call.service().namespace_of(&principal.project)?.to_owned(),
     };
     let id = ClusterId::from_uuid(new_id());
-    let Wanted { name, sizes, timeout, metadata, config, dependents } = wanted;
+    let CreationFields { name, sizes, timeout, metadata, config, dependents } = wanted;
     let (project, now) = (&principal.project, call.service().now());
     let new = Cluster::new(id, name, project, instance, profile, now);
     Ok(Cluster {

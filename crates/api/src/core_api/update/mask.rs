@@ -89,15 +89,15 @@ pub(super) fn map_change(named: &[&str], given: &BTreeMap<String, String>) -> Op
 }
 
 /// Pairs of a field and the part below it that a mask names; an empty part means the whole field.
-type Named<'m> = Vec<(&'m str, &'m str)>;
+type NamedFields<'m> = Vec<(&'m str, &'m str)>;
 
 /// The fields of a message that a mask names.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'m> {
     /// The fields that the mask names; an empty name stands for the whole message.
-    named: Named<'m>,
+    named: NamedFields<'m>,
     /// The fields that the request gives; none if the request cannot tell.
-    given: Option<Named<'m>>,
+    given: Option<NamedFields<'m>>,
 }
 
 impl<'m> Fields<'m> {
@@ -129,7 +129,7 @@ impl<'m> Fields<'m> {
     /// Returns these fields for one element of a list, with the fields that a JSON body gives for that element.
     pub(super) fn of_element(&self, mask: &'m FieldMask, whole: &str, place: usize) -> Self {
         let all = below(mask, whole).into_iter().filter_map(place_of);
-        let own: Named<'m> = all.filter(|(of, _)| *of == place).map(|(_, rest)| split(rest)).collect();
+        let own: NamedFields<'m> = all.filter(|(of, _)| *of == place).map(|(_, rest)| split(rest)).collect();
         Self { named: self.named.clone(), given: Some(own).filter(|own| !own.is_empty()) }
     }
 

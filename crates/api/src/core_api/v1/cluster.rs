@@ -15,7 +15,7 @@ use super::super::convert;
 
 /// Converts a cluster of `muster.v1alpha2`.
 pub(super) fn of_wire(given: wire::Cluster) -> Cluster {
-    let common = Variables { values: given.envs, from: given.envs_from };
+    let common = SharedVariables { values: given.envs, from: given.envs_from };
     let spec = given.cluster_spec.unwrap_or_default();
     Cluster {
         name: given.name,
@@ -81,12 +81,12 @@ pub(super) fn event(cluster: &str, event: Event) -> ClusterEvent {
 }
 
 /// The environment variables of all nodes.
-struct Variables {
+struct SharedVariables {
     values: BTreeMap<String, String>,
     from: BTreeMap<String, wire::EnvValueFrom>,
 }
 
-impl Variables {
+impl SharedVariables {
     /// Merges them with the variables of some nodes, which take precedence.
     fn with(
         &self,
@@ -109,7 +109,7 @@ fn source(wire::EnvValueFrom { source, name, key }: wire::EnvValueFrom) -> EnvVa
     EnvValueFrom { source, name, key }
 }
 
-fn head(given: wire::HeadGroupSpec, common: &Variables) -> HeadGroupSpec {
+fn head(given: wire::HeadGroupSpec, common: &SharedVariables) -> HeadGroupSpec {
     HeadGroupSpec {
         compute_template: given.compute_template,
         image: given.image,
@@ -142,7 +142,7 @@ pub(super) fn start_parameters(
     if given.is_empty() { BTreeMap::from([(name.to_owned(), value.to_owned())]) } else { given }
 }
 
-fn workers(given: wire::WorkerGroupSpec, common: &Variables) -> WorkerGroupSpec {
+fn workers(given: wire::WorkerGroupSpec, common: &SharedVariables) -> WorkerGroupSpec {
     let min = given.min_replicas.unwrap_or_default();
     WorkerGroupSpec {
         group_name: given.group_name,

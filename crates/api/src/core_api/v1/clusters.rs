@@ -16,14 +16,13 @@ use muster_service::lists::{ClusterQuery, ClusterSort, Direction};
 use muster_service::{Mutation, Recipe, ServiceError};
 use serde_json::Value;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
 use super::super::{CoreApi, access, convert, create, mutate};
 use super::{check, cluster, ray_cluster, request};
 use crate::access::Access;
+use crate::core_api::GrpcResult;
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// The label `app.kubernetes.io/managed-by` of clusters that a KubeRay API server or Muster created.
 const MANAGED_BY: &str = "kuberay-apiserver";

@@ -11,14 +11,13 @@ use muster_proto::v1::{
 };
 use muster_proto::wkt::Empty;
 use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction};
-use tonic::{Request, Response, Status, async_trait};
+use tonic::{Request, Response, async_trait};
 
 use super::super::compute_templates::writer;
 use super::super::{CoreApi, access, create};
 use crate::access::Access;
+use crate::core_api::GrpcResult;
 use crate::error::ApiError;
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 impl CoreApi {
     /// Lists all templates at once, since these lists have no pages.

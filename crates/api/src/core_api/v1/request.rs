@@ -99,9 +99,9 @@ fn workers(given: WorkerGroupSpec) -> wire::WorkerGroupSpec {
     }
 }
 
-type Variables = (BTreeMap<String, String>, BTreeMap<String, wire::EnvValueFrom>);
+type WireVariables = (BTreeMap<String, String>, BTreeMap<String, wire::EnvValueFrom>);
 
-fn variables(given: Option<EnvironmentVariables>) -> Variables {
+fn variables(given: Option<EnvironmentVariables>) -> WireVariables {
     let EnvironmentVariables { values, values_from } = given.unwrap_or_default();
     (values, values_from.into_iter().map(|(name, value)| (name, source(value))).collect())
 }

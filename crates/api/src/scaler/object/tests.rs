@@ -14,7 +14,7 @@ fn cluster() -> Cluster {
 #[test]
 fn a_cluster_of_another_provider_has_the_form_of_dominos_objects() {
     let nodes = ["dask-1-head".to_owned(), "dask-1-1".to_owned(), "dask-1-2".to_owned()];
-    let object = rendered(Kind::Dask, 100, &cluster(), &nodes);
+    let object = rendered(ScalerKind::Dask, 100, &cluster(), &nodes);
     assert_eq!(object["kind"], "DaskCluster");
     assert_eq!(object["metadata"]["namespace"], "team");
     assert_eq!(object["metadata"]["labels"][STARTED_BY], "ann");
@@ -32,8 +32,8 @@ fn the_resources_of_a_head_are_those_of_its_objects_pod() {
     let pod = json!({"spec": {"containers": [{"name": "ray-head", "resources": resources}]}});
     let object = json!({"spec": {"headGroupSpec": {"template": pod}}});
     let shown = json!({"requests": {"cpu": "1"}, "limits": {}});
-    assert_eq!(head_resources(Kind::Ray, &object), Some(shown));
-    assert_eq!(head_resources(Kind::Dask, &object), None);
+    assert_eq!(head_resources(ScalerKind::Ray, &object), Some(shown));
+    assert_eq!(head_resources(ScalerKind::Dask, &object), None);
 }
 
 #[test]

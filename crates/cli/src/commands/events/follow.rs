@@ -30,7 +30,7 @@ pub(super) async fn follow(
     format: Format,
     full: bool,
 ) -> Result<ExitCode> {
-    let mut printer = Printer { format, full, lines: StreamedTable::default() };
+    let mut printer = EventPrinter { format, full, lines: StreamedTable::default() };
     if !printer.begin(&first) {
         return Ok(ExitCode::FAILURE);
     }
@@ -82,13 +82,13 @@ async fn list_new(
     }
 }
 
-struct Printer {
+struct EventPrinter {
     format: Format,
     full: bool,
     lines: StreamedTable,
 }
 
-impl Printer {
+impl EventPrinter {
     /// Prints the titles, as wide as the first events; false if the output is closed.
     fn begin(&mut self, first: &[Event]) -> bool {
         match self.format {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Framework, InstallFrameworkRequest};
 
-use super::progress::{self, Outcome};
+use super::progress::{self, FrameworkResults};
 use super::{INSTALLED, list_frameworks};
 use crate::commands::packages::parse_package;
 use crate::connect::ServerFlags;
@@ -53,7 +53,7 @@ impl Install {
             // The server's error lists the known frameworks.
             let unknown = Framework { name: name.clone(), ..Framework::default() };
             let chosen = if chosen.is_empty() && name != ALL { vec![unknown] } else { chosen };
-            let mut outcome = Outcome::new(format.format);
+            let mut outcome = FrameworkResults::new(format.format);
             for framework in chosen {
                 if framework.usable && with.is_empty() {
                     outcome.add(&already_line(&framework), framework);

@@ -49,13 +49,13 @@ async fn read(
 
 /// Prints the results for several frameworks: for people one line for each as soon as it is known, for programs all of
 /// them at the end.
-pub(super) struct Outcome {
+pub(super) struct FrameworkResults {
     format: Format,
     frameworks: Vec<Framework>,
     printed: ExitCode,
 }
 
-impl Outcome {
+impl FrameworkResults {
     pub(super) const fn new(format: Format) -> Self {
         Self { format, frameworks: Vec::new(), printed: ExitCode::SUCCESS }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_proto::v1alpha2::{Framework, UpgradeFrameworkRequest};
 
-use super::progress::{self, Outcome};
+use super::progress::{self, FrameworkResults};
 use crate::connect::ServerFlags;
 use crate::format::FormatFlag;
 use crate::output;
@@ -34,7 +34,7 @@ impl Upgrade {
             let with =
                 if packages.is_empty() { String::new() } else { format!(" with {}", packages.join(", ")) };
             let line = format!("{name} {version}{with} is up to date: {interpreter}");
-            let mut outcome = Outcome::new(format.format);
+            let mut outcome = FrameworkResults::new(format.format);
             outcome.add(&line, framework);
             outcome.print()
         })

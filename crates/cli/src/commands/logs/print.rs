@@ -13,14 +13,14 @@ use crate::output::{self, harmless};
 /// ANSI colours that are readable on light and dark terminals.
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
-pub(super) struct Printer {
+pub(super) struct LogPrinter {
     grep: Option<Regex>,
     has_colour: bool,
     width: usize,
     colours: HashMap<String, u8>,
 }
 
-impl Printer {
+impl LogPrinter {
     pub(super) fn new(grep: Option<Regex>) -> Self {
         let has_colour = std::io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none();
         Self { grep, has_colour, width: 0, colours: HashMap::new() }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn lines_of_several_nodes_begin_with_names() {
-        let mut printer = Printer { has_colour: false, ..Printer::new(None) };
+        let mut printer = LogPrinter { has_colour: false, ..LogPrinter::new(None) };
         let (head, worker) = (node("fred-head"), node("w"));
         printer.make_room(&[head.clone(), worker.clone()]);
         assert_eq!(printer.lines(Some(&head.name), "a\nb\n"), "fred-head | a\nfred-head | b\n");
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_lines_that_match_the_pattern_are_printed() {
-        let mut printer = Printer::new(Some(Regex::new("^ERR|x$").unwrap()));
+        let mut printer = LogPrinter::new(Some(Regex::new("^ERR|x$").unwrap()));
         assert_eq!(printer.lines(None, "ERR one\nok\nno ERR\nbox\n"), "ERR one\nbox\n");
         assert_eq!(printer.lines(Some("w"), "nothing\n"), "");
     }

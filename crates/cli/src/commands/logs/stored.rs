@@ -8,7 +8,7 @@ use muster_proto::wkt::Timestamp;
 
 use super::ClusterFlags;
 use super::choose::{HEAD, WORKERS};
-use super::print::Printer;
+use super::print::LogPrinter;
 use crate::connect::Client;
 
 /// Suffix of the names of heads: the roles of deleted nodes are not stored.
@@ -44,7 +44,7 @@ pub(super) async fn print(
     client: &mut Client,
     request: GetLogsRequest,
     words: &[String],
-    mut printer: Printer,
+    mut printer: LogPrinter,
 ) -> Result<ExitCode> {
     let is_named = request.node.is_empty();
     let call = async |client: &Client| client.clusters().get_logs(request.clone()).await;

@@ -7,7 +7,7 @@ use muster_proto::v1alpha2::{DeleteClusterRequest, DetachAppRequest};
 use tokio::time::timeout;
 
 use super::Launcher;
-use super::startup::Cluster;
+use super::startup::DriverCluster;
 use crate::commands::request_id;
 use crate::connect::Client;
 use crate::failure::Exit;
@@ -19,12 +19,12 @@ const CLEANUP_LIMIT: Duration = Duration::from_secs(15);
 
 /// The end of the command, as it is reported to the server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
+pub(super) struct ReportedEnd {
     pub(super) status: AppStatus,
     pub(super) exit_code: Option<i32>,
 }
 
-impl End {
+impl ReportedEnd {
     pub(super) const fn completed(exit_code: Option<i32>) -> Self {
         Self { status: AppStatus::Completed, exit_code }
     }
@@ -32,14 +32,14 @@ impl End {
 
 impl Launcher {
     /// Ends the app and deletes its cluster if the rules for drivers allow it.
-    pub(super) async fn clean_up(&mut self, cluster: &Cluster, end: End) {
+    pub(super) async fn clean_up(&mut self, cluster: &DriverCluster, end: ReportedEnd) {
         if timeout(CLEANUP_LIMIT, self.delete(cluster, end)).await.is_err() {
             let name = &cluster.name;
             message!("warning: cluster '{name}' is not deleted yet; the server continues the deletion");
         }
     }
 
-    async fn delete(&mut self, cluster: &Cluster, end: End) {
+    async fn delete(&mut self, cluster: &DriverCluster, end: ReportedEnd) {
         let name = &cluster.name;
         message!("Deleting cluster '{name}'");
         if !cluster.ephemeral {
@@ -77,7 +77,7 @@ impl Launcher {
         }
     }
 
-    async fn wait_for_deletion(&mut self, cluster: &Cluster, action_id: String) {
+    async fn wait_for_deletion(&mut self, cluster: &DriverCluster, action_id: String) {
         let subject = AwaitedAction {
             namespace: self.namespace.clone(),
             name: cluster.name.clone(),
@@ -90,7 +90,7 @@ impl Launcher {
         }
     }
 
-    async fn detach(&mut self, cluster: &Cluster) {
+    async fn detach(&mut self, cluster: &DriverCluster) {
         let request = DetachAppRequest {
             namespace: self.namespace.clone(),
             cluster: cluster.name.clone(),

@@ -45,12 +45,12 @@ impl EndSignal {
 }
 
 /// Receives the signals that ask a launcher to end.
-pub(super) struct Signals {
+pub(super) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl EndSignals {
     pub(super) fn new() -> Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
@@ -70,12 +70,12 @@ pub(super) fn has_own_group() -> bool {
 }
 
 /// The end of a command.
-pub(super) struct Ended {
+pub(super) struct EndedCommand {
     pub(super) status: AppStatus,
     pub(super) code: i32,
 }
 
-impl Ended {
+impl EndedCommand {
     pub(super) const fn was_interrupted(&self) -> bool {
         matches!(self.status, AppStatus::Terminated)
     }
@@ -93,7 +93,11 @@ fn code(status: ExitStatus) -> i32 {
 
 impl Launcher {
     /// Runs the command until it has ended, and forwards signals to it.
-    pub(super) async fn follow(&mut self, command: Command, signals: &mut Signals) -> Result<Ended> {
+    pub(super) async fn follow(
+        &mut self,
+        command: Command,
+        signals: &mut EndSignals,
+    ) -> Result<EndedCommand> {
         let running = Running::start(command)?;
         let pid = running.child.id();
         let handed_over = pin!(async {
@@ -143,7 +147,7 @@ impl Running {
     }
 
     /// Waits for the end of the command, and forwards signals to it.
-    async fn supervise(mut self, signals: &mut Signals) -> Result<Ended> {
+    async fn supervise(mut self, signals: &mut EndSignals) -> Result<EndedCommand> {
         let mut killed_at = None;
         let mut status = AppStatus::Completed;
         let ended = loop {
@@ -184,6 +188,6 @@ impl Running {
         if let Some(guard) = self.guard {
             guard.dismiss();
         }
-        Ok(Ended { status, code: code(ended) })
+        Ok(EndedCommand { status, code: code(ended) })
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Startup {
 }
 
 /// The cluster of a driver.
-pub(super) struct Cluster {
+pub(super) struct DriverCluster {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) ephemeral: bool,
@@ -43,7 +43,7 @@ pub(super) struct Cluster {
     pub(super) variables: BTreeMap<String, String>,
 }
 
-impl From<FoundCluster> for Cluster {
+impl From<FoundCluster> for DriverCluster {
     fn from(shown: FoundCluster) -> Self {
         let FoundCluster { id, name, ephemeral, envs, .. } = shown;
         Self { id, name, ephemeral, variables: envs }
@@ -74,7 +74,11 @@ fn fit(cluster: &FoundCluster, own: bool) -> Fit {
 
 impl Startup {
     /// Finds the cluster of a driver, or creates it.
-    pub(super) async fn cluster(&self, launcher: &mut Launcher, spec: &Spec) -> Result<Cluster, Failure> {
+    pub(super) async fn cluster(
+        &self,
+        launcher: &mut Launcher,
+        spec: &Spec,
+    ) -> Result<DriverCluster, Failure> {
         let deadline = Instant::now() + self.wait;
         let name = launcher.driver.cluster.clone();
         let mut is_announced = false;
@@ -128,7 +132,7 @@ impl Startup {
         launcher: &mut Launcher,
         spec: &Spec,
         found: FoundCluster,
-    ) -> Result<Cluster, Failure> {
+    ) -> Result<DriverCluster, Failure> {
         let name = found.name.clone();
         if let Some(workers) = spec.workers.filter(|workers| *workers != found.desired_workers) {
             message!(
@@ -159,7 +163,7 @@ impl Startup {
         launcher: &mut Launcher,
         spec: &Spec,
         name: &str,
-    ) -> Result<Option<Cluster>, Failure> {
+    ) -> Result<Option<DriverCluster>, Failure> {
         if let Some((needed, python)) = &self.python {
             needed.check(python).await?;
         }

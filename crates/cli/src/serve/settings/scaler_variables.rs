@@ -8,7 +8,7 @@ use super::ServerSettings;
 
 /// The settings that flags, variables of Muster or the file gave, even with the value of the default.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Given {
+pub(super) struct GivenSettings {
     pub(super) compute_namespace: bool,
     pub(super) log: bool,
 }
@@ -18,7 +18,7 @@ impl ServerSettings {
     /// scaler does: one namespace of the Kubernetes that it runs in, else of the kubeconfig.
     pub(super) fn with_scaler_variables(
         mut self,
-        given: Given,
+        given: GivenSettings,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self> {
         if let Some(namespace) = variable("COMPUTE_NAMESPACE").filter(|_| !given.compute_namespace) {
@@ -80,14 +80,18 @@ fn not_a_level(level: &str) -> String {
 mod tests {
     use super::*;
 
-    fn resolve(settings: ServerSettings, given: Given, variables: &[(&str, &str)]) -> Result<ServerSettings> {
+    fn resolve(
+        settings: ServerSettings,
+        given: GivenSettings,
+        variables: &[(&str, &str)],
+    ) -> Result<ServerSettings> {
         settings.with_scaler_variables(given, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
     fn with(settings: ServerSettings, variables: &[(&str, &str)]) -> ServerSettings {
-        resolve(settings, Given::default(), variables).expect("valid variables")
+        resolve(settings, GivenSettings::default(), variables).expect("valid variables")
     }
 
     const SCALER: [(&str, &str); 4] = [
@@ -114,7 +118,7 @@ mod tests {
             log: "debug".to_owned(),
             ..ServerSettings::default()
         };
-        let given = Given { compute_namespace: true, log: true };
+        let given = GivenSettings { compute_namespace: true, log: true };
         assert_eq!(resolve(own.clone(), given, &SCALER).expect("valid variables"), own);
         assert_eq!(with(ServerSettings::default(), &[]), ServerSettings::default());
         assert_eq!(
@@ -125,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_was_given_as_its_default_takes_precedence_too() {
-        let given = Given { compute_namespace: true, log: true };
+        let given = GivenSettings { compute_namespace: true, log: true };
         let settings = resolve(ServerSettings::default(), given, &SCALER[1..]).expect("valid variables");
         assert_eq!(settings, ServerSettings::default());
     }
@@ -138,9 +142,10 @@ mod tests {
         let warning = &settings.ignored_variables[0];
         assert!(warning.contains("LOG_LEVEL is '20'") && warning.contains("ignored"), "{warning}");
         let of_scaler = [SCALER[0], foreign[0]];
-        let error = resolve(ServerSettings::default(), Given::default(), &of_scaler).expect_err("no level");
+        let error =
+            resolve(ServerSettings::default(), GivenSettings::default(), &of_scaler).expect_err("no level");
         assert!(error.to_string().starts_with("LOG_LEVEL is '20': must be a level"), "{error}");
-        let given = Given { log: true, ..Given::default() };
+        let given = GivenSettings { log: true, ..GivenSettings::default() };
         resolve(ServerSettings::default(), given, &of_scaler).expect("MUSTER_LOG takes precedence");
     }
 

@@ -9,7 +9,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::TimeSpan;
 use muster_store::StoreError;
-use muster_store::commands::{End, Record};
+use muster_store::commands::{ActionEnd, Record};
 
 use crate::intent::naming;
 use crate::run::{ActionRun, Children, Stop, succeeded};
@@ -111,7 +111,7 @@ fn availability(row: Option<Node>) -> Availability {
 /// Ends the child action of a node that cannot join; returns the reason for the parent.
 fn give_up(children: &mut Children, node: NodeId, why: &str) -> String {
     let reason = format!("{node}: {why}");
-    children.end(node, End { status: ActionStatus::Failed, reason: why.to_owned() });
+    children.end(node, ActionEnd { status: ActionStatus::Failed, reason: why.to_owned() });
     reason
 }
 

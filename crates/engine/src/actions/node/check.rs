@@ -11,7 +11,7 @@ use crate::actions::node::{target, target_id};
 use crate::events::reason;
 use crate::ports::provider::Observed;
 use crate::reconcile::individual::observe;
-use crate::run::{ActionRun, Journal, Stop, Subject, succeeded};
+use crate::run::{ActionRun, Journal, RunSubject, Stop, succeeded};
 
 /// Checks one node.
 pub(crate) async fn check(run: &mut ActionRun) -> Result<(), Stop> {
@@ -88,7 +88,7 @@ pub(crate) async fn observe_now(run: &ActionRun, only: Option<NodeId>) -> Result
 
 /// Records a node's status. A node that is starting or unknown stays unchanged.
 fn record_observation(
-    subject: &mut Subject,
+    subject: &mut RunSubject,
     journal: &mut Journal,
     id: NodeId,
     observed: &Observed,

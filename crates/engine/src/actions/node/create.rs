@@ -10,7 +10,7 @@ use crate::actions::node::target;
 use crate::intent::naming;
 use crate::intent::placements;
 use crate::reconcile::individual::{self, Goal};
-use crate::run::{ActionRun, Stop, Subject};
+use crate::run::{ActionRun, RunSubject, Stop};
 
 /// Creates the node; a candidate gets its group and index in the cluster first.
 pub(crate) async fn create(run: &mut ActionRun) -> Result<(), Stop> {
@@ -47,7 +47,7 @@ async fn admit_member(run: &mut ActionRun, node: Node) -> Result<(), Stop> {
 }
 
 /// Turns a candidate that its cluster cannot take into an orphan in ERROR.
-pub(crate) fn reject_candidate(subject: &mut Subject, why: &str, now: Timestamp) {
+pub(crate) fn reject_candidate(subject: &mut RunSubject, why: &str, now: Timestamp) {
     if let Ok(node) = target(subject)
         && node.is_candidate()
     {

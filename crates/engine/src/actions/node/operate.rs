@@ -10,7 +10,7 @@ use muster_core::change::{Change, OperateNodes, Recovery};
 use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeStatus};
 use muster_core::time::Timestamp;
-use muster_store::commands::End;
+use muster_store::commands::ActionEnd;
 use serde_json::{Map, Value};
 
 use crate::actions::node::target;
@@ -143,7 +143,7 @@ fn record_result(
         Err(error) => {
             let message = format!("{}: {}", request.message("failed"), error.message);
             nodes.set_status(id, NodeStatus::Error, &message, now);
-            children.end(id, End { status: ActionStatus::Failed, reason: message });
+            children.end(id, ActionEnd { status: ActionStatus::Failed, reason: message });
             Some(format!("{name}: {}", error.message))
         }
     }

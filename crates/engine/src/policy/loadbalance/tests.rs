@@ -100,7 +100,7 @@ async fn attaching_adds_all_working_members_to_the_service() {
     let mut world = World::new(ActionKind::ClusterAttachPolicy, json!({"policy_id": sample::profile().id}));
     world.nodes[1].status = NodeStatus::Error;
     let mut binding = binding();
-    LoadBalance.attach(&mut binding, &mut world.context()).await.unwrap();
+    LoadBalancePolicy.attach(&mut binding, &mut world.context()).await.unwrap();
     assert_eq!(world.changes(), (vec![world.nodes[0].id, world.nodes[2].id], vec![]));
     let services = json!({binding.policy.id.to_string(): {"vip_address": "10.0.0.9"}});
     assert_eq!(world.effects.cluster_data, [(SERVICES, Some(services))]);
@@ -113,7 +113,7 @@ async fn detaching_removes_all_members_from_the_service() {
     let binding = binding();
     world.nodes[2].data.insert(MEMBER.to_owned(), json!("m"));
     world.cluster.data.insert(SERVICES.to_owned(), json!({binding.policy.id.to_string(): {}}));
-    LoadBalance.detach(&binding, &mut world.context()).await.unwrap();
+    LoadBalancePolicy.detach(&binding, &mut world.context()).await.unwrap();
     assert_eq!(world.changes(), (vec![], vec![world.nodes[2].id]));
     assert_eq!(world.effects.cluster_data, [(SERVICES, None)]);
 }
@@ -123,7 +123,7 @@ async fn victims_leave_the_service_before_they_are_removed() {
     let chosen = sample::node(2).id;
     let mut world = World::new(ActionKind::ClusterScaleIn, json!({}));
     world.data.deletion().candidates = Some(vec![chosen]);
-    LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
+    LoadBalancePolicy.before(&binding(), &mut world.context()).await.unwrap();
     assert_eq!(world.changes(), (vec![], vec![chosen]));
 }
 
@@ -131,7 +131,7 @@ async fn victims_leave_the_service_before_they_are_removed() {
 async fn victims_are_chosen_if_no_other_policy_did() {
     let resize = json!({"adjustment_type": "EXACT_CAPACITY", "number": 1});
     let mut world = World::new(ActionKind::ClusterResize, resize);
-    LoadBalance.before(&binding(), &mut world.context()).await.unwrap();
+    LoadBalancePolicy.before(&binding(), &mut world.context()).await.unwrap();
     let (_, out) = world.changes();
     assert_eq!(out.len(), 2);
     assert_eq!(json!(world.data.deletion), json!({"count": 2, "candidates": out}));
@@ -141,6 +141,6 @@ async fn victims_are_chosen_if_no_other_policy_did() {
 async fn new_members_join_the_service_afterwards() {
     let mut world = World::new(ActionKind::ClusterScaleOut, json!({}));
     world.nodes[0].data.insert(MEMBER.to_owned(), json!("m"));
-    LoadBalance.after(&binding(), &mut world.context(), true).await.unwrap();
+    LoadBalancePolicy.after(&binding(), &mut world.context(), true).await.unwrap();
     assert_eq!(world.changes(), (vec![world.nodes[1].id, world.nodes[2].id], vec![]));
 }

@@ -10,7 +10,7 @@ use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
 use serde_json::{Map, Value};
 
-use super::timer::Timers;
+use super::timer::CallTimers;
 use crate::ports::provider::{
     ClusterTarget, FencedCall, NodeProvider, NodeResult, ProviderError, ProviderResource, UpdateOutcome,
 };
@@ -18,11 +18,11 @@ use crate::ports::provider::{
 /// A node provider whose calls are logged and counted.
 pub(super) struct InstrumentedNodes {
     nodes: Arc<dyn NodeProvider>,
-    timers: Timers,
+    timers: CallTimers,
 }
 
 impl InstrumentedNodes {
-    pub(super) fn new(nodes: Arc<dyn NodeProvider>, timers: Timers) -> Self {
+    pub(super) fn new(nodes: Arc<dyn NodeProvider>, timers: CallTimers) -> Self {
         Self { nodes, timers }
     }
 }

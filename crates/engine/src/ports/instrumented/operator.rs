@@ -7,7 +7,7 @@ use muster_core::change::ClusterUpdate;
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 
-use super::timer::Timers;
+use super::timer::CallTimers;
 use crate::ports::provider::{
     ClusterTarget, DiscoveredCluster, FencedCall, MemberId, ObjectChange, OperatorProvider, ProviderError,
 };
@@ -15,11 +15,11 @@ use crate::ports::provider::{
 /// An operator provider whose calls are logged and counted.
 pub(super) struct InstrumentedOperator {
     operator: Arc<dyn OperatorProvider>,
-    timers: Timers,
+    timers: CallTimers,
 }
 
 impl InstrumentedOperator {
-    pub(super) fn new(operator: Arc<dyn OperatorProvider>, timers: Timers) -> Self {
+    pub(super) fn new(operator: Arc<dyn OperatorProvider>, timers: CallTimers) -> Self {
         Self { operator, timers }
     }
 }

@@ -14,12 +14,12 @@ use crate::ports::provider::{NodeResult, ProviderError};
 
 /// Starts the timers of one provider's calls.
 #[derive(Clone)]
-pub(super) struct Timers {
+pub(super) struct CallTimers {
     pub(super) provider: String,
     pub(super) metrics: Metrics,
 }
 
-impl Timers {
+impl CallTimers {
     pub(super) fn begin(&self, verb: &'static str, cluster: &Cluster, nodes: usize) -> CallTimer {
         CallTimer {
             metrics: self.metrics.clone(),

@@ -17,7 +17,7 @@ use crate::ports::provider::{
 };
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{WaitScope, Write, WriteGoal};
-use crate::run::{Stop, Subject};
+use crate::run::{RunSubject, Stop};
 
 /// The write that an action on a delegated cluster makes, and the members that it concerns.
 #[derive(Debug, Clone)]
@@ -33,14 +33,14 @@ pub(crate) struct WriteDecision {
 
 impl WriteDecision {
     /// Loads the decision of an earlier engine.
-    pub(crate) fn load(subject: &Subject, change: &Change, data: &ActionData) -> Option<Self> {
+    pub(crate) fn load(subject: &RunSubject, change: &Change, data: &ActionData) -> Option<Self> {
         Some(Self::new(subject, change, data.delegated.clone()?))
     }
 
     /// Decides by the current observation, which the rows mirror already. `differs` says whether an update changes the
     /// recipe in the object, if the provider compares them.
     pub(crate) fn decide(
-        subject: &Subject,
+        subject: &RunSubject,
         change: &Change,
         data: &ActionData,
         observed: &Observed,
@@ -76,7 +76,7 @@ impl WriteDecision {
         Ok(Self::new(subject, change, decided))
     }
 
-    fn new(subject: &Subject, change: &Change, decided: DelegatedDecision) -> Self {
+    fn new(subject: &RunSubject, change: &Change, decided: DelegatedDecision) -> Self {
         let DelegatedDecision {
             wanted, groups, recipe, head, victims, old, replaced, before, called, ..
         } = decided;
@@ -168,13 +168,13 @@ impl WriteDecision {
 }
 
 /// Returns the cluster after the change. Sizes count from those of the object, because members may still be starting.
-fn after(subject: &Subject, change: &Change, data: &ActionData) -> Result<Cluster, Stop> {
+fn after(subject: &RunSubject, change: &Change, data: &ActionData) -> Result<Cluster, Stop> {
     let intent = Intent { baseline: Baseline::Desired, ..subject.intent() };
     Ok(intent.after(change, data)?)
 }
 
 fn resized(
-    subject: &Subject,
+    subject: &RunSubject,
     change: &Change,
     data: &ActionData,
     observed: &Observed,
@@ -192,7 +192,7 @@ fn resized(
 }
 
 fn updated(
-    subject: &Subject,
+    subject: &RunSubject,
     change: &Change,
     data: &ActionData,
     observed: &Observed,
@@ -240,13 +240,13 @@ fn updated(
 }
 
 /// Returns whether a member was created from an older recipe, by its observation or by its row from an earlier update.
-fn is_outdated(subject: &Subject, member: &ObservedMember) -> bool {
+fn is_outdated(subject: &RunSubject, member: &ObservedMember) -> bool {
     let is_row = |node: &&Node| MemberId::of(node).is_some_and(|id| id == member.id);
     member.outdated || subject.nodes.iter().find(is_row).is_some_and(Node::is_outdated)
 }
 
 /// Returns the sizes that change, and requested sizes that an autoscaler beside the object may still undercut.
-fn wanted(subject: &Subject, intent: &Cluster, change: &Change, observed: &Observed) -> Vec<GroupSizes> {
+fn wanted(subject: &RunSubject, intent: &Cluster, change: &Change, observed: &Observed) -> Vec<GroupSizes> {
     let mut wanted = size_changes(&subject.cluster, intent);
     let ObjectState::Present(spec) = &observed.object else { return wanted };
     for observed in spec.groups.iter().filter(|group| group.floor_differs) {
@@ -282,7 +282,7 @@ fn names_size(change: &Change, cluster: &Cluster, group: &ObservedGroup) -> bool
 }
 
 /// Chooses victims where a group shrinks. Fails if a request names victims and the operator cannot choose them.
-fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
+fn victims(subject: &RunSubject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Result<Vec<NodeId>, Stop> {
     if !subject.capabilities.choose_victims {
         if chosen.is_empty() {
             return Ok(Vec::new());
@@ -310,7 +310,7 @@ fn victims(subject: &Subject, chosen: &[NodeId], wanted: &[GroupSizes]) -> Resul
 }
 
 /// Decides to replace the current head, and the workers that cannot rejoin another head.
-fn restarted(subject: &Subject, observed: &Observed) -> Result<DelegatedDecision, Stop> {
+fn restarted(subject: &RunSubject, observed: &Observed) -> Result<DelegatedDecision, Stop> {
     let Some(target) = &subject.target else {
         return Err(Stop::Failed("its target is not a node".to_owned()));
     };

@@ -8,7 +8,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus, Observation};
 use muster_core::recipe::NodeRecipe;
 use muster_core::shape::Shape;
-use muster_core::status::Counts;
+use muster_core::status::WorkingCounts;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ use crate::reconcile::reasons::BEING_REMOVED;
 
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mirror {
+pub(crate) struct MirroredRows {
     /// The cluster's row.
     pub(crate) cluster: Cluster,
     /// Members that were observed for the first time.
@@ -47,7 +47,7 @@ pub(crate) enum ObservationEvent {
     External(ExternalEvent, Option<Box<Node>>),
 }
 
-impl Mirror {
+impl MirroredRows {
     /// Returns true if no row changes.
     pub(crate) fn is_same_as(&self, cluster: &Cluster) -> bool {
         self.new.is_empty() && self.changed.is_empty() && self.gone.is_empty() && self.cluster == *cluster
@@ -69,8 +69,8 @@ impl Mirror {
     }
 
     /// Counts the working workers, and determines the state of the head.
-    pub(crate) fn counts(&self, before: &[Node]) -> Counts {
-        Counts::of(&self.cluster, self.nodes(before))
+    pub(crate) fn counts(&self, before: &[Node]) -> WorkingCounts {
+        WorkingCounts::of(&self.cluster, self.nodes(before))
     }
 }
 
@@ -83,8 +83,8 @@ pub(crate) fn mirror(
     spec: Option<&ObjectSpec>,
     (called, expected): (Option<Fence>, impl Fn(&Node) -> bool),
     now: Timestamp,
-) -> Mirror {
-    let mut mirror = Mirror {
+) -> MirroredRows {
+    let mut mirror = MirroredRows {
         cluster: cluster.clone(),
         new: Vec::new(),
         changed: Vec::new(),
@@ -110,7 +110,7 @@ pub(crate) fn mirror(
     mirror
 }
 
-impl Mirror {
+impl MirroredRows {
     /// Copies sizes and bounds from the spec of record, regardless of their author, and what is observed of the recipe.
     fn copy_spec(&mut self, spec: &ObjectSpec, called: Option<Fence>) {
         let known = &mut self.cluster.observed;

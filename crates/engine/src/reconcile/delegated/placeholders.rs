@@ -6,10 +6,10 @@ use muster_core::time::Timestamp;
 use crate::intent::naming;
 use crate::reconcile::delegated::mirror;
 use crate::reconcile::delegated::plan::{Write, WriteGoal};
-use crate::run::Subject;
+use crate::run::RunSubject;
 
 /// Adds a row for each requested member that was not observed yet, so that the member has an id.
-pub(super) fn add_placeholders(subject: &mut Subject, goal: &WriteGoal, now: Timestamp) {
+pub(super) fn add_placeholders(subject: &mut RunSubject, goal: &WriteGoal, now: Timestamp) {
     let creates = goal.write == Write::Create;
     let mut new = Vec::new();
     let has_no_head = || subject.nodes.iter().all(|node| node.role != NodeRole::Head);

@@ -101,7 +101,7 @@ pub(crate) struct WriteProgress {
 
 /// The next step, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ObjectVerdict {
     /// Call the provider.
     Call,
     /// Let the operator replace this worker.
@@ -122,10 +122,10 @@ pub(crate) fn plan(
     observed: &Observed,
     progress: &WriteProgress,
     now: Timestamp,
-) -> Verdict {
+) -> ObjectVerdict {
     let spec = match &observed.object {
         ObjectState::Unknown => {
-            return Verdict::Wait(None, vec!["its state is unknown".to_owned()]);
+            return ObjectVerdict::Wait(None, vec!["its state is unknown".to_owned()]);
         }
         ObjectState::Absent => return without_object(goal, observed, progress, now),
         ObjectState::Present(spec) => spec,
@@ -138,7 +138,7 @@ pub(crate) fn plan(
         Write::Create if (spec.unfinished || !spec.missing.is_empty()) && !progress.acknowledged => {
             Some(call(progress, now))
         }
-        Write::Create => (!progress.acknowledged).then_some(Verdict::Acknowledged),
+        Write::Create => (!progress.acknowledged).then_some(ObjectVerdict::Acknowledged),
         Write::Update | Write::RestartHead if !spec.missing.is_empty() && !progress.acknowledged => {
             Some(call(progress, now))
         }
@@ -147,20 +147,20 @@ pub(crate) fn plan(
         Write::Delete if !spec.leaving => Some(call(progress, now)),
         Write::Delete if progress.acknowledged => {
             let what = "the object still exists".to_owned();
-            Some(Verdict::Wait(None, std::iter::once(what).chain(spec.pending.clone()).collect()))
+            Some(ObjectVerdict::Wait(None, std::iter::once(what).chain(spec.pending.clone()).collect()))
         }
-        Write::Delete => Some(Verdict::Acknowledged),
+        Write::Delete => Some(ObjectVerdict::Acknowledged),
     };
     if let Some(step) = step {
         return step;
     }
     let missing = missing(goal, spec, &observed.members);
     if missing.is_empty() {
-        replace_next(goal, &observed.members, progress, now).unwrap_or(Verdict::Reached)
+        replace_next(goal, &observed.members, progress, now).unwrap_or(ObjectVerdict::Reached)
     } else if spec.refused.is_empty() {
-        Verdict::Wait(None, missing.into_iter().chain(spec.pending.clone()).collect())
+        ObjectVerdict::Wait(None, missing.into_iter().chain(spec.pending.clone()).collect())
     } else {
-        Verdict::Unreachable(spec.refused.clone())
+        ObjectVerdict::Unreachable(spec.refused.clone())
     }
 }
 
@@ -169,13 +169,15 @@ fn without_object(
     observed: &Observed,
     progress: &WriteProgress,
     now: Timestamp,
-) -> Verdict {
+) -> ObjectVerdict {
     match goal.write {
         Write::Create if !progress.acknowledged => call(progress, now),
         Write::Create => unreachable("the cluster was deleted elsewhere"),
-        Write::Delete if observed.members.is_empty() && observed.remaining.is_empty() => Verdict::Reached,
-        Write::Delete => Verdict::Wait(None, left(observed)),
-        Write::Nothing if goal.complete == WaitScope::Groups(Vec::new()) => Verdict::Reached,
+        Write::Delete if observed.members.is_empty() && observed.remaining.is_empty() => {
+            ObjectVerdict::Reached
+        }
+        Write::Delete => ObjectVerdict::Wait(None, left(observed)),
+        Write::Nothing if goal.complete == WaitScope::Groups(Vec::new()) => ObjectVerdict::Reached,
         _ if goal.unmade => {
             unreachable("it does not exist, because its creation failed: recover or delete it")
         }
@@ -192,19 +194,24 @@ fn left(observed: &Observed) -> Vec<String> {
     still.into_iter().chain(observed.remaining.clone()).collect()
 }
 
-fn unreachable(why: &str) -> Verdict {
-    Verdict::Unreachable(vec![why.to_owned()])
+fn unreachable(why: &str) -> ObjectVerdict {
+    ObjectVerdict::Unreachable(vec![why.to_owned()])
 }
 
-fn call(progress: &WriteProgress, now: Timestamp) -> Verdict {
+fn call(progress: &WriteProgress, now: Timestamp) -> ObjectVerdict {
     match progress.not_before.filter(|moment| *moment > now) {
-        Some(moment) => Verdict::Wait(Some(moment), Vec::new()),
-        None => Verdict::Call,
+        Some(moment) => ObjectVerdict::Wait(Some(moment), Vec::new()),
+        None => ObjectVerdict::Call,
     }
 }
 
 /// Decides on an update: a write, its acknowledgement, or the reason why the object cannot reach the wanted content.
-fn update(goal: &WriteGoal, spec: &ObjectSpec, progress: &WriteProgress, now: Timestamp) -> Option<Verdict> {
+fn update(
+    goal: &WriteGoal,
+    spec: &ObjectSpec,
+    progress: &WriteProgress,
+    now: Timestamp,
+) -> Option<ObjectVerdict> {
     let mut differences = Vec::new();
     for wanted in &goal.wanted {
         let Some(group) = spec.groups.iter().find(|group| group.name == wanted.group) else {
@@ -219,10 +226,10 @@ fn update(goal: &WriteGoal, spec: &ObjectSpec, progress: &WriteProgress, now: Ti
     let landed = progress.called.is_some_and(|fence| spec.fence >= fence);
     match (progress.acknowledged, landed) {
         (false, false) if goal.recipe || !differences.is_empty() => Some(call(progress, now)),
-        (false, _) => Some(Verdict::Acknowledged),
+        (false, _) => Some(ObjectVerdict::Acknowledged),
         (true, false) if progress.called.is_some() => Some(call(progress, now)),
         (true, _) if differences.is_empty() => None,
-        (true, _) => Some(Verdict::Unreachable(
+        (true, _) => Some(ObjectVerdict::Unreachable(
             differences.into_iter().map(|what| format!("changed elsewhere: {what}")).collect(),
         )),
     }
@@ -251,13 +258,13 @@ fn restart(
     members: &[ObservedMember],
     progress: &WriteProgress,
     now: Timestamp,
-) -> Option<Verdict> {
+) -> Option<ObjectVerdict> {
     let stays = members.iter().any(|member| !member.leaving && goal.old.contains(&member.id));
     let no_head = !members.iter().any(|member| member.role == NodeRole::Head);
     if stays || (no_head && !progress.acknowledged) {
         Some(call(progress, now))
     } else {
-        (!progress.acknowledged).then_some(Verdict::Acknowledged)
+        (!progress.acknowledged).then_some(ObjectVerdict::Acknowledged)
     }
 }
 
@@ -267,15 +274,15 @@ fn replace_next(
     members: &[ObservedMember],
     progress: &WriteProgress,
     now: Timestamp,
-) -> Option<Verdict> {
+) -> Option<ObjectVerdict> {
     let is_there = |id: &&MemberId| members.iter().any(|member| member.id == **id);
     let next = goal.replaced.iter().find(is_there)?;
     match &progress.replacing {
         // The deletion of this worker has not been observed yet.
         Some((requested, again)) if requested == next && *again > now => {
-            Some(Verdict::Wait(Some(*again), vec!["a worker is being replaced".to_owned()]))
+            Some(ObjectVerdict::Wait(Some(*again), vec!["a worker is being replaced".to_owned()]))
         }
-        _ => Some(Verdict::Replace(next.clone())),
+        _ => Some(ObjectVerdict::Replace(next.clone())),
     }
 }
 

@@ -4,7 +4,7 @@ use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole};
 
 use crate::ports::provider::{ClusterTarget, Observed, Provider, ProviderError};
-use crate::run::Subject;
+use crate::run::RunSubject;
 
 /// The provider call of an observation: to observe nodes, or to check their health.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl ObserveMode {
 /// Observes all members, or one member and the head, which has to run before workers start.
 pub(crate) async fn observe(
     provider: &dyn Provider,
-    subject: &Subject,
+    subject: &RunSubject,
     only: Option<NodeId>,
 ) -> Result<Observed, ProviderError> {
     observe_with(ObserveMode::Observe, provider, subject, only).await
@@ -39,7 +39,7 @@ pub(crate) async fn observe(
 /// Checks the health of all members, or of one member and the head.
 pub(crate) async fn check_health(
     provider: &dyn Provider,
-    subject: &Subject,
+    subject: &RunSubject,
     only: Option<NodeId>,
 ) -> Result<Observed, ProviderError> {
     observe_with(ObserveMode::Check, provider, subject, only).await
@@ -48,7 +48,7 @@ pub(crate) async fn check_health(
 async fn observe_with(
     mode: ObserveMode,
     provider: &dyn Provider,
-    subject: &Subject,
+    subject: &RunSubject,
     only: Option<NodeId>,
 ) -> Result<Observed, ProviderError> {
     if only.is_none() && subject.has_one_profile() {

@@ -57,12 +57,12 @@ pub(crate) struct Plan {
     /// Members that do not run, with the reason, as far as it is known.
     pub(crate) down: Vec<(NodeId, String)>,
     /// The decision that these steps lead to.
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: MemberVerdict,
 }
 
 /// The decision of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum MemberVerdict {
     /// Add, start or stop members.
     #[default]
     Act,
@@ -258,13 +258,13 @@ impl Planner<'_> {
         let plan = &self.plan;
         let acts = plan.add_head || !(plan.add.is_empty() && plan.start.is_empty() && plan.stop.is_empty());
         self.plan.verdict = if acts {
-            Verdict::Act
+            MemberVerdict::Act
         } else if self.hopeful || !self.retries.is_empty() {
-            Verdict::Wait(self.retries.iter().min().copied())
+            MemberVerdict::Wait(self.retries.iter().min().copied())
         } else if self.failures.is_empty() {
-            Verdict::Reached
+            MemberVerdict::Reached
         } else {
-            Verdict::Unreachable(std::mem::take(&mut self.failures))
+            MemberVerdict::Unreachable(std::mem::take(&mut self.failures))
         };
         self.plan
     }

@@ -13,13 +13,13 @@ use crate::action_data::ActionData;
 use crate::intent::{naming, placements};
 use crate::reconcile::individual::plan::Plan;
 use crate::reconcile::individual::results::record_started;
-use crate::reconcile::individual::{Goal, Step};
+use crate::reconcile::individual::{Goal, MemberStep};
 use crate::reconcile::reasons::{BEING_REMOVED, BEING_REPLACED};
-use crate::run::{ActionRun, Children, Members, Stop, Subject, succeeded};
+use crate::run::{ActionRun, Children, Members, RunSubject, Stop, succeeded};
 
 /// Adds the missing members in memory; returns their ids.
 pub(super) fn add_members(
-    subject: &mut Subject,
+    subject: &mut RunSubject,
     data: &ActionData,
     plan: &Plan,
     now: Timestamp,
@@ -65,7 +65,7 @@ pub(super) fn record_observed(nodes: &mut Members, children: &mut Children, plan
 pub(super) async fn record_step(
     run: &mut ActionRun,
     goal: &Goal,
-    Step { plan, added }: &Step,
+    MemberStep { plan, added }: &MemberStep,
     intent: bool,
 ) -> Result<(), Stop> {
     let now = run.now();
@@ -94,7 +94,7 @@ pub(super) async fn record_step(
 
 /// Marks nodes that are about to be started; returns their child actions.
 fn record_starts(
-    Subject { cluster: Cluster { incarnation, .. }, nodes, .. }: &mut Subject,
+    RunSubject { cluster: Cluster { incarnation, .. }, nodes, .. }: &mut RunSubject,
     children: &mut Children,
     plan: &Plan,
     added: &[NodeId],
@@ -148,7 +148,7 @@ fn record_stops(
 }
 
 /// Returns the head if it worked before and is about to be restarted after a crash.
-fn lost_head(subject: &Subject, plan: &Plan) -> Option<NodeId> {
+fn lost_head(subject: &RunSubject, plan: &Plan) -> Option<NodeId> {
     let present = subject.cluster.incarnation;
     let lost =
         |node: &Node| node.role == NodeRole::Head && node.created_at.is_some() && node.incarnation == present;

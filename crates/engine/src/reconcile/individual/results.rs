@@ -6,7 +6,7 @@ use muster_core::event::Level;
 use muster_core::ids::{ActionId, NodeId};
 use muster_core::node::NodeStatus;
 use muster_core::time::{TimeSpan, Timestamp};
-use muster_store::commands::End;
+use muster_store::commands::ActionEnd;
 
 use crate::ports::provider::{NodeResult, ProviderError};
 use crate::reconcile::FUTILE_ATTEMPTS;
@@ -69,7 +69,7 @@ impl Individual<'_> {
     ) {
         for (id, child) in cancelled {
             let (status, reason) = (ActionStatus::Cancelled, "Action execution cancelled".to_owned());
-            children.end(*id, End { status, reason });
+            children.end(*id, ActionEnd { status, reason });
             let reason = excluded(*child);
             nodes.set_status(*id, NodeStatus::Error, &reason, now);
             self.retry_state.given_up.insert(*id, reason);
@@ -127,7 +127,7 @@ fn report_failure(
     now: Timestamp,
 ) {
     if !error.transient {
-        children.end(id, End { status: ActionStatus::Failed, reason: error.message.clone() });
+        children.end(id, ActionEnd { status: ActionStatus::Failed, reason: error.message.clone() });
     }
     let Some(node) = nodes.get_mut(id) else { return };
     if !error.transient {

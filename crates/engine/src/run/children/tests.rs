@@ -15,8 +15,8 @@ fn children(target: Target) -> Children {
     Children::new(&Arc::new(parent), Some(cluster))
 }
 
-fn failed(reason: &str) -> End {
-    End { status: ActionStatus::Failed, reason: reason.to_owned() }
+fn failed(reason: &str) -> ActionEnd {
+    ActionEnd { status: ActionStatus::Failed, reason: reason.to_owned() }
 }
 
 #[test]

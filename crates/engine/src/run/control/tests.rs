@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::config::Config;
-use crate::context::Parts;
+use crate::context::ContextParts;
 use crate::metrics::Metrics;
 use crate::policy::Policies;
 use crate::ports::clock::Clock;
@@ -36,9 +36,9 @@ enum Cause {
 }
 
 /// A control of an action that began 10 s ago and may take 60 s, with all causes up to this one.
-async fn control(cause: Cause) -> (TempDir, Control) {
+async fn control(cause: Cause) -> (TempDir, RunControl) {
     let folder = tempfile::tempdir().unwrap();
-    let parts = Parts {
+    let parts = ContextParts {
         store: Store::open_file(&folder.path().join("muster.db")).await.unwrap(),
         providers: HashMap::new(),
         policies: Policies::standard(),
@@ -60,7 +60,7 @@ async fn control(cause: Cause) -> (TempDir, Control) {
         control: (cause >= Cause::Signal).then_some(action::Control::Cancel),
         ..sample::action(5, ActionKind::ClusterResize, sample::cluster(1, 0, None).id)
     };
-    (folder, Control::new(&context, &lease, &Arc::new(action), None))
+    (folder, RunControl::new(&context, &lease, &Arc::new(action), None))
 }
 
 #[rstest]

@@ -17,11 +17,11 @@ fn node(index: u32, status: NodeStatus) -> Node {
     Node { status, physical_id: Some(format!("p{index}")), ..sample::node(index) }
 }
 
-fn end(status: ActionStatus, reason: &str) -> End {
-    End { status, reason: reason.to_owned() }
+fn end(status: ActionStatus, reason: &str) -> ActionEnd {
+    ActionEnd { status, reason: reason.to_owned() }
 }
 
-fn statuses(subject: &Subject) -> Vec<NodeStatus> {
+fn statuses(subject: &RunSubject) -> Vec<NodeStatus> {
     subject.nodes.iter().map(|node| node.status).collect()
 }
 
@@ -44,7 +44,7 @@ fn nodes_that_a_failed_action_did_not_finish_are_in_error(
 fn an_action_that_shares_its_cluster_settles_only_its_target() {
     let nodes = vec![node(1, NodeStatus::Updating), node(2, NodeStatus::Updating)];
     let target = nodes.last().cloned();
-    let mut subject = Subject { target, ..subject(nodes, Membership::Individual) };
+    let mut subject = RunSubject { target, ..subject(nodes, Membership::Individual) };
     settle_nodes(&mut subject, ActionKind::NodeUpdate, &end(ActionStatus::Failed, "lost"), NOW);
     assert_eq!(statuses(&subject), [NodeStatus::Updating, NodeStatus::Error]);
 }

@@ -9,12 +9,12 @@ use crate::watchers::expiry::decide::WatchState;
 
 /// Clusters by the moment of their next evaluation, with their state.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub(crate) struct ExpiryTimers {
     queue: BTreeSet<(Timestamp, ClusterId)>,
     known: HashMap<ClusterId, (Option<Timestamp>, WatchState)>,
 }
 
-impl Timers {
+impl ExpiryTimers {
     /// Schedules a cluster for now.
     pub(crate) fn schedule_now(&mut self, id: ClusterId) {
         let watch_state = self.watch_state(id);
@@ -69,7 +69,7 @@ mod tests {
         let [early, late] = [1, 2].map(|number| ClusterId::from_uuid(Uuid::from_u128(number)));
         let at = |micros| Some(Timestamp::from_micros(micros));
         let watch_state = WatchState { queried_at: at(7), deletion_requested_at: None };
-        let mut timers = Timers::default();
+        let mut timers = ExpiryTimers::default();
         timers.set(late, at(20), watch_state);
         timers.set(early, at(10), WatchState::default());
         assert_eq!(timers.due(Timestamp::from_micros(20), 9), [early, late]);

@@ -68,7 +68,7 @@ async fn check_cluster(
     let Some(observed) = check_nodes(context, provider, &cluster, &nodes).await? else { return Ok(false) };
     let settled: Vec<&Node> = nodes.iter().filter(|node| is_settled(node)).collect();
     let checks: Vec<_> = settled.iter().map(|node| check_node(context, node, &observed, settings)).collect();
-    let results: Vec<NodeHealth> = stream::iter(checks).buffered(MAX_CONCURRENT).collect().await;
+    let results: Vec<NodeCheckResults> = stream::iter(checks).buffered(MAX_CONCURRENT).collect().await;
     let now = context.clock.now();
     let unhealthy = settled.into_iter().zip(results);
     let unhealthy = unhealthy.filter(|(node, health)| needs_recovery(settings, node, &health.found, now));
@@ -115,7 +115,7 @@ async fn check_nodes(
 
 /// The results of checking a node.
 #[derive(Default)]
-struct NodeHealth {
+struct NodeCheckResults {
     /// The result of each detection mode.
     found: Vec<Health>,
     /// The failure that the node's URL or machine reported; losses that the provider observes have events of their own.
@@ -128,9 +128,9 @@ async fn check_node(
     node: &Node,
     observed: &Observed,
     settings: &HealthPolicySettings,
-) -> NodeHealth {
+) -> NodeCheckResults {
     let machine = observed.machines.get(&node.id);
-    let mut health = NodeHealth { why: machine.cloned(), ..NodeHealth::default() };
+    let mut health = NodeCheckResults { why: machine.cloned(), ..NodeCheckResults::default() };
     for mode in &settings.detection.detection_modes {
         health.found.push(match mode.kind {
             ModeType::LifecycleEvents | ModeType::NodeStatusPolling => {

@@ -7,12 +7,12 @@ use muster_core::node::Node;
 use muster_core::time::Timestamp;
 use muster_core::usage::{AmountsRecord, RequestedAmounts};
 use muster_store::StoreError;
-use muster_store::commands::Mirror as Command;
+use muster_store::commands::Mirror;
 
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ports::provider::{ObjectSpec, ObjectState, Observed};
-use crate::reconcile::delegated::mirror::{self, Mirror};
+use crate::reconcile::delegated::mirror::{self, MirroredRows};
 use crate::reconcile::delegated::mirror_events::{ignore_other_objects, to_events};
 use crate::reconcile::delegated::plan;
 use crate::watchers::observer::ObserveOutcome;
@@ -45,12 +45,12 @@ pub(crate) async fn record_observation(
     if mirror.is_same_as(&cluster) {
         return Ok(ObserveOutcome::InSync);
     }
-    let Mirror { cluster: after, new, changed, gone, events, object } = mirror;
+    let MirroredRows { cluster: after, new, changed, gone, events, object } = mirror;
     let mut events = to_events(None, &after, events, now);
     if let Some(changed) = events.iter_mut().find(|event| event.reason == reason::CHANGED_ELSEWHERE) {
         Box::pin(record_amounts(context, &cluster, &after, changed)).await?;
     }
-    let command = Command {
+    let command = Mirror {
         duty,
         engine: context.lease().id,
         read_at: cluster.updated_at,
@@ -88,7 +88,7 @@ async fn end(
     let mut event = events::of_cluster(None, cluster, Level::Warn, reason, &message, now);
     // The amounts are recorded now, because the profile is deleted with the cluster.
     Box::pin(record_amounts(context, cluster, cluster, &mut event)).await?;
-    let command = Command {
+    let command = Mirror {
         duty,
         engine: context.lease().id,
         read_at: cluster.updated_at,
@@ -120,7 +120,13 @@ async fn why_deleted(context: &Context, cluster: &Cluster) -> Result<(&'static s
 }
 
 /// Evaluates the status of the cluster, with the obstacles that keep it from its goal.
-fn evaluate(mirror: &mut Mirror, before: &[Node], spec: &ObjectSpec, observed: &Observed, resized: bool) {
+fn evaluate(
+    mirror: &mut MirroredRows,
+    before: &[Node],
+    spec: &ObjectSpec,
+    observed: &Observed,
+    resized: bool,
+) {
     let counts = mirror.counts(before);
     let cluster = &mut mirror.cluster;
     let (status, mut reason) = if spec.suspended {

@@ -6,7 +6,7 @@ use muster_core::time::TimeSpan;
 use muster_engine::policy::Policies;
 use muster_engine::ports::clock::{Clock, SystemClock};
 use muster_engine::ports::webhook::{NoWebhooks, Webhooks};
-use muster_engine::{Config, Engine, Metrics, Parts};
+use muster_engine::{Config, Engine, EngineParts, Metrics};
 use muster_store::Store;
 use muster_testkit::fake::{Fake, World};
 use muster_testkit::operator::{Operated, OperatorWorld};
@@ -78,7 +78,7 @@ impl Setup {
         if by_hand {
             config.lease = TimeSpan::from_secs(u32::MAX);
         }
-        let parts = Parts {
+        let parts = EngineParts {
             store,
             hooks,
             providers: vec![Arc::new(Fake::new(provider)), Arc::new(Operated::new(operators))],

@@ -247,7 +247,7 @@ fn images_are_compared_by_their_full_names(#[case] image: &str, #[case] full: &s
 #[case(&DASK, "scheduler", "tcp://x-dask-scheduler.demo.svc:8786", "DASK_SCHEDULER_ADDRESS")]
 #[case(&SPARK, "master", "spark://x-spark-master.demo.svc:7077", "SPARK_MASTER")]
 fn each_framework_has_its_own_labels_and_addresses(
-    #[case] flavor: &Domino,
+    #[case] flavor: &DominoFlavor,
     #[case] head: &str,
     #[case] address: &str,
     #[case] variable: &str,

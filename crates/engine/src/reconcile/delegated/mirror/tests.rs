@@ -66,12 +66,12 @@ fn bound_head(name: &str) -> Node {
     node
 }
 
-fn look(cluster: &Cluster, nodes: &[Node], members: Vec<ObservedMember>, spec: &ObjectSpec) -> Mirror {
+fn look(cluster: &Cluster, nodes: &[Node], members: Vec<ObservedMember>, spec: &ObjectSpec) -> MirroredRows {
     let observed = Observed { members, ..Observed::default() };
     mirror(cluster, nodes, &observed, Some(spec), (None, |_: &Node| false), NOW)
 }
 
-fn lost(mirror: &Mirror) -> Vec<&str> {
+fn lost(mirror: &MirroredRows) -> Vec<&str> {
     let lost = mirror.events.iter().filter_map(|events| match events {
         ObservationEvent::Lost(node) => Some(node.name.as_str()),
         ObservationEvent::ChangedElsewhere(_) | ObservationEvent::External(..) => None,

@@ -66,9 +66,9 @@ fn called(acknowledged: bool) -> WriteProgress {
     WriteProgress { called: Some(CALLED), acknowledged, ..fresh() }
 }
 
-fn words(verdict: &Verdict) -> String {
+fn words(verdict: &ObjectVerdict) -> String {
     match verdict {
-        Verdict::Wait(_, why) | Verdict::Unreachable(why) => why.join("; "),
+        ObjectVerdict::Wait(_, why) | ObjectVerdict::Unreachable(why) => why.join("; "),
         _ => String::new(),
     }
 }
@@ -81,18 +81,22 @@ fn words(verdict: &Verdict) -> String {
 #[case(Write::Delete)]
 fn unknown_stops_everything(#[case] write: Write) {
     let verdict = plan(&goal(write), &observed(ObjectState::Unknown, Vec::new()), &fresh(), NOW);
-    assert!(matches!(verdict, Verdict::Wait(..)), "{verdict:?}");
+    assert!(matches!(verdict, ObjectVerdict::Wait(..)), "{verdict:?}");
 }
 
 #[rstest]
-#[case::missing(ObjectState::Absent, fresh(), Verdict::Call)]
-#[case::created_by_a_dead_engine(ObjectState::Present(object(0, 7)), called(false), Verdict::Acknowledged)]
-#[case::created_in_part_by_a_dead_engine(ObjectState::Present(ObjectSpec { unfinished: true, ..object(0, 7) }), called(false), Verdict::Call)]
-#[case::complete(ObjectState::Present(object(0, 7)), called(true), Verdict::Reached)]
+#[case::missing(ObjectState::Absent, fresh(), ObjectVerdict::Call)]
+#[case::created_by_a_dead_engine(
+    ObjectState::Present(object(0, 7)),
+    called(false),
+    ObjectVerdict::Acknowledged
+)]
+#[case::created_in_part_by_a_dead_engine(ObjectState::Present(ObjectSpec { unfinished: true, ..object(0, 7) }), called(false), ObjectVerdict::Call)]
+#[case::complete(ObjectState::Present(object(0, 7)), called(true), ObjectVerdict::Reached)]
 fn an_object_is_made_once(
     #[case] object: ObjectState,
     #[case] progress: WriteProgress,
-    #[case] verdict: Verdict,
+    #[case] verdict: ObjectVerdict,
 ) {
     assert_eq!(plan(&goal(Write::Create), &observed(object, members(0)), &progress, NOW), verdict);
 }
@@ -104,22 +108,22 @@ fn an_object_is_made_once(
 #[case::recovered(Write::Nothing, fresh())]
 fn objects_deleted_elsewhere_are_not_recreated(#[case] write: Write, #[case] progress: WriteProgress) {
     let verdict = plan(&goal(write), &observed(ObjectState::Absent, Vec::new()), &progress, NOW);
-    assert_eq!(verdict, Verdict::Unreachable(vec!["the cluster was deleted elsewhere".to_owned()]));
+    assert_eq!(verdict, ObjectVerdict::Unreachable(vec!["the cluster was deleted elsewhere".to_owned()]));
 }
 
 #[rstest]
-#[case::to_write(3, 0, fresh(), Verdict::Call)]
-#[case::holds_it_already(5, 0, fresh(), Verdict::Acknowledged)]
-#[case::written_by_a_dead_engine(5, 7, called(false), Verdict::Acknowledged)]
-#[case::never_written_by_a_dead_engine(3, 6, called(false), Verdict::Call)]
-#[case::written_by_a_dead_engine_and_changed_since(4, 7, called(false), Verdict::Acknowledged)]
-#[case::acknowledged_and_lost(3, 6, called(true), Verdict::Call)]
-#[case::reached(5, 7, called(true), Verdict::Reached)]
+#[case::to_write(3, 0, fresh(), ObjectVerdict::Call)]
+#[case::holds_it_already(5, 0, fresh(), ObjectVerdict::Acknowledged)]
+#[case::written_by_a_dead_engine(5, 7, called(false), ObjectVerdict::Acknowledged)]
+#[case::never_written_by_a_dead_engine(3, 6, called(false), ObjectVerdict::Call)]
+#[case::written_by_a_dead_engine_and_changed_since(4, 7, called(false), ObjectVerdict::Acknowledged)]
+#[case::acknowledged_and_lost(3, 6, called(true), ObjectVerdict::Call)]
+#[case::reached(5, 7, called(true), ObjectVerdict::Reached)]
 fn sizes_are_written_once(
     #[case] holds: u32,
     #[case] fence: i64,
     #[case] progress: WriteProgress,
-    #[case] verdict: Verdict,
+    #[case] verdict: ObjectVerdict,
 ) {
     assert_eq!(plan(&sized(5), &there(object(holds, fence), members(5)), &progress, NOW), verdict);
 }
@@ -127,7 +131,7 @@ fn sizes_are_written_once(
 #[test]
 fn a_size_changed_elsewhere_after_the_write_is_not_overwritten() {
     let verdict = plan(&sized(5), &there(object(2, 7), members(2)), &called(true), NOW);
-    assert!(matches!(verdict, Verdict::Unreachable(_)));
+    assert!(matches!(verdict, ObjectVerdict::Unreachable(_)));
     assert_eq!(words(&verdict), "changed elsewhere: group 'default' now has desired size 2, min 0, no max");
 }
 
@@ -136,8 +140,8 @@ fn a_write_that_keeps_getting_lost_waits_for_its_moment() {
     let later = NOW.after(muster_core::time::TimeSpan::from_secs(1));
     let progress = WriteProgress { not_before: Some(later), ..called(true) };
     let world = there(object(3, 0), members(3));
-    assert_eq!(plan(&sized(5), &world, &progress, NOW), Verdict::Wait(Some(later), Vec::new()));
-    assert_eq!(plan(&sized(5), &world, &progress, later), Verdict::Call);
+    assert_eq!(plan(&sized(5), &world, &progress, NOW), ObjectVerdict::Wait(Some(later), Vec::new()));
+    assert_eq!(plan(&sized(5), &world, &progress, later), ObjectVerdict::Call);
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn an_autoscaler_is_not_fought_but_its_bounds_are_written() {
         bounds: Some(Bounds { min: 1, max: Some(9) }),
         ..bounds.wanted[0].clone()
     };
-    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), Verdict::Call);
+    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), ObjectVerdict::Call);
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn bounds_that_the_object_does_not_know_are_only_the_rows() {
     spec.groups[0].bounds = None;
     let mut bounds = sized(3);
     bounds.wanted[0].bounds = Some(Bounds { min: 1, max: Some(9) });
-    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), Verdict::Acknowledged);
+    assert_eq!(plan(&bounds, &there(spec, members(3)), &fresh(), NOW), ObjectVerdict::Acknowledged);
 }
 
 #[test]
@@ -178,7 +182,7 @@ fn a_group_that_is_not_there_cannot_be_sized() {
 #[case::too_many(members(6), "group 'default': 6 workers instead of 5")]
 fn the_number_of_workers_is_counted(#[case] members: Vec<ObservedMember>, #[case] why: &str) {
     let verdict = plan(&sized(5), &there(object(5, 7), members), &called(true), NOW);
-    assert!(matches!(verdict, Verdict::Wait(None, _)));
+    assert!(matches!(verdict, ObjectVerdict::Wait(None, _)));
     assert_eq!(words(&verdict), why);
 }
 
@@ -208,7 +212,10 @@ fn what_an_operator_refuses_ends_it_with_its_words() {
     let spec =
         ObjectSpec { refused: vec!["minReplicas 9 is more than maxReplicas 3".to_owned()], ..object(5, 7) };
     let verdict = plan(&sized(5), &there(spec, members(2)), &called(true), NOW);
-    assert_eq!(verdict, Verdict::Unreachable(vec!["minReplicas 9 is more than maxReplicas 3".to_owned()]));
+    assert_eq!(
+        verdict,
+        ObjectVerdict::Unreachable(vec!["minReplicas 9 is more than maxReplicas 3".to_owned()])
+    );
 }
 
 #[test]
@@ -216,7 +223,7 @@ fn a_resize_does_not_wait_for_the_head_or_other_groups() {
     let mut spec = object(5, 7);
     spec.groups.push(ObservedGroup { name: "gpu".to_owned(), desired: 3, ..spec.groups[0].clone() });
     let workers = members(5).split_off(1);
-    assert_eq!(plan(&sized(5), &there(spec, workers), &called(true), NOW), Verdict::Reached);
+    assert_eq!(plan(&sized(5), &there(spec, workers), &called(true), NOW), ObjectVerdict::Reached);
 }
 
 #[test]
@@ -225,16 +232,20 @@ fn a_changed_recipe_is_reached_when_the_object_holds_it_unless_its_operator_roll
     let mut present = members(2);
     present[1].outdated = true;
     let world = |fence| there(object(2, fence), present.clone());
-    assert_eq!(plan(&recipe, &world(0), &fresh(), NOW), Verdict::Call);
-    assert_eq!(plan(&recipe, &world(7), &called(true), NOW), Verdict::Reached);
+    assert_eq!(plan(&recipe, &world(0), &fresh(), NOW), ObjectVerdict::Call);
+    assert_eq!(plan(&recipe, &world(7), &called(true), NOW), ObjectVerdict::Reached);
     let rolled = WriteGoal { rolled: true, ..recipe };
     assert_eq!(words(&plan(&rolled, &world(7), &called(true), NOW)), "not replaced yet: w0");
     let verdict = plan(&rolled, &there(object(2, 7), members(2)), &called(true), NOW);
-    assert_eq!(verdict, Verdict::Reached);
+    assert_eq!(verdict, ObjectVerdict::Reached);
     let without_head: Vec<ObservedMember> =
         members(2).into_iter().filter(|m| m.role != NodeRole::Head).collect();
     let world = there(object(2, 7), without_head);
-    assert_eq!(plan(&rolled, &world, &called(true), NOW), Verdict::Reached, "the head is not concerned");
+    assert_eq!(
+        plan(&rolled, &world, &called(true), NOW),
+        ObjectVerdict::Reached,
+        "the head is not concerned"
+    );
     let head = WriteGoal { head: true, ..rolled };
     assert_eq!(words(&plan(&head, &world, &called(true), NOW)), "the head does not exist yet");
 }
@@ -253,21 +264,24 @@ fn workers_are_replaced_one_after_the_other_while_all_others_work() {
     let of = |members: Vec<ObservedMember>, progress: &WriteProgress| {
         plan(&goal, &there(object(3, 7), members), progress, NOW)
     };
-    assert_eq!(of(members(3), &progress), Verdict::Replace(id("w0")));
+    assert_eq!(of(members(3), &progress), ObjectVerdict::Replace(id("w0")));
     let again = Timestamp::from_micros(2_000_000);
     progress.replacing = Some((id("w0"), again));
-    assert!(matches!(of(members(3), &progress), Verdict::Wait(Some(at), _) if at == again));
+    assert!(matches!(of(members(3), &progress), ObjectVerdict::Wait(Some(at), _) if at == again));
     let mut leaves = members(3);
     leaves[1].leaving = true;
-    assert!(matches!(of(leaves, &progress), Verdict::Wait(None, _)));
+    assert!(matches!(of(leaves, &progress), ObjectVerdict::Wait(None, _)));
     let gone: Vec<ObservedMember> = members(3).into_iter().filter(|member| member.name != "w0").collect();
-    assert!(matches!(of(gone.clone(), &progress), Verdict::Wait(None, _)), "its replacement is not there");
+    assert!(
+        matches!(of(gone.clone(), &progress), ObjectVerdict::Wait(None, _)),
+        "its replacement is not there"
+    );
     let mut next = gone;
     next.push(member("w3", NodeRole::Worker));
-    assert_eq!(of(next.clone(), &progress), Verdict::Replace(id("w1")));
+    assert_eq!(of(next.clone(), &progress), ObjectVerdict::Replace(id("w1")));
     next.retain(|member| member.name != "w1");
     next.push(member("w4", NodeRole::Worker));
-    assert_eq!(of(next, &progress), Verdict::Reached);
+    assert_eq!(of(next, &progress), ObjectVerdict::Reached);
 }
 
 fn restart() -> WriteGoal {
@@ -277,35 +291,35 @@ fn restart() -> WriteGoal {
 #[test]
 fn a_head_is_replaced_once_and_waited_for() {
     let world = |members| there(object(1, 0), members);
-    assert_eq!(plan(&restart(), &world(members(1)), &fresh(), NOW), Verdict::Call);
+    assert_eq!(plan(&restart(), &world(members(1)), &fresh(), NOW), ObjectVerdict::Call);
     let mut going = members(1);
     going[0].leaving = true;
-    assert_eq!(plan(&restart(), &world(going.clone()), &called(false), NOW), Verdict::Acknowledged);
+    assert_eq!(plan(&restart(), &world(going.clone()), &called(false), NOW), ObjectVerdict::Acknowledged);
     let verdict = plan(&restart(), &world(going), &called(true), NOW);
     assert_eq!(words(&verdict), "the head does not exist yet; not replaced yet: h");
     let mut replaced = members(1);
     replaced[0].id.uid = "h2".to_owned();
-    assert_eq!(plan(&restart(), &world(replaced), &called(true), NOW), Verdict::Reached);
+    assert_eq!(plan(&restart(), &world(replaced), &called(true), NOW), ObjectVerdict::Reached);
 }
 
 #[test]
 fn a_missing_head_is_asked_for_once() {
     let recover = goal(Write::RestartHead);
     let world = there(object(1, 0), members(1).split_off(1));
-    assert_eq!(plan(&recover, &world, &fresh(), NOW), Verdict::Call);
-    assert!(matches!(plan(&recover, &world, &called(true), NOW), Verdict::Wait(..)));
-    assert_eq!(plan(&recover, &there(object(1, 0), members(1)), &fresh(), NOW), Verdict::Acknowledged);
+    assert_eq!(plan(&recover, &world, &fresh(), NOW), ObjectVerdict::Call);
+    assert!(matches!(plan(&recover, &world, &called(true), NOW), ObjectVerdict::Wait(..)));
+    assert_eq!(plan(&recover, &there(object(1, 0), members(1)), &fresh(), NOW), ObjectVerdict::Acknowledged);
 }
 
 #[rstest]
-#[case::there(there(object(1, 0), members(1)), fresh(), Verdict::Call)]
-#[case::gone(observed(ObjectState::Absent, Vec::new()), fresh(), Verdict::Reached)]
-#[case::acknowledged_and_lost(there(object(1, 0), members(1)), called(true), Verdict::Call)]
-#[case::requested_by_a_dead_engine(there(ObjectSpec { leaving: true, ..object(1, 0) }, members(1)), called(false), Verdict::Acknowledged)]
+#[case::there(there(object(1, 0), members(1)), fresh(), ObjectVerdict::Call)]
+#[case::gone(observed(ObjectState::Absent, Vec::new()), fresh(), ObjectVerdict::Reached)]
+#[case::acknowledged_and_lost(there(object(1, 0), members(1)), called(true), ObjectVerdict::Call)]
+#[case::requested_by_a_dead_engine(there(ObjectSpec { leaving: true, ..object(1, 0) }, members(1)), called(false), ObjectVerdict::Acknowledged)]
 fn a_deletion_is_requested_once(
     #[case] world: Observed,
     #[case] progress: WriteProgress,
-    #[case] verdict: Verdict,
+    #[case] verdict: ObjectVerdict,
 ) {
     assert_eq!(plan(&goal(Write::Delete), &world, &progress, NOW), verdict);
 }
@@ -330,8 +344,11 @@ fn nothing_is_changed_about_what_others_are_deleting() {
 #[test]
 fn an_observation_ends_whatever_is_observed() {
     let look = WriteGoal::observing(WaitScope::Groups(Vec::new()));
-    assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), Verdict::Reached);
-    assert_eq!(plan(&look, &observed(ObjectState::Absent, Vec::new()), &fresh(), NOW), Verdict::Reached);
+    assert_eq!(plan(&look, &there(object(5, 0), members(0)), &fresh(), NOW), ObjectVerdict::Reached);
+    assert_eq!(
+        plan(&look, &observed(ObjectState::Absent, Vec::new()), &fresh(), NOW),
+        ObjectVerdict::Reached
+    );
 }
 
 #[test]
@@ -350,14 +367,14 @@ fn a_cluster_that_was_never_created_is_reported_as_such() {
 fn parts_deleted_elsewhere_are_recreated_by_the_next_change(#[case] goal: WriteGoal) {
     let spec = ObjectSpec { missing: vec!["Service 'fred' (its address)".to_owned()], ..object(3, 7) };
     let verdict = plan(&goal, &there(spec.clone(), members(3)), &fresh(), NOW);
-    assert_eq!(verdict, Verdict::Call);
-    assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), Verdict::Reached);
+    assert_eq!(verdict, ObjectVerdict::Call);
+    assert_eq!(plan(&goal, &there(spec.clone(), members(3)), &called(true), NOW), ObjectVerdict::Reached);
     let message = obstacles(true, &spec, &members(3)).join("; ");
     assert!(message.starts_with("Service 'fred' (its address) was deleted: recover"), "{message}");
     let observing = WriteGoal::observing(WaitScope::Groups(Vec::new()));
     assert_eq!(
         plan(&observing, &there(spec, members(3)), &fresh(), NOW),
-        Verdict::Reached,
+        ObjectVerdict::Reached,
         "observing creates nothing"
     );
 }

@@ -48,7 +48,7 @@ fn an_empty_cluster_gets_its_workers() {
     let (cluster, no_one_leaves) = (sample::cluster(3, 0, None), HashSet::new());
     let plan = plan(input(&cluster, &no_one_leaves), &[], &Observed::default(), &RetryState::default(), NOW);
     assert_eq!(plan.add, BTreeMap::from([("default".to_owned(), 3)]));
-    assert_eq!(plan.verdict, Verdict::Act);
+    assert_eq!(plan.verdict, MemberVerdict::Act);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_cluster_that_is_complete_has_reached_its_goal() {
         NOW,
     );
     assert_eq!(plan.up, [(node.id, "p1".to_owned())]);
-    assert_eq!(plan.verdict, Verdict::Reached);
+    assert_eq!(plan.verdict, MemberVerdict::Reached);
 }
 
 #[rstest]
@@ -91,7 +91,7 @@ fn a_member_that_does_not_work_is_started(#[case] world: Observation) {
         &RetryState::default(),
         NOW,
     );
-    assert_eq!((plan.start, plan.verdict), (vec![node.id], Verdict::Act));
+    assert_eq!((plan.start, plan.verdict), (vec![node.id], MemberVerdict::Act));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_is_unknown_is_neither_started_nor_replaced() {
     let (cluster, no_one_leaves, node) = (sample::cluster(1, 0, None), HashSet::new(), sample::node(1));
     let plan =
         plan(input(&cluster, &no_one_leaves), &[node], &Observed::default(), &RetryState::default(), NOW);
-    assert_eq!(plan, Plan { verdict: Verdict::Wait(None), ..Plan::default() });
+    assert_eq!(plan, Plan { verdict: MemberVerdict::Wait(None), ..Plan::default() });
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_member_that_failed_for_good_is_not_tried_again_and_ends_the_action() {
     };
     let world = observed([(node.id, Observation::Absent)]);
     let plan = plan(input(&cluster, &no_one_leaves), &[node], &world, &retry_state, NOW);
-    assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-1: no such image".to_owned()]));
+    assert_eq!(plan.verdict, MemberVerdict::Unreachable(vec!["node-1: no such image".to_owned()]));
     assert!(plan.add.is_empty(), "a failed member was replaced");
 }
 
@@ -123,7 +123,7 @@ fn a_member_that_failed_for_the_moment_is_tried_again_later() {
     let world = observed([(node.id, Observation::Absent)]);
     let at =
         |now| plan(input(&cluster, &no_one_leaves), std::slice::from_ref(&node), &world, &retry_state, now);
-    assert_eq!(at(NOW).verdict, Verdict::Wait(Some(later)));
+    assert_eq!(at(NOW).verdict, MemberVerdict::Wait(Some(later)));
     assert_eq!(at(later).start, [node.id]);
 }
 
@@ -143,7 +143,7 @@ fn a_member_is_started_three_times_in_ten_minutes_and_no_more() {
     };
     let reason =
         "node-1: started 3 times in 10 minutes, the limit; the next start is possible in 11 min: exit status 1".to_owned();
-    assert_eq!(at(NOW).verdict, Verdict::Unreachable(vec![reason]));
+    assert_eq!(at(NOW).verdict, MemberVerdict::Unreachable(vec![reason]));
     assert_eq!(at(NOW.after(START_WINDOW)).start, [node.id]);
 }
 
@@ -192,7 +192,7 @@ fn members_that_leave_are_stopped_and_then_gone() {
     assert_eq!(after(running(&node)).stop, [node.id]);
     assert_eq!(after(Observation::Unknown { reason: String::new() }).stop, [node.id]);
     let gone = after(Observation::Absent);
-    assert_eq!((gone.gone, gone.verdict), (vec![node.id], Verdict::Reached));
+    assert_eq!((gone.gone, gone.verdict), (vec![node.id], MemberVerdict::Reached));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_head_that_failed_for_good_ends_the_action_whatever_the_workers() {
     };
     let world = observed([(head.id, Observation::Absent), (worker.id, Observation::Absent)]);
     let plan = plan(input(&cluster, &no_one_leaves), &[head, worker], &world, &retry_state, NOW);
-    assert_eq!(plan.verdict, Verdict::Unreachable(vec!["node-0: port in use".to_owned()]));
+    assert_eq!(plan.verdict, MemberVerdict::Unreachable(vec!["node-0: port in use".to_owned()]));
 }
 
 #[rstest]
@@ -244,7 +244,7 @@ fn observing_starts_nothing() {
     let observe = Input { start: false, ..input(&cluster, &no_one_leaves) };
     let plan = plan(observe, std::slice::from_ref(&node), &world, &RetryState::default(), NOW);
     assert_eq!(plan.down, [(node.id, "exit status 1".to_owned())]);
-    assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), Verdict::Reached));
+    assert_eq!((plan.start, plan.add, plan.verdict), (vec![], BTreeMap::new(), MemberVerdict::Reached));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_node_that_was_stopped_and_is_still_there_is_stopped_again_only_after_a_paus
     let retry_state =
         RetryState { not_stopped_before: HashMap::from([(node.id, moment)]), ..RetryState::default() };
     let at = |now| plan(input(&cluster, &leaving), std::slice::from_ref(&node), &world, &retry_state, now);
-    assert_eq!((at(NOW).stop, at(NOW).verdict), (vec![], Verdict::Wait(Some(moment))));
+    assert_eq!((at(NOW).stop, at(NOW).verdict), (vec![], MemberVerdict::Wait(Some(moment))));
     assert_eq!(at(moment).stop, [node.id]);
 }
 
@@ -301,7 +301,7 @@ fn one_worker_without_a_head_cannot_be_brought_back() {
     let input = Input { only: Some(worker.id), ..input(&cluster, &no_one_leaves) };
     let plan = plan(input, &nodes, &world, &RetryState::default(), NOW);
     let words = format!("{}: the head is not running", worker.name);
-    assert_eq!(plan.verdict, Verdict::Unreachable(vec![words]));
+    assert_eq!(plan.verdict, MemberVerdict::Unreachable(vec![words]));
 }
 
 #[rstest]
@@ -316,10 +316,10 @@ fn a_node_of_an_unknown_role_is_left_alone(#[case] world: Observation, #[values(
     let leaving: HashSet<NodeId> = leaving.then_some(node.id).into_iter().collect();
     let world = observed([(node.id, world)]);
     let nodes = std::slice::from_ref(&node);
-    let untouched = Plan { verdict: Verdict::Reached, ..Plan::default() };
+    let untouched = Plan { verdict: MemberVerdict::Reached, ..Plan::default() };
     assert_eq!(plan(input(&cluster, &leaving), nodes, &world, &RetryState::default(), NOW), untouched);
     let why = format!("{}: this version does not know the role 'gateway'", node.name);
-    let unreachable = Plan { verdict: Verdict::Unreachable(vec![why]), ..Plan::default() };
+    let unreachable = Plan { verdict: MemberVerdict::Unreachable(vec![why]), ..Plan::default() };
     let alone = Input { only: Some(node.id), ..input(&cluster, &leaving) };
     assert_eq!(plan(alone, nodes, &world, &RetryState::default(), NOW), unreachable);
 }
