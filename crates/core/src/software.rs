@@ -38,30 +38,60 @@ impl SoftwareVersions {
     /// `rayproject/ray:2.50.0-py312-cpu` or `ghcr.io/dask/dask:2026.3.0-py3.12`. Tags of other images may contain
     /// other version numbers.
     fn of_image(image: &str, framework: &str) -> Self {
-        let name = image.rsplit('/').next().unwrap_or(image);
-        let name = name.split_once('@').map_or(name, |(name, _)| name);
-        let Some((_, tag)) = name.split_once(':').filter(|(name, _)| *name == framework) else {
+        let Some(tag) = ImageTag::of(image).filter(|tag| tag.image == framework) else {
             return Self::default();
         };
-        let mut parts = tag.split('-');
-        let version = parts.next().filter(|version| is_version(version)).unwrap_or_default();
-        let python = parts.find_map(|part| {
-            let digits = part.strip_prefix("py3")?;
-            let minor = digits.strip_prefix('.').unwrap_or(digits);
-            let is_number = !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| format!("3.{minor}"))
-        });
         Self {
-            python: python.unwrap_or_default(),
-            framework: version.to_owned(),
+            python: tag.python().unwrap_or_default(),
+            framework: tag.version().unwrap_or_default().to_owned(),
             unknown: UnknownFields::default(),
         }
     }
 }
 
+/// The tag of an image, whose first part is a version by convention: `rayproject/ray:2.50.0-py312-cpu`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageTag<'i> {
+    /// The name of the image without registry and folders: `ray`.
+    pub image: &'i str,
+    /// The tag: `2.50.0-py312-cpu`.
+    pub tag: &'i str,
+}
+
+impl<'i> ImageTag<'i> {
+    /// Reads the tag in the name of an image, which may have a port and a digest, too; `None` without a tag.
+    pub fn of(image: &'i str) -> Option<Self> {
+        let name = image.split_once('@').map_or(image, |(name, _digest)| name);
+        let name = name.rsplit('/').next().unwrap_or(name);
+        name.split_once(':').map(|(image, tag)| Self { image, tag })
+    }
+
+    /// The version that the tag begins with: numbers with dots, such as `2.50.0` or `2.50.0rc1`. `None` for tags
+    /// such as `latest`.
+    pub fn version(self) -> Option<&'i str> {
+        self.tag.split('-').next().filter(|part| is_version(part))
+    }
+
+    /// The version of Python in the other parts of the tag: `py312` and `py3.12` are `3.12`.
+    fn python(self) -> Option<String> {
+        self.tag.split('-').skip(1).find_map(|part| {
+            let digits = part.strip_prefix("py3")?;
+            let minor = digits.strip_prefix('.').unwrap_or(digits);
+            let is_number = !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| format!("3.{minor}"))
+        })
+    }
+}
+
+/// Returns the major and the minor version; `None` if one of them is not a number.
+pub fn major_and_minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 fn is_version(text: &str) -> bool {
-    text.contains('.')
-        && text.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    let starts_with_digit = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
+    major_and_minor(text).is_some() && text.split('.').all(starts_with_digit)
 }
 
 impl Cluster {
@@ -90,6 +120,8 @@ mod tests {
     #[rstest]
     #[case("rayproject/ray:2.50.0-py312-cpu", "ray", "3.12", "2.50.0")]
     #[case("rayproject/ray:2.9.0", "ray", "", "2.9.0")]
+    #[case("localhost:5000/rayproject/ray:2.50.0rc1-py312", "ray", "3.12", "2.50.0rc1")]
+    #[case("rayproject/ray:2.x", "ray", "", "")]
     #[case("ghcr.io/dask/dask:2026.3.0-py3.12", "dask", "3.12", "2026.3.0")]
     #[case("registry:5000/spark:4.0.0-scala2.13-python3@sha256:0", "spark", "", "4.0.0")]
     #[case("rayproject/ray:latest-py310", "ray", "3.10", "")]

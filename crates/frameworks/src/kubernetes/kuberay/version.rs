@@ -1,9 +1,10 @@
 //! The version of Ray in an object, and the token that depends on it.
 
 use muster_core::recipe::ClusterRecipe;
+use muster_core::software::{ImageTag, major_and_minor};
 use serde_json::{Value, json};
 
-use super::super::patch::add;
+use super::super::patch::{add, remove};
 use super::super::pod;
 use super::DesiredCluster;
 use super::manifests::default_image;
@@ -26,7 +27,8 @@ pub(super) fn of_new_cluster(recipe: &ClusterRecipe) -> Option<String> {
 
 /// Returns the authentication options of a head with this version; `None` if it requires no token.
 pub(super) fn token(recipe: &ClusterRecipe, version: Option<&str>) -> Option<Value> {
-    let supports = |version: &str| numbers(version).is_some_and(|version| version >= FIRST_WITH_TOKEN);
+    let supports =
+        |version: &str| major_and_minor(version).is_some_and(|version| version >= FIRST_WITH_TOKEN);
     let has_image_with_token = of_head(recipe).is_none_or(|version| supports(&version));
     let requires = recipe.token.unwrap_or(true) && version.is_some_and(supports) && has_image_with_token;
     requires.then(|| json!({"mode": "token"}))
@@ -66,28 +68,17 @@ pub(super) fn operations(
     operations
 }
 
-/// Writes a field, or removes it. The field is added before its removal, which fails for a missing field.
+/// Writes a field, or removes it.
 fn replaced(path: &str, value: Option<Value>, empty: &Value) -> Vec<Value> {
     match value {
         Some(value) => vec![add(path, &value)],
-        None => vec![add(path, empty), json!({"op": "remove", "path": path})],
+        None => remove(path, empty).into(),
     }
 }
 
 /// Returns the version in the tag of the head's image, or of the default image if none is given.
 fn of_head(recipe: &ClusterRecipe) -> Option<String> {
     let image = recipe.head().image.unwrap_or_else(|| default_image(recipe.version.as_deref()));
-    let name = image.split_once('@').map_or(image.as_str(), |(name, _digest)| name);
-    // The part before a slash is a port.
-    let tag = name.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))?;
-    let version = tag.split('-').next()?;
-    let starts_with_digit = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
-    let is_version = version.split('.').all(starts_with_digit)
-        && numbers(version).is_some_and(|(major, _)| major < NO_MAJOR);
-    is_version.then(|| version.to_owned())
-}
-
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    let version = ImageTag::of(&image)?.version()?;
+    major_and_minor(version).filter(|(major, _)| *major < NO_MAJOR).map(|_| version.to_owned())
 }
