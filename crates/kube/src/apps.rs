@@ -106,9 +106,7 @@ impl Apps {
         let Some(kind) = object_kind(kind) else { return Ok(None) };
         let what = format!("read {} '{namespace}/{name}'", kind.kind);
         let api = untyped_api(self.client.clone(), kind, Some(namespace));
-        let found = with_deadline(&what, api.get_opt(name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
+        let found = errors::found(&what, with_deadline(&what, api.get(name)).await?)?;
         Ok(found.map(|object| object.body))
     }
 
@@ -144,7 +142,7 @@ impl AppProvider for Apps {
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         match with_deadline(&what, api.patch_metadata(name, &parameters, &patch)).await? {
             Ok(_) => Ok(true),
-            Err(error) if errors::has_status(&error, 404) => Ok(false),
+            Err(error) if errors::is_not_found(&error) => Ok(false),
             Err(error) => Err(errors::request_error(&what, error)),
         }
     }

@@ -2,6 +2,7 @@
 
 use kube::Error;
 use kube::core::Status;
+use kube::core::response::reason::NOT_FOUND;
 use kube::runtime::watcher;
 use muster_engine::ports::provider::ProviderError;
 
@@ -47,7 +48,7 @@ pub(crate) fn watch_error_message(error: watcher::Error) -> String {
 }
 
 fn status_error(doing: &str, status: &Status) -> ProviderError {
-    let message = &status.message;
+    let message = status.message.trim();
     let full_message = format!("cannot {doing}: {message}");
     let has_cause = |reason: &str| {
         status
@@ -69,7 +70,11 @@ fn status_error(doing: &str, status: &Status) -> ProviderError {
             ProviderError::permanent("NamespaceTerminating", full_message)
         }
         403 => ProviderError::permanent("Forbidden", full_message),
-        404 => ProviderError::permanent("NotFound", full_message),
+        404 if status.reason == NOT_FOUND => ProviderError::permanent("NotFound", full_message),
+        404 => ProviderError::transient(
+            "NotNow",
+            format!("{full_message}: Kubernetes does not serve this kind now"),
+        ),
         409 => ProviderError::transient("Conflict", full_message),
         413 => ProviderError::permanent("TooLarge", full_message),
         // Requests beyond etcd's own limits fail as errors of the server.
@@ -84,6 +89,27 @@ fn status_error(doing: &str, status: &Status) -> ProviderError {
 
 fn is_too_large(message: &str) -> bool {
     message.contains("request is too large") || message.contains("message larger than max")
+}
+
+/// Returns true if the API server answered that the object does not exist. Not every 404 says so: the page for a path
+/// that is not served, which has no reason, is also the answer for custom resources while the API server sets up their
+/// definition, and that of some proxies while the API server is away.
+pub(crate) fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 404 && status.reason == NOT_FOUND)
+}
+
+/// Returns true if the API server does not serve the kind, for good or for a moment.
+pub(crate) fn is_not_served(error: &Error) -> bool {
+    has_status(error, 404) && !is_not_found(error)
+}
+
+/// Returns the object that was read; none if it does not exist.
+pub(crate) fn found<T>(doing: &str, result: kube::Result<T>) -> Result<Option<T>, ProviderError> {
+    match result {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(request_error(doing, error)),
+    }
 }
 
 /// Returns true if the API server answered with this status code.

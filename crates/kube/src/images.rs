@@ -85,9 +85,7 @@ impl Images {
         }
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), namespace);
         let name = job::job_name(task);
-        let there = with_deadline(&what, jobs.get_opt(&name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
+        let there = errors::found(&what, with_deadline(&what, jobs.get(&name)).await?)?;
         if there.is_none() {
             return Err(ProviderError::transient("JobGone", format!("Job '{namespace}/{name}' was deleted")));
         }
@@ -190,7 +188,7 @@ impl ImageBuilder for Images {
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), &build.namespace);
         match with_deadline(&what, jobs.delete(&job::job_name(task), &DeleteParams::background())).await? {
             Ok(_) => Ok(()),
-            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
+            Err(error) if errors::is_not_found(&error) => Ok(()),
             Err(error) => Err(errors::request_error(&what, error)),
         }
     }

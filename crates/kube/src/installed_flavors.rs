@@ -319,7 +319,7 @@ fn flavor_id(flavor: &dyn Flavor) -> FlavorId {
 }
 
 /// Returns true if a kind is built into Kubernetes, so that no definition of it exists.
-fn is_built_in(kind: &ResourceKind) -> bool {
+pub(crate) fn is_built_in(kind: &ResourceKind) -> bool {
     matches!(kind.group, "" | "apps" | "batch")
 }
 

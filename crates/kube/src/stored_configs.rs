@@ -38,9 +38,7 @@ impl ConfigSetProvider for ConfigSets {
         self.namespaces.check_served(namespace)?;
         let what = format!("read ConfigMap '{namespace}/{name}'");
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let map = with_deadline(&what, maps.get_opt(name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
+        let map = errors::found(&what, with_deadline(&what, maps.get(name)).await?)?;
         Ok(map.map(|map| map.data.unwrap_or_default()))
     }
 }

@@ -88,9 +88,7 @@ impl Templates {
     async fn read_map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>, ProviderError> {
         let what = format!("read compute template '{namespace}/{name}'");
         let maps = self.maps(namespace);
-        let found = with_deadline(&what, maps.get_opt(name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
+        let found = errors::found(&what, with_deadline(&what, maps.get(name)).await?)?;
         Ok(found.filter(config_map::is_template))
     }
 }
@@ -131,7 +129,7 @@ impl TemplateProvider for Templates {
         let parameters = DeleteParams::default().preconditions(preconditions);
         match with_deadline(&what, self.maps(namespace).delete(name, &parameters)).await? {
             Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) if errors::is_not_found(&error) => Ok(()),
             Err(error) => Err(errors::request_error(&what, error)),
         }
     }

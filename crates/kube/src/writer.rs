@@ -1,13 +1,16 @@
 //! Fenced writes: each is refused if the object has changed since it was observed, or if another engine has taken over.
 
 mod patches;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use http::{Request, header};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client, Error};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client};
 use muster_core::action::Fence;
 use muster_core::ids::{ClusterId, JobId, NodeId};
 use muster_engine::ports::provider::{ALREADY_EXISTS, NO_NAMESPACE, ProviderError};
@@ -18,6 +21,7 @@ use tokio::task::JoinError;
 
 use crate::apps::JOB;
 use crate::fences::Fences;
+use crate::installed_flavors::is_built_in;
 use crate::untyped_object::ObjectMetadata;
 use crate::watches::untyped_api;
 use crate::{errors, ownership};
@@ -130,8 +134,15 @@ impl ObjectWriter {
                 return Ok(body);
             }
             Err(error) if errors::has_status(&error, 409) => {}
-            Err(error) if errors::has_status(&error, 404) => {
-                return Err(not_found(&what, kind, &namespace, &error));
+            Err(error) if errors::is_not_found(&error) && error.to_string().contains("namespaces") => {
+                let message = format!(
+                    "cannot {what}: namespace '{namespace}' does not exist: create it, or choose another"
+                );
+                return Err(ProviderError::permanent(NO_NAMESPACE, message));
+            }
+            Err(error) if errors::is_not_served(&error) && self.is_undefined(kind).await => {
+                let message = format!("cannot {what}: the kind {} is not installed", kind.qualified());
+                return Err(ProviderError::permanent("NoOperator", message));
             }
             Err(error) => return Err(errors::request_error(&what, error)),
         }
@@ -162,10 +173,24 @@ impl ObjectWriter {
     ) -> Result<Option<Value>, ProviderError> {
         let what = format!("read {} '{namespace}/{name}'", kind.kind);
         let api = untyped_api(self.client.clone(), kind, Some(namespace));
-        let object = with_deadline(&what, api.get_opt(name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
-        Ok(object.map(|object| object.body))
+        match with_deadline(&what, api.get(name)).await? {
+            Err(error) if errors::is_not_served(&error) && self.is_undefined(kind).await => Ok(None),
+            read => Ok(errors::found(&what, read)?.map(|object| object.body)),
+        }
+    }
+
+    /// Returns true if the custom resource of this kind certainly has no definition, and thus no objects. A kind that is
+    /// not served may be defined nevertheless, see [`errors::is_not_found`].
+    async fn is_undefined(&self, kind: &ResourceKind) -> bool {
+        if is_built_in(kind) {
+            return false;
+        }
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        // A list, because the server may have the permission to list definitions but not to get them.
+        let named = ListParams::default().fields(&format!("metadata.name={}", kind.qualified()));
+        let listed =
+            with_deadline("list custom resource definitions", definitions.list_metadata(&named)).await;
+        matches!(listed, Ok(Ok(listed)) if listed.items.is_empty())
     }
 
     /// Reads the value of a Secret under a key; none if either does not exist.
@@ -177,9 +202,7 @@ impl ObjectWriter {
     ) -> Result<Option<String>, ProviderError> {
         let what = format!("read Secret '{namespace}/{name}'");
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let secret = with_deadline(&what, secrets.get_opt(name))
-            .await?
-            .map_err(|error| errors::request_error(&what, error))?;
+        let secret = errors::found(&what, with_deadline(&what, secrets.get(name)).await?)?;
         let value = secret.and_then(|secret| secret.data?.remove(key));
         Ok(value.and_then(|value| String::from_utf8(value.0).ok()))
     }
@@ -233,7 +256,10 @@ impl ObjectWriter {
             Ok(left) => {
                 Ok(if left.is_left() { DeletionProgress::Deleting } else { DeletionProgress::Deleted })
             }
-            Err(error) if errors::has_status(&error, 404) => Ok(DeletionProgress::Deleted),
+            Err(error) if errors::is_not_found(&error) => Ok(DeletionProgress::Deleted),
+            Err(error) if errors::is_not_served(&error) && self.is_undefined(kind).await => {
+                Ok(DeletionProgress::Deleted)
+            }
             Err(error) if errors::has_status(&error, 409) => {
                 let now = self.read_object(kind, namespace, name).await?;
                 match now.filter(|now| now["metadata"]["uid"] == uid) {
@@ -244,18 +270,6 @@ impl ObjectWriter {
             Err(error) => Err(errors::request_error(&what, error)),
         }
     }
-}
-
-/// Returns the error of a creation in a namespace, or of a kind, that does not exist.
-fn not_found(what: &str, kind: &ResourceKind, namespace: &str, error: &Error) -> ProviderError {
-    let message = error.to_string();
-    if message.contains("namespaces") {
-        let message =
-            format!("cannot {what}: namespace '{namespace}' does not exist: create it, or choose another");
-        return ProviderError::permanent(NO_NAMESPACE, message);
-    }
-    let message = format!("cannot {what}: the kind {} is not installed", kind.qualified());
-    ProviderError::permanent("NoOperator", message)
 }
 
 /// The answer to a creation. The rest of the object is as sent, unless an admission webhook changed it, which the watch

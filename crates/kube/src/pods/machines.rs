@@ -30,13 +30,13 @@ pub(super) async fn find_unready(
 
 /// Returns the reason why a machine is certainly not ready.
 async fn unready_machine(machines: &Api<Node>, name: &str) -> Option<String> {
-    match machines.get_opt(name).await {
-        Ok(Some(machine)) => {
+    match machines.get(name).await {
+        Ok(machine) => {
             let conditions = machine.status.and_then(|status| status.conditions).unwrap_or_default();
             let why = conditions.iter().find_map(unready_reason)?;
             Some(format!("its machine '{name}' {why}"))
         }
-        Ok(None) => Some(format!("its machine '{name}' is gone")),
+        Err(error) if crate::errors::is_not_found(&error) => Some(format!("its machine '{name}' is gone")),
         // Without an answer, or the right to read machines, the state is unknown.
         Err(error) => {
             tracing::debug!(%error, machine = name, "cannot read the conditions of a machine");

@@ -86,7 +86,7 @@ impl ObjectWriter {
             let patch = Patch::Merge(&body);
             match with_deadline(&what, api.patch(&observed.name, &PatchParams::default(), &patch)).await? {
                 Ok(patched) => return Ok(patched.body),
-                Err(error) if errors::has_status(&error, 409) || errors::has_status(&error, 404) => {}
+                Err(error) if errors::has_status(&error, 409) || errors::is_not_found(&error) => {}
                 Err(error) => return Err(errors::request_error(&what, error)),
             }
             let now = self
@@ -190,7 +190,7 @@ impl ObjectWriter {
             match with_deadline(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await?
             {
                 Ok(object) => return Ok(Some(object.body)),
-                Err(error) if errors::has_status(&error, 409) || errors::has_status(&error, 404) => {}
+                Err(error) if errors::has_status(&error, 409) || errors::is_not_found(&error) => {}
                 Err(error) => return Err(errors::request_error(&what, error)),
             }
         }
@@ -210,7 +210,7 @@ impl ObjectWriter {
         match with_deadline(&what, api.patch(name, &PatchParams::default(), &Patch::Merge(body))).await? {
             Ok(_) => Ok(()),
             // The object was deleted since it was observed.
-            Err(error) if errors::has_status(&error, 404) => Err(changed_meanwhile(&what)),
+            Err(error) if errors::is_not_found(&error) => Err(changed_meanwhile(&what)),
             Err(error) => Err(errors::request_error(&what, error)),
         }
     }

@@ -270,6 +270,31 @@ async fn a_restart_applies_the_recipe_of_a_ray_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn start_parameters_of_ray_are_removed_and_labels_changed_at_once() {
+    let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
+    let cluster = harness.created(Framework::Ray, 1).await;
+    let group = &cluster.groups[0].name;
+    let parameters = async || {
+        let object = harness.objects(["ray.io", "v1", "RayCluster"]).get("fred").await.unwrap();
+        let team = object.metadata.labels.unwrap_or_default().get("team").cloned();
+        let spec = &object.data["spec"];
+        let of_head = &spec["headGroupSpec"]["rayStartParams"];
+        let of_workers = &spec["workerGroupSpecs"][0]["rayStartParams"];
+        (of_head["num-cpus"].clone(), of_workers["num-cpus"].clone(), team)
+    };
+    let update = async |args: &[&str], team: &str| {
+        let groups = json!([{"name": group, "args": args}]);
+        let inputs = json!({"head": {"args": args}, "groups": groups, "labels": {"keys": {"team": team}}});
+        let updated = harness.done(ActionKind::ClusterUpdate, &cluster, inputs).await;
+        assert_eq!(updated.status, ActionStatus::Succeeded, "{}", updated.status_reason);
+    };
+    update(&["--num-cpus=1"], "a").await;
+    assert_eq!(parameters().await, (json!("1"), json!("1"), Some("a".to_owned())));
+    update(&[], "b").await;
+    assert_eq!(parameters().await, (Value::Null, Value::Null, Some("b".to_owned())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn additions_of_other_tools_to_a_container_stay_when_its_recipe_changes() {
     let Some(harness) = Harness::with(Operator::KubeRay).await else { return };
     let cluster = harness.created(Framework::Ray, 1).await;

@@ -6,6 +6,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::response::reason::NOT_FOUND;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,7 +92,11 @@ impl MachinesWriter {
     /// Reads a reservation or guest from the API server; `None` if it does not exist.
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> kube::Result<Option<SlotPod>> {
         let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
-        Ok(pods.get_opt(name).await?.as_ref().and_then(SlotPod::read))
+        match pods.get(name).await {
+            Ok(pod) => Ok(SlotPod::read(&pod)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes gates, and returns the result of each removal.
@@ -226,8 +231,10 @@ pub(crate) fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
+/// Returns true if the API server answered that the object does not exist. The 404 for a path that is not served, which
+/// has no reason, says nothing about the object: custom resources may have it while their definition is set up.
 pub(crate) fn is_missing(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == NOT_FOUND)
 }
 
 #[cfg(test)]

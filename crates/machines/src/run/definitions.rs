@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::apply::{is_missing, message};
+use super::apply::message;
 use crate::types::{Machine, MachineNodePool, crds, stores_all_fields};
 
 /// The interval between reads of definitions that are missing or outdated.
@@ -60,7 +60,7 @@ async fn find_obstacle(client: &Client) -> kube::Result<Option<&'static str>> {
     let pools = Api::<MachineNodePool>::all(client.clone()).list_metadata(&one).await.map(drop);
     match machines.and(pools) {
         Ok(()) => Ok(None),
-        Err(error) if is_missing(&error) => Ok(Some(MISSING)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Some(MISSING)),
         Err(error) => Err(error),
     }
 }

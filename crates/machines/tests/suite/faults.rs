@@ -13,7 +13,7 @@ use muster_machines::types::{Machine, MachineNodePool};
 use muster_testkit::{Component, eventually};
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, Site, SystemClock, spec};
+use crate::harness::{PATIENCE, Site, SystemClock, spec, unread};
 
 const HOUR: i64 = 3600;
 
@@ -98,7 +98,7 @@ async fn a_guest_whose_machine_is_deleted_waits_and_one_that_claims_a_booking_co
     machines.delete("general", &DeleteParams::background()).await.unwrap();
     site.is_reported("bob", "NoSlots").await;
     eventually("the Machine is gone", PATIENCE, async || {
-        let left = machines.get_opt("general").await.unwrap();
+        let left = machines.get_opt("general").await.map_err(|error| unread(&error))?;
         if left.is_none() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
@@ -118,7 +118,8 @@ async fn machines_that_were_created_without_a_webhook_do_not_fight_for_groups_an
     site.counts("rival", "large", [1, 1, 0, 0]).await;
     let pools = Api::<MachineNodePool>::all(site.client.clone());
     eventually("the rival is refused the node", PATIENCE, async || {
-        let status = pools.get("rival-node-pool").await.unwrap().status.unwrap_or_default();
+        let status =
+            pools.get("rival-node-pool").await.map_err(|error| unread(&error))?.status.unwrap_or_default();
         let words = "node node-0 belongs to machine-group general";
         let is_said = status.conditions.iter().any(|condition| condition.message.contains(words));
         if is_said { Ok(()) } else { Err(format!("{status:?}")) }

@@ -185,7 +185,8 @@ impl Site {
     pub(crate) async fn counts(&self, machine: &str, machine_type: &str, expected: [i32; 4]) {
         let machines = Api::<Machine>::all(self.client.clone());
         eventually(&format!("{machine_type} is counted {expected:?}"), PATIENCE, async || {
-            let status = machines.get(machine).await.unwrap().status.unwrap_or_default();
+            let status =
+                machines.get(machine).await.map_err(|error| unread(&error))?.status.unwrap_or_default();
             let found = status.available_machines.iter().find(|entry| entry.name == machine_type);
             let usage = found.map(|entry| entry.usage).unwrap_or_default();
             let counted = [usage.maximum, usage.reserved, usage.used, usage.waiting];
@@ -215,6 +216,11 @@ impl Site {
         let spec = self.pods().get(guest).await.unwrap().spec.unwrap_or_default();
         spec.scheduling_gates.unwrap_or_default().into_iter().map(|gate| gate.name).collect()
     }
+}
+
+/// The error of a custom resource's read, which is tried again: the API server may not serve it for a moment.
+pub(crate) fn unread(error: &kube::Error) -> String {
+    error.to_string()
 }
 
 /// A server that has started, once it answers reviews.

@@ -8,7 +8,7 @@ use muster_machines::types::{Machine, MachineNodePool};
 use muster_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::harness::{OURS, PATIENCE, Site, spec};
+use crate::harness::{OURS, PATIENCE, Site, spec, unread};
 
 /// Muster's labels and annotations on a node, and all its taints.
 async fn carried(site: &Site, node: &str) -> Vec<String> {
@@ -83,8 +83,9 @@ async fn nodes_are_marked_and_cleaned() {
     let edited = json!({"spec": {"nodePool": []}});
     pools.patch("general-node-pool", &PatchParams::default(), &Patch::Merge(edited)).await.unwrap();
     eventually("a pool that was edited is put right", PATIENCE, async || {
-        let listed = pools.get("general-node-pool").await.unwrap().spec.node_pool.len();
-        if listed == 2 { Ok(()) } else { Err(listed) }
+        let listed =
+            pools.get("general-node-pool").await.map_err(|error| unread(&error))?.spec.node_pool.len();
+        if listed == 2 { Ok(()) } else { Err(listed.to_string()) }
     })
     .await;
 
@@ -99,7 +100,8 @@ async fn nodes_are_marked_and_cleaned() {
     .await;
     nodes.delete("node-2", &DeleteParams::default()).await.unwrap();
     eventually("the missing node is named", PATIENCE, async || {
-        let status = pools.get("general-node-pool").await.unwrap().status.unwrap_or_default();
+        let status =
+            pools.get("general-node-pool").await.map_err(|error| unread(&error))?.status.unwrap_or_default();
         let message =
             status.conditions.first().map(|condition| condition.message.clone()).unwrap_or_default();
         if message.contains("failed to find node node-2") { Ok(()) } else { Err(message) }
@@ -110,7 +112,7 @@ async fn nodes_are_marked_and_cleaned() {
     machines.delete("general", &DeleteParams::background()).await.unwrap();
     carries(&site, "node-0", &["theirs=x"]).await;
     eventually("nothing is left", PATIENCE, async || {
-        let pools = pools.list(&ListParams::default()).await.unwrap().items.len();
+        let pools = pools.list(&ListParams::default()).await.map_err(|error| unread(&error))?.items.len();
         let services = Api::<Service>::namespaced(site.client.clone(), OURS);
         let services = services.list(&ListParams::default()).await.unwrap().items.len();
         if (pools, services) == (0, 0) { Ok(()) } else { Err(format!("{:?}", (pools, services))) }

@@ -359,6 +359,7 @@ fn only_differences_of_a_recipe_are_written() {
             "op": "add", "value": "mine:2",
             "path": "/spec/workerGroupSpecs/1/template/metadata/annotations/ray.io~1compute-image",
         },
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-gpus", "value": ""},
         {"op": "remove", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-gpus"},
         {"op": "add", "path": "/spec/workerGroupSpecs/1/rayStartParams/num-cpus", "value": "2"},
     ]);
