@@ -79,9 +79,9 @@ pub fn mutating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> MutatingWeb
 pub fn validating_webhook(target: &WebhookTarget, ca_bundle: &[u8]) -> ValidatingWebhookConfiguration {
     let mut guests = guest_entry("update", keys::DOMAIN, "UPDATE", &target.client(UPDATE_PATH, ca_bundle));
     guests["matchConditions"] =
-        json!([{"name": "labels-or-gate-changed", "expression": labels_or_gate_changed()}]);
-    // Labels can be changed together with the status.
-    guests["rules"][0]["resources"] = json!(["pods", "pods/status"]);
+        json!([{"name": "labels-amounts-or-gate-changed", "expression": labels_amounts_or_gate_changed()}]);
+    // Labels can be changed together with the status, amounts only by a resize.
+    guests["rules"][0]["resources"] = json!(["pods", "pods/status", "pods/resize"]);
     let machines = json!({
         "name": format!("machines.{}", keys::DOMAIN),
         "clientConfig": target.client(MACHINE_PATH, ca_bundle),
@@ -107,7 +107,7 @@ fn guest_entry(verb: &str, domain: &str, operation: &str, client: &Value) -> Val
 
 /// The condition under which an update is sent to the webhook. Other updates of guests do not depend on Muster, so that
 /// a Job completes while Muster is down.
-fn labels_or_gate_changed() -> String {
+fn labels_amounts_or_gate_changed() -> String {
     let label = |object: &str| {
         format!(
             "(has({object}.metadata.labels) && k in {object}.metadata.labels ? {object}.metadata.labels[k] : '')"
@@ -119,7 +119,7 @@ fn labels_or_gate_changed() -> String {
     };
     let labels = keys::GUEST_LABELS.map(quoted).join(", ");
     format!(
-        "[{labels}].exists(k, {} != {}) || ({} && !{})",
+        "request.subResource == 'resize' || [{labels}].exists(k, {} != {}) || ({} && !{})",
         label("object"),
         label("oldObject"),
         gate("oldObject"),

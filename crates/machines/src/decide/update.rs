@@ -1,7 +1,7 @@
-//! The check of an update of a guest: only the three labels of guests and Muster's gate are protected, so that a Job
-//! can complete.
+//! The check of an update of a guest: only the three labels of guests, their amounts and Muster's gate are protected, so
+//! that a Job can complete.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use kube::ResourceExt;
 
 use crate::keys;
@@ -15,6 +15,12 @@ pub enum UpdateRefusal {
     /// Muster's gate was removed.
     #[error("it is forbidden to update the Pod: gate {} is removed when the pod has a slot", keys::GATE)]
     Gate,
+    /// The amounts were changed by a resize.
+    #[error(
+        "it is forbidden to update the Pod: a guest has the amounts of its machine type: create another pod with \
+         another machine type"
+    )]
+    Amounts,
 }
 
 /// The effect of an accepted change on Muster's scheduling gate.
@@ -26,7 +32,7 @@ pub enum GateChange {
     Removed,
 }
 
-/// Refuses changes of a guest's labels by any user, and reports a removal of the gate.
+/// Refuses changes of a guest's labels and amounts by any user, and reports a removal of the gate.
 pub fn check_update(before: &Pod, after: &Pod) -> Result<GateChange, UpdateRefusal> {
     let role = |pod: &Pod| pod.labels().get(keys::POD_ROLE).is_some_and(|role| role == keys::GUEST);
     if !role(before) && !role(after) {
@@ -36,8 +42,18 @@ pub fn check_update(before: &Pod, after: &Pod) -> Result<GateChange, UpdateRefus
     if let Some(label) = keys::GUEST_LABELS.into_iter().find(changed) {
         return Err(UpdateRefusal::Label(label));
     }
+    if amounts(before) != amounts(after) {
+        return Err(UpdateRefusal::Amounts);
+    }
     let removed = has_gate(before) && !has_gate(after);
     Ok(if removed { GateChange::Removed } else { GateChange::Unchanged })
+}
+
+/// The requests and limits of the pod as a whole and of its containers, which only a resize can change.
+fn amounts(pod: &Pod) -> Vec<Option<&ResourceRequirements>> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    containers.map(|container| container.resources.as_ref()).chain([spec.resources.as_ref()]).collect()
 }
 
 fn has_gate(pod: &Pod) -> bool {
@@ -56,7 +72,7 @@ mod tests {
         let mut pod = json!({
             "metadata": {"name": "p", "finalizers": ["batch.kubernetes.io/job-tracking"], "labels": {
                 keys::MACHINE_GROUP: "g", keys::MACHINE_TYPE: "t", keys::POD_ROLE: "guest", "app": "a"}},
-            "spec": {"containers": [], "schedulingGates": [{"name": keys::GATE}, {"name": "other"}]},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "schedulingGates": [{"name": keys::GATE}, {"name": "other"}]},
         });
         json_patch::merge(&mut pod, change);
         from_value(pod).unwrap()
@@ -80,11 +96,19 @@ mod tests {
     #[case::role_removed(json!({"metadata": {"labels": {keys::POD_ROLE: null}}}), refused(keys::POD_ROLE))]
     #[case::gate(json!({"spec": {"schedulingGates": [{"name": "other"}]}}), REMOVED)]
     #[case::other_gate(json!({"spec": {"schedulingGates": [{"name": keys::GATE}]}}), UNCHANGED)]
+    #[case::resized(
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}),
+        Err(UpdateRefusal::Amounts)
+    )]
+    #[case::resized_as_a_whole(
+        json!({"spec": {"resources": {"requests": {"cpu": "2"}}}}),
+        Err(UpdateRefusal::Amounts)
+    )]
     #[case::label_and_gate(
         json!({"metadata": {"labels": {keys::MACHINE_TYPE: "u"}}, "spec": {"schedulingGates": []}}),
         refused(keys::MACHINE_TYPE)
     )]
-    fn a_guest_may_change_except_for_labels_and_gate(
+    fn a_guest_may_change_except_for_labels_amounts_and_gate(
         #[case] change: Value,
         #[case] expected: Result<GateChange, UpdateRefusal>,
     ) {

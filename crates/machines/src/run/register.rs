@@ -26,8 +26,9 @@ use crate::decide::registration::{
     REGISTRATION, WebhookTarget, mutating_webhook, priority_class, reservation_policy, validating_webhook,
 };
 
-/// The longest interval between reconciliations; certificates with short lives are reconciled more often.
-const PERIOD: Duration = Duration::from_mins(1);
+/// The longest interval between reconciliations: while the registration is missing, guests are created without a gate.
+/// Certificates with short lives are reconciled more often.
+const PERIOD: Duration = Duration::from_secs(15);
 
 /// The longest time until the API server uses an accepted bundle.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(2);

@@ -101,6 +101,12 @@ async fn guests_beyond_the_slots_wait_in_order() {
         "spec": {"schedulingGates": null}});
     let claimed = site.pods().patch("d", &PatchParams::default(), &Patch::Merge(claimed)).await;
     assert!(refusal(claimed).contains("is removed when the pod has a slot"));
+    let larger = json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "16"}, "limits": {"cpu": "16"}}}]}});
+    let larger = site
+        .pods()
+        .patch_subresource("resize", "d", &PatchParams::default(), &Patch::Strategic(larger))
+        .await;
+    assert!(refusal(larger).contains("a guest has the amounts of its machine type"));
     for (gone, next) in [("b", "c"), ("a", "d")] {
         site.delete_guest(gone).await;
         site.placed(next).await;

@@ -63,7 +63,7 @@ fn the_webhook_is_called_by_address_or_by_service(#[case] target: WebhookTarget,
 #[test]
 fn updates_of_guests_by_any_user_are_reviewed_for_labels_and_gate() {
     let update = entries(&outside())[2].clone();
-    assert_eq!(update["rules"][0]["resources"], json!(["pods", "pods/status"]));
+    assert_eq!(update["rules"][0]["resources"], json!(["pods", "pods/status", "pods/resize"]));
     let conditions = update["matchConditions"].as_array().unwrap();
     let [condition] = conditions.as_slice() else { panic!("{conditions:?}") };
     let changed = condition["expression"].as_str().unwrap();
