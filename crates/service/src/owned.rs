@@ -159,23 +159,24 @@ impl Service {
         Ok(())
     }
 
-    /// Waits until a change is applied. If an operator completes the change and it is not applied in time, it is
-    /// cancelled, so that a refused change has no effect. A change of nodes that Muster starts itself is stored, and
-    /// runs after those before it.
+    /// Waits until a change is applied. If an operator or another server makes the change and it is not applied in
+    /// time, it is cancelled, so that a refused change has no effect. A change of nodes that this server starts itself
+    /// is stored, and runs after those before it.
     async fn apply(
         &self,
         mutation: &Mutation,
         cluster: &Cluster,
         submit: Submission<'_, ServiceError>,
     ) -> Result<(Cluster, Action), ServiceError> {
-        let is_delegated = self.is_delegated(cluster);
+        let membership = self.capabilities(cluster).map(|capabilities| capabilities.membership);
+        let is_own = membership == Some(Membership::Individual);
         let mut mutation = mutation.clone();
-        if !is_delegated {
+        if is_own {
             mutation.wait.at_most = STORED_WITHIN;
         }
         let refused = match self.mutate(&mutation, submit).await {
             Err(error) if error.kind == ErrorKind::TimedOut => error,
-            Err(_) if self.is_being_deleted(cluster.id, is_delegated).await? => {
+            Err(_) if self.is_being_deleted(cluster.id, !is_own).await? => {
                 return Err(ServiceError::not_found("the cluster was deleted in the meantime"));
             }
             done => return done,
@@ -186,7 +187,7 @@ impl Service {
         }) else {
             return Err(refused);
         };
-        if !is_delegated {
+        if is_own {
             let cluster = self.store().cluster(cluster.id).await?;
             return cluster.map(|cluster| (cluster, action)).ok_or(refused);
         }
@@ -203,6 +204,7 @@ impl Service {
         };
         match cluster.filter(|_| ended.has_reached(Milestone::Applied)) {
             Some(cluster) => Ok((cluster, ended)),
+            None if membership.is_none() && action.tries == 0 => Err(not_served(&action)),
             None => Err(not_applied(&action, WriteOutcome::of(&ended))),
         }
     }
@@ -316,6 +318,15 @@ fn not_applied(action: &Action, write: WriteOutcome) -> ServiceError {
         ),
     };
     ServiceError::new(kind, message)
+}
+
+/// Returns the error for a change of a cluster that no running server makes changes of.
+fn not_served(action: &Action) -> ServiceError {
+    let message = format!(
+        "no running server serves '{}', where the cluster is; nothing was changed: start a server for it, and try again",
+        action.instance
+    );
+    ServiceError::new(ErrorKind::Unavailable, message)
 }
 
 /// Applies the sizes and recipes that an action requests to a cluster that is only shown.

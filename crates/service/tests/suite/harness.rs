@@ -35,7 +35,7 @@ pub(crate) const REACHED: MilestoneWait = MilestoneWait { milestone: Milestone::
 pub(crate) struct Harness {
     pub(crate) service: Service,
     pub(crate) world: Arc<World>,
-    _database: FreshStore,
+    database: FreshStore,
 }
 
 impl Harness {
@@ -49,17 +49,14 @@ impl Harness {
     ) -> Self {
         let database = FreshStore::open(DatabaseKind::Sqlite).await.expect("a file can always be opened");
         let world = Arc::new(World::default());
-        let parts = EngineParts {
-            store: database.store.clone(),
-            hooks: Arc::new(NoWebhooks),
-            providers: vec![provider(&world)],
-            policies: Policies::default(),
-            clock: Arc::new(SystemClock),
-            config,
-            metrics: Metrics::default(),
-        };
-        let engine = Engine::start(parts).await.expect("an engine starts");
-        Self { service: Service::new(engine), world, _database: database }
+        let service = start(&database, config, vec![provider(&world)]).await;
+        Self { service, world, database }
+    }
+
+    /// Restarts the server without a provider, so that it has clusters that it does not serve.
+    pub(crate) async fn restart_without_provider(&mut self) {
+        self.service.engine().stop().await;
+        self.service = start(&self.database, Config::default(), Vec::new()).await;
     }
 
     /// A cluster without workers, created and active.
@@ -110,6 +107,19 @@ impl Harness {
         let action = self.service.create_cluster(&caller, cluster.clone(), recipe, unique_name).await?;
         Ok((cluster, action))
     }
+}
+
+async fn start(database: &FreshStore, config: Config, providers: Vec<Arc<dyn Provider>>) -> Service {
+    let parts = EngineParts {
+        store: database.store.clone(),
+        hooks: Arc::new(NoWebhooks),
+        providers,
+        policies: Policies::default(),
+        clock: Arc::new(SystemClock),
+        config,
+        metrics: Metrics::default(),
+    };
+    Service::new(Engine::start(parts).await.expect("an engine starts"))
 }
 
 /// A fake that serves Ray clusters, too.

@@ -8,6 +8,7 @@ mod lists;
 mod local_code;
 mod machines;
 mod names;
+mod owned;
 mod profiles;
 mod references;
 mod replay;
