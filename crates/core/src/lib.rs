@@ -26,6 +26,7 @@ pub mod limits;
 pub mod machine;
 pub mod membership;
 pub mod node;
+pub mod own_keys;
 mod object_name;
 pub mod placement;
 pub mod policy;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::{Cluster, Framework, WorkerGroup};
 use crate::limits::Limits;
+use crate::own_keys::{OWN_DOMAIN, is_own_key};
 use crate::profile::Profile;
 use crate::profile_types;
 use crate::quantity::{Cpu, Memory};
@@ -308,10 +309,29 @@ impl ClusterRecipe {
         for node in [recipe.head(), recipe.workers(None)] {
             node.shape().check().map_err(|error| error.to_string())?;
         }
+        recipe.check_keys()?;
         let is_possible = |folder: &String| Path::new(folder).is_absolute() && !folder.contains('\0');
         match recipe.working_dir.as_ref().filter(|folder| !is_possible(folder)) {
             Some(folder) => Err(format!("working_dir is {folder:?}: must be an absolute path")),
             None => Ok(recipe),
+        }
+    }
+
+    /// Refuses labels and annotations that only Muster writes.
+    fn check_keys(&self) -> Result<(), String> {
+        let marks = [
+            ("label of the head's pod", &self.head.pod.labels),
+            ("label of the workers' pods", &self.worker.pod.labels),
+            ("annotation of the head's pod", &self.head.pod.annotations),
+            ("annotation of the workers' pods", &self.worker.pod.annotations),
+            ("annotation of the head's Service", &self.service_annotations),
+        ];
+        let mut keys = marks.iter().flat_map(|(what, marks)| marks.keys().map(move |key| (what, key)));
+        match keys.find(|(_, key)| is_own_key(key)) {
+            Some((what, key)) => Err(format!(
+                "'{key}' as a {what} is reserved, because only Muster writes keys of {OWN_DOMAIN}: use another key"
+            )),
+            None => Ok(()),
         }
     }
 

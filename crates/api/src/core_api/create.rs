@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
 use muster_core::ids::{ClusterId, LOCAL_PROVIDER, ProfileId};
+use muster_core::own_keys::{OWN_DOMAIN, is_own_key};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
@@ -31,9 +32,6 @@ const LONGEST_KEY: usize = 317;
 
 /// The largest size of all labels or of all annotations, equal to the limit of Kubernetes for annotations.
 const LARGEST_MARKS: usize = 256 << 10;
-
-/// The domain of the labels and annotations that only Muster writes.
-const OWN_DOMAIN: &str = "muster.dev";
 
 /// The most worker groups of a cluster.
 const MOST_GROUPS: usize = 100;
@@ -89,11 +87,7 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
 
 /// Refuses labels or annotations that only Muster writes: Muster would take them for its own.
 pub(super) fn check_keys<'k>(what: &str, keys: impl IntoIterator<Item = &'k str>) -> Result<(), ApiError> {
-    let is_own = |key: &&str| {
-        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        domain == OWN_DOMAIN || domain.strip_suffix(OWN_DOMAIN).is_some_and(|sub| sub.ends_with('.'))
-    };
-    match keys.into_iter().find(is_own) {
+    match keys.into_iter().find(|key| is_own_key(key)) {
         Some(key) => Err(ApiError::invalid(format!(
             "{what} '{key}' is reserved, because only Muster writes keys of {OWN_DOMAIN}: use another key"
         ))),

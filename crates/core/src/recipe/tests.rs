@@ -1,3 +1,4 @@
+use rstest::rstest;
 use serde_json::json;
 
 use super::*;
@@ -87,6 +88,17 @@ fn what_only_spark_has_is_refused_for_others() {
     let refusal = "spark is for Spark alone, and this cluster runs dask: leave it out";
     assert_eq!(recipe.check_framework(Framework::Dask), Err(refusal.to_owned()));
     assert_eq!(ClusterRecipe::default().check_framework(Framework::Dask), Ok(()));
+}
+
+#[rstest]
+#[case(json!({"worker": {"pod": {"labels": {"muster.dev/node": "x"}}}}), Some("label of the workers' pods"))]
+#[case(json!({"head": {"pod": {"annotations": {"a.muster.dev/b": "x"}}}}), Some("annotation of the head's pod"))]
+#[case(json!({"service_annotations": {"muster.dev/b": "x"}}), Some("annotation of the head's Service"))]
+#[case(json!({"worker": {"pod": {"labels": {"team/muster.dev": "x"}}}}), None)]
+fn keys_that_only_muster_writes_are_refused(#[case] given: Value, #[case] refused: Option<&str>) {
+    let why = ClusterRecipe::from_request(given.as_object().unwrap()).err();
+    assert_eq!(why.is_some(), refused.is_some(), "{why:?}");
+    assert!(why.unwrap_or_default().contains(refused.unwrap_or_default()));
 }
 
 #[test]
