@@ -62,6 +62,26 @@ impl Capacity {
         })
     }
 
+    /// The reason why these nodes cannot run at the same time: each needs gpus that no other uses. None if they can.
+    pub fn too_few_gpus(&self, demands: &[Demand]) -> Option<String> {
+        let gpu = Resource::Gpu;
+        let sum = gpu.sum(demands);
+        let terms: Vec<String> = demands.iter().filter_map(|demand| gpu.term(demand)).collect();
+        (sum > gpu.available(self)).then(|| {
+            format!(
+                "its nodes together request {} = {sum} gpu; this machine has {}: request less",
+                terms.join(" + "),
+                self.gpu
+            )
+        })
+    }
+
+    /// Returns true if some of these nodes have to wait until other clusters free gpus.
+    pub fn must_wait_for_gpus(&self, demands: &[Demand], others: &[Demand]) -> bool {
+        let (sum, taken) = (Resource::Gpu.sum(demands), Resource::Gpu.sum(others));
+        sum > 0 && sum.saturating_add(taken) > Resource::Gpu.available(self)
+    }
+
     /// The reason why these demands together exceed the capacity that other clusters leave, with the arithmetic; none
     /// if they fit.
     pub fn exceeded(&self, demands: &[Demand], others: &[Demand]) -> Option<String> {
@@ -218,6 +238,19 @@ mod tests {
         cluster.groups.truncate(1);
         cluster.groups[0].desired = 2;
         assert_eq!(laptop().exceeded(&super::demands(&cluster, &recipe), &[]), None);
+    }
+
+    #[test]
+    fn gpus_are_not_shared() {
+        let machine = Capacity { gpu: 2, ..laptop() };
+        let workers =
+            |count, gpu| [Demand { subject: "a worker".to_owned(), count, shape: shape("", "", gpu) }];
+        assert_eq!(machine.too_few_gpus(&workers(2, 1)), None);
+        let expected = "its nodes together request 3 × 1 = 3 gpu; this machine has 2: request less";
+        assert_eq!(machine.too_few_gpus(&workers(3, 1)).as_deref(), Some(expected));
+        assert!(machine.must_wait_for_gpus(&workers(1, 1), &workers(2, 1)));
+        assert!(!machine.must_wait_for_gpus(&workers(1, 1), &workers(1, 1)));
+        assert!(!machine.must_wait_for_gpus(&workers(1, 0), &workers(3, 1)), "it needs none");
     }
 
     #[test]

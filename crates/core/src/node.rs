@@ -115,6 +115,9 @@ pub const MEMBER: &str = "member";
 /// The key in a node's data that has the creation time of its pod or process.
 const STARTED_AT: &str = "started_at";
 
+/// The key in a node's data that has the numbers of its GPU devices.
+const GPU_DEVICES: &str = "gpu_devices";
+
 /// The window in which starts count against [`START_BUDGET`].
 pub const START_WINDOW: TimeSpan = TimeSpan::from_secs(600);
 
@@ -198,6 +201,22 @@ impl Node {
         self.data.insert(STARTED_AT.to_owned(), at.micros().into());
     }
 
+    /// Returns the numbers of the GPU devices that only this node uses; empty if it has none, or if its provider does not
+    /// assign devices.
+    pub fn gpu_devices(&self) -> Vec<u32> {
+        let devices = self.data.get(GPU_DEVICES).and_then(Value::as_array).into_iter().flatten();
+        devices.filter_map(|device| device.as_u64()?.try_into().ok()).collect()
+    }
+
+    /// Records the numbers of the GPU devices that only this node uses.
+    pub fn set_gpu_devices(&mut self, devices: &[u32]) {
+        if devices.is_empty() {
+            self.data.remove(GPU_DEVICES);
+        } else {
+            self.data.insert(GPU_DEVICES.to_owned(), devices.into());
+        }
+    }
+
     /// Returns true if the budget of starts allows another start now.
     pub fn may_start(&self, now: Timestamp) -> bool {
         self.starts.iter().filter(|start| now.since(**start) < START_WINDOW).count() < START_BUDGET
@@ -212,9 +231,11 @@ impl Node {
         last_in_the_way.map_or(now, |start| start.after(START_WINDOW))
     }
 
-    /// Records a start with the present recipe of the cluster, and drops starts outside [`START_WINDOW`].
+    /// Records a start with the present recipe of the cluster, and drops starts outside [`START_WINDOW`]. The start
+    /// assigns devices anew.
     pub fn record_start(&mut self, now: Timestamp) {
         self.set_outdated(false);
+        self.set_gpu_devices(&[]);
         self.starts.retain(|start| now.since(*start) < START_WINDOW);
         self.starts.push(now);
         self.set_started_at(now);

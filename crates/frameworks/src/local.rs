@@ -84,6 +84,8 @@ pub struct ProcessSpec {
     pub command: Vec<String>,
     /// Variables that are added to the environment.
     pub environment: BTreeMap<String, String>,
+    /// Files that must exist before the start: paths in the node's own folder, with their contents.
+    pub files: BTreeMap<String, String>,
 }
 
 impl ProcessSpec {
@@ -92,6 +94,7 @@ impl ProcessSpec {
         Self {
             command: command.iter().map(|&word| word.to_owned()).collect(),
             environment: environment.iter().map(owned).collect(),
+            files: BTreeMap::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use muster_core::shape::Shape;
 use muster_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::json;
 
 use crate::endpoints::Endpoints;
 use crate::head_access::HeadAccess;
@@ -41,6 +42,9 @@ fn executor_file(names: &[String]) -> String {
         _ => names.join("/"),
     }
 }
+
+/// The file with the addresses of a worker's GPUs.
+const RESOURCES: &str = "resources.json";
 
 /// The default memory of a worker for executors in MiB: enough for one executor of default size.
 const WORKER_MEMORY: u64 = 1024;
@@ -119,8 +123,12 @@ impl LocalFramework for Spark {
             "--work-dir",
             &applications,
         ];
+        let gpus = gpus(context);
+        let options =
+            gpus.as_ref().map_or_else(|| LIGHT.to_owned(), |gpus| format!("{LIGHT} {}", gpus.options));
         let mut launch =
-            daemon_process(context, "worker.Worker", &arguments, context.name, DAEMON_MEMORY, LIGHT);
+            daemon_process(context, "worker.Worker", &arguments, context.name, DAEMON_MEMORY, &options);
+        launch.files.extend(gpus.map(|gpus| (gpus.file, gpus.content)));
         let executors = format!("{DECOMMISSION} {}", temporary_folder_option(context));
         launch.environment.insert("JAVA_TOOL_OPTIONS".to_owned(), executors);
         launch.environment.insert("SPARK_LOCAL_DIRS".to_owned(), context.node_folder.to_owned());
@@ -309,6 +317,30 @@ fn daemon_process(
         ("SPARK_PUBLIC_DNS", host),
     ];
     ProcessSpec::new(&command, &environment)
+}
+
+/// The declaration of a worker's GPUs.
+struct WorkerGpus {
+    /// The options of the worker's process.
+    options: String,
+    /// The path of the file with the addresses.
+    file: String,
+    /// The content of that file.
+    content: String,
+}
+
+/// Declares the GPUs of a worker, so that applications can request them with `spark.executor.resource.gpu.amount`.
+fn gpus(context: LaunchContext<'_>) -> Option<WorkerGpus> {
+    let count = context.shape.gpu.filter(|gpus| *gpus > 0)?;
+    let file = format!("{}/{RESOURCES}", context.node_folder);
+    let options = format!(
+        "-Dspark.worker.resource.gpu.amount={count} {}",
+        quoted("-Dspark.worker.resourcesFile=", &file)
+    );
+    // Programs count the devices that are visible to them from 0.
+    let addresses: Vec<String> = (0..count).map(|address| address.to_string()).collect();
+    let id = json!({"componentName": "spark.worker", "resourceName": "gpu"});
+    Some(WorkerGpus { options, file, content: json!([{"id": id, "addresses": addresses}]).to_string() })
 }
 
 /// Returns the folder for Java's temporary files: a killed process would leave them behind in the machine's folder.

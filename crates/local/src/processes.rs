@@ -60,6 +60,7 @@ use crate::environments::{Environments, PYTHON_VARIABLE};
 use crate::host_processes::HostProcesses;
 use crate::shim::{LogLimits, NodeFolder, Shims, StaleGeneration};
 use drain_progress::DrainProgress;
+use devices::DeviceReservations;
 use exit_watcher::ExitWatcher;
 use logs::LogFollow;
 use lost_workers::LostWorkers;
@@ -106,7 +107,7 @@ struct ProcessHost {
     start_limiter: StartLimiter,
     lost_workers: LostWorkers,
     drain_progress: DrainProgress,
-    choosing_devices: parking_lot::Mutex<()>,
+    devices: DeviceReservations,
 }
 
 impl LocalProvider {
@@ -133,7 +134,7 @@ impl LocalProvider {
             start_limiter: StartLimiter::new(cores),
             lost_workers: LostWorkers::default(),
             drain_progress: DrainProgress::default(),
-            choosing_devices: parking_lot::Mutex::default(),
+            devices: DeviceReservations::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -332,7 +333,13 @@ impl NodeProvider for LocalProvider {
     }
 
     fn obstacles(&self, _: ClusterTarget<'_>, changing: &HashSet<NodeId>) -> HashMap<NodeId, String> {
-        self.inner.drain_progress.reasons(changing)
+        let mut obstacles = self.inner.drain_progress.reasons(changing);
+        obstacles.extend(self.inner.devices.obstacles(changing));
+        obstacles
+    }
+
+    fn gpu_devices(&self, target: ClusterTarget<'_>, nodes: &[NodeId]) -> HashMap<NodeId, Vec<u32>> {
+        self.inner.devices_of(target, nodes)
     }
 
     async fn update_node(

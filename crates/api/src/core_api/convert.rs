@@ -153,6 +153,7 @@ pub(super) fn group(group: &WorkerGroup) -> wire::WorkerGroupSpec {
 pub(super) fn node(node: Node) -> wire::Node {
     wire::Node {
         outdated: node.is_outdated(),
+        gpu_devices: node.gpu_devices(),
         id: node.id.to_string(),
         name: node.name,
         cluster_id: node.cluster_id.map(|id| id.to_string()).unwrap_or_default(),

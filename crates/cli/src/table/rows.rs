@@ -196,7 +196,7 @@ fn guest_names(guests: &[Guest], with_slot: bool) -> String {
 
 impl Listed for Node {
     fn titles(wide: bool) -> Vec<&'static str> {
-        let mut titles = vec!["NAME", "ROLE", "GROUP", "STATE", "AGE"];
+        let mut titles = vec!["NAME", "ROLE", "GROUP", "STATE", "AGE", "GPUS"];
         if wide {
             titles.extend(["PHYSICAL", "ID", "REASON"]);
         }
@@ -217,6 +217,7 @@ impl Listed for Node {
         line
     }
 
+            self.gpu_devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
     fn called(&self) -> &str {
         &self.name
     }

@@ -28,7 +28,7 @@ async fn a_pipe_gets_the_table_without_colour() {
     let wide = harness.muster(&["get", "-o", "wide"]).success().out;
     assert!(columns(&wide)[0].ends_with(&["OWNER", "ID", "REASON"]), "{wide}");
     let titles = |arguments: &[&str]| columns(&harness.muster(arguments).success().out)[0].join(" ");
-    assert_eq!(titles(&["nodes", "fred"]), "NAME ROLE GROUP STATE AGE");
+    assert_eq!(titles(&["nodes", "fred"]), "NAME ROLE GROUP STATE AGE GPUS");
     assert_eq!(titles(&["events", "fred"]), "AGE LEVEL OBJECT REASON PHASE MESSAGE");
     assert_eq!(titles(&["actions", "fred"]), "ID NAME ACTION STATUS AGE REASON");
 }

@@ -9,6 +9,7 @@ mod dask;
 mod draining;
 mod everyday;
 mod faults;
+mod gpus;
 mod harness;
 mod healing;
 mod home;

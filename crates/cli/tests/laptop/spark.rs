@@ -19,13 +19,18 @@ use driver::{Driver, master};
 
 /// Starts a harness with Spark; `None` if the test is skipped.
 async fn start_with_spark() -> Option<(Harness, Python)> {
+    start_with_spark_and_gpus("0").await
+}
+
+/// Starts a harness with Spark on a machine with this number of devices; `None` if the test is skipped.
+async fn start_with_spark_and_gpus(gpus: &str) -> Option<(Harness, Python)> {
     let python = muster_testkit::python("spark").await?;
     if Command::new("java").arg("-version").output().is_err() {
         muster_testkit::skip("needs Java, and `java` was not found");
         return None;
     }
     let path = python.path().display().to_string();
-    Some((Harness::with(&[("MUSTER_PYTHON", &path)]).await, python))
+    Some((Harness::with(&[("MUSTER_PYTHON", &path), ("MUSTER_GPUS", gpus)]).await, python))
 }
 
 /// Lists the executors that run on a harness.
@@ -181,14 +186,17 @@ async fn without_java_a_cluster_is_refused_with_the_remedy() {
 
 #[tokio::test]
 async fn output_of_executors_is_in_the_logs_of_their_workers() {
-    let Some((harness, python)) = start_with_spark().await else { return };
-    harness.create(&spark("fred", 1)).await;
+    let Some((harness, python)) = start_with_spark_and_gpus("1").await else { return };
+    let mut cluster = spark("fred", 1);
+    cluster["cluster_spec"]["worker_group_spec"][0]["shape"] = json!({"gpu": 1});
+    let created = harness.create(&cluster).await;
+    let of_worker = master(&created).await["workers"][0]["resources"].clone();
+    assert_eq!(of_worker, json!({"gpu": {"name": "gpu", "addresses": ["0"]}}), "{created}");
     let worker = harness.workers("fred").await.remove(0);
     let mut driver = Driver::connect(&harness, &python, "fred").await;
     driver.begin("sc.parallelize([1], 1).map(lambda n: {}['no such', 'key']).collect()").await;
     let failed = driver.answer().await;
     assert!(failed.contains("PythonException"), "{failed}");
-    let logs = harness.muster(&["logs", "fred", "--node", "worker", "--grep", "KeyError"]);
     let beginning = format!("{}/app-", worker.name);
     let is_traceback = |line: &str| line.starts_with(&beginning) && line.contains("/executor-0.stderr");
     assert!(logs.lines().any(is_traceback), "{logs}");

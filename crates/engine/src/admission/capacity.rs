@@ -31,10 +31,13 @@ pub(crate) struct CapacityCheck<'a> {
 }
 
 impl CapacityCheck<'_> {
-    /// Returns the reason why a node that the change adds or enlarges could never run on the machine; none if each
-    /// could. Other nodes are not checked, so that a cluster whose nodes are too large already can be changed.
+    /// Returns the reason why a node that the change adds or enlarges could never run on the machine, alone or with the
+    /// others of its cluster; none if each could. Other nodes are not checked, so that a cluster whose nodes are too large
+    /// already can be changed.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.growth().find_map(|demand| self.capacity.refusal(&demand))
+        let too_large = self.growth().find_map(|demand| self.capacity.refusal(&demand));
+        let more_gpus = self.growth().any(|demand| demand.shape.gpu.is_some_and(|gpus| gpus > 0));
+        too_large.or_else(|| self.capacity.too_few_gpus(&self.demands).filter(|_| more_gpus))
     }
 
     /// Returns true if the change adds or enlarges nodes.
@@ -45,7 +48,10 @@ impl CapacityCheck<'_> {
     /// Returns an event if all nodes of the cluster together need more than other clusters leave of the machine.
     pub(crate) fn warning(&self, others: &[Demand], action: &Action) -> Option<Event> {
         let sum = self.capacity.exceeded(&self.demands, others)?;
-        let message = format!("{sum}: it is overcommitted");
+        let mut message = format!("{sum}: it is overcommitted");
+        if self.capacity.must_wait_for_gpus(&self.demands, others) {
+            message.push_str("; nodes wait until enough gpus are free");
+        }
         let at = action.created_at;
         Some(events::of_cluster(Some(action), self.cluster, Level::Warn, reason::OVERCOMMITTED, &message, at))
     }

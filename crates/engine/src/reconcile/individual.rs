@@ -1,6 +1,7 @@
 //! Individual membership: observes, plans, records and acts until the members match the goal.
 
 pub(crate) mod abort;
+mod devices;
 pub(crate) mod observe;
 pub(crate) mod obstacles;
 pub(crate) mod plan;
@@ -16,6 +17,7 @@ use muster_core::node::Observation;
 use muster_core::time::{TimeSpan, Timestamp};
 
 use crate::ports::provider::{FencedCall, NodeResult, Observed, ProviderError};
+use crate::reconcile::individual::devices::{record_devices, record_observed_devices};
 use crate::reconcile::individual::obstacles::{Obstacles, flush_with_obstacles};
 use crate::reconcile::individual::plan::{Plan, RetryState};
 use crate::reconcile::individual::record::{add_members, record_observed, remove_gone};
@@ -93,7 +95,11 @@ impl Strategy for Individual<'_> {
         let (cancelled, now) = (run.control.cancelled(&run.children), run.now());
         self.exclude(&cancelled, &mut run.subject.nodes, &mut run.children, now);
         let observation = observe::observe(run.provider.as_ref(), &run.subject, self.goal.only);
-        run.control.call_provider(observation).await
+        let observed = run.control.call_provider(observation).await?;
+        if let Ok(observed) = &observed {
+            record_observed_devices(run, observed);
+        }
+        Ok(observed)
     }
 
     fn plan(
@@ -200,6 +206,9 @@ impl<'g> Individual<'g> {
             });
             match progress.await? {
                 MemberProgress::Results(some) => {
+                    let started =
+                        |result: &NodeResult| matches!(result.result, Ok(Some(_))).then_some(result.node);
+                    let started: Vec<NodeId> = some.iter().filter_map(started).collect();
                     for result in some {
                         // Each result gets a time of its own, in order: policies compare the ages of nodes.
                         let now = run.now();
@@ -212,6 +221,7 @@ impl<'g> Individual<'g> {
                         let ActionRun { subject, children, journal, .. } = &mut *run;
                         self.record_result(result, &mut subject.nodes, children, journal, now);
                     }
+                    record_devices(run, &started);
                 }
                 MemberProgress::Flush => flush_with_obstacles(run, &changing, &mut obstacles).await?,
                 // The next plan continues with the others, without the excluded ones.

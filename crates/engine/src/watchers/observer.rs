@@ -403,7 +403,12 @@ async fn heal_due_nodes(
 fn lost_nodes(nodes: &[Node], observed: &Observed) -> Vec<Node> {
     let lost = |node: &Node| {
         let reason = observed.of(node.id).loss()?.to_owned();
-        node.was_working().then(|| Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() })
+        node.was_working().then(|| {
+            let mut lost = Node { status: NodeStatus::Error, status_reason: reason, ..node.clone() };
+            // The devices of a lost node are free.
+            lost.set_gpu_devices(&[]);
+            lost
+        })
     };
     // A node whose role only a newer version knows is left to engines of that version.
     nodes.iter().filter(|node| node.has_known_role()).filter_map(lost).collect()

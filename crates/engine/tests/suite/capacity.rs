@@ -71,6 +71,33 @@ async fn nodes_that_exceed_the_machine_together_are_created_with_a_warning(harne
 }
 
 #[database_test]
+async fn gpus_are_not_shared_within_a_cluster_and_awaited_from_others(harness: Harness) {
+    let machine = Capacity { cpu: Cpu::from_millis(8_000), memory: Memory::from_bytes(1 << 30), gpu: 2 };
+    harness.provider.has(machine);
+    let gpus = |workers| {
+        let mut cluster = harness::cluster(FAKE_NODE, workers);
+        cluster.groups[0].shape = Shape { gpu: Some(1), ..Shape::default() };
+        cluster
+    };
+    let refused = harness.try_create(&gpus(3)).await.unwrap_err();
+    let sentence = "its nodes together request 3 × 1 = 3 gpu; this machine has 2: request less";
+    assert_eq!(refused.to_string(), sentence);
+    let fits = gpus(2);
+    let created = harness.create(&fits).await;
+    harness.ended(created).await;
+    assert!(recorded_events(&harness, &fits).await.is_empty());
+    let row = harness.cluster(fits.id).await;
+    let more = json!({"number": 1, "adjustment_type": "CHANGE_IN_CAPACITY"});
+    assert_eq!(harness.refused(ActionKind::ClusterResize, &row, more).await.to_string(), sentence);
+    let waits = gpus(1);
+    let created = harness.create(&waits).await;
+    harness.ended(created).await;
+    let sentence = "its nodes together request 1 = 1 gpu, other clusters request 2, and this machine has 2: it is \
+                    overcommitted; nodes wait until enough gpus are free";
+    assert_eq!(recorded_events(&harness, &waits).await, [sentence]);
+}
+
+#[database_test]
 async fn only_what_grows_is_refused_where_a_node_is_too_large_already(harness: Harness) {
     let machine =
         |cpu, memory| Capacity { cpu: Cpu::from_millis(cpu), memory: Memory::from_bytes(memory), gpu: 0 };

@@ -112,6 +112,20 @@ fn a_worker_is_given_its_shape(
 }
 
 #[test]
+fn a_worker_declares_its_gpus_as_a_resource() {
+    let shape = Shape { gpu: Some(2), ..Shape::default() };
+    let process = Spark.worker_process(launch_context(&shape), &head());
+    let options = &process.environment["SPARK_DAEMON_JAVA_OPTS"];
+    assert!(options.contains("-Dspark.worker.resource.gpu.amount=2"), "{options}");
+    assert!(options.contains(r#""-Dspark.worker.resourcesFile=/node/resources.json""#), "{options}");
+    let content: serde_json::Value = serde_json::from_str(&process.files["/node/resources.json"]).unwrap();
+    assert_eq!(content[0]["addresses"], json!(["0", "1"]));
+    let shape = Shape { gpu: Some(0), ..Shape::default() };
+    let process = Spark.worker_process(launch_context(&shape), &head());
+    assert!(process.files.is_empty() && !process.environment["SPARK_DAEMON_JAVA_OPTS"].contains("gpu"));
+}
+
+#[test]
 fn a_worker_is_named_by_its_address_and_its_executors_write_into_the_folder_of_the_cluster() {
     let shape = Shape::default();
     let process =

@@ -13,8 +13,13 @@ pub(super) fn of_machine(gpus: Option<u32>) -> Capacity {
     Capacity {
         cpu: Cpu::from_millis(u64::try_from(cores).unwrap_or(1) * 1000),
         memory: Memory::from_bytes(memory()),
-        gpu: gpus.unwrap_or_else(count_accelerators),
+        gpu: accelerators(gpus),
     }
+}
+
+/// Returns the number of accelerators: the number of devices unless `gpus` is given.
+pub(super) fn accelerators(gpus: Option<u32>) -> u32 {
+    gpus.unwrap_or_else(count_accelerators)
 }
 
 /// Returns the memory of the machine, or the lowest limit of the control groups of this process.

@@ -194,7 +194,7 @@ fn seconds() -> u32 {
 /// not outlive a killed server, whose successor would not know of it.
 async fn run_program(
     python: &Path,
-    ProcessSpec { command, environment }: &ProcessSpec,
+    ProcessSpec { command, environment, files: _ }: &ProcessSpec,
 ) -> Result<Vec<u8>, DrainError> {
     let [program, arguments @ ..] = command.as_slice() else {
         return Err(DrainError::Program("the framework has an empty drain command".to_owned()));

@@ -15,7 +15,6 @@ use muster_frameworks::{LaunchContext, LocalFramework};
 use tokio::sync::Mutex;
 
 use super::capacity;
-use super::devices;
 use super::node_kind::{NodeKind, ProcessRecipe};
 use super::node_record::NodeRecord;
 use super::paths;
@@ -306,6 +305,10 @@ impl ProcessHost {
             NodeRole::Worker => framework.worker_process(context, &self.known_head(cluster)?),
             NodeRole::Unknown(_) => return Err(unknown_role(node)),
         };
+        for (file, content) in &launch.files {
+            let written = tokio::fs::write(file, content).await;
+            written.map_err(|error| on_disk("the node's folder cannot be used", &error))?;
+        }
         launch.command.extend(recipe.args);
         // The short path is used, since programs create sockets in their temporary folder.
         let temporary = paths::temporary(&short, node);
@@ -313,7 +316,7 @@ impl ProcessHost {
             .chain([("TMPDIR".to_owned(), text(&temporary))])
             .chain(variables)
             .chain(launch.environment)
-            .chain(visible_devices(record))
+            .chain(self.device_variables(record))
             .chain(recipe.env)
             .chain([(CLUSTER.to_owned(), call.cluster.name.clone())]);
         let mut environment: BTreeMap<String, String> = environment.collect();
@@ -360,12 +363,6 @@ fn add_module_folder(environment: &mut BTreeMap<String, String>, folder: &str) {
         None => folder.to_owned(),
     };
     environment.insert(MODULE_PATH_VARIABLE.to_owned(), path);
-}
-
-/// Returns the variable that limits a node to its own accelerators.
-fn visible_devices(record: &NodeRecord) -> Option<(String, String)> {
-    let devices: Vec<String> = record.gpus.iter().map(ToString::to_string).collect();
-    (!devices.is_empty()).then(|| (devices::VISIBLE.to_owned(), devices.join(",")))
 }
 
 /// Returns the base environment of a program of a virtual environment.

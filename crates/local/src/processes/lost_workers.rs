@@ -147,6 +147,7 @@ mod tests {
     fn record(draining: bool) -> NodeRecord {
         NodeRecord {
             name: "w-1".to_owned(),
+            cluster: String::new(),
             was_ready: true,
             draining,
             gpus: Vec::new(),

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use muster_core::action::Fence;
+use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
 use muster_core::node::{Node, NodeRole};
 use muster_core::time::Timestamp;
@@ -20,13 +21,16 @@ use crate::shim::NodeFolder;
 pub(super) struct NodeRecord {
     /// The name under which the framework knows the node.
     pub(super) name: String,
+    /// The name of the node's cluster; older servers did not record it.
+    #[serde(default)]
+    pub(super) cluster: String,
     /// True once the node has been ready since its last start.
     #[serde(rename = "works")]
     pub(super) was_ready: bool,
     /// True if the head was asked to drain the node, and gives it no more work.
     #[serde(default)]
     pub(super) draining: bool,
-    /// The assigned accelerators.
+    /// The numbers of the assigned GPU devices.
     #[serde(default)]
     pub(super) gpus: Vec<u32>,
     /// The time at which the start was prepared.
@@ -38,7 +42,7 @@ impl NodeRecord {
     /// Creates the record for a start. If the framework accepts any name, each start gets a new one: the framework may
     /// still count the worker of the previous start.
     pub(super) fn new(
-        cluster: ClusterId,
+        cluster: &Cluster,
         node: &Node,
         generation: Fence,
         names: WorkerNaming,
@@ -48,11 +52,12 @@ impl NodeRecord {
         let unused = node.role == NodeRole::Head || node.name.ends_with(&format!("-{}", node.index));
         let first = unused && node.created_at.is_none() && node.starts.len() <= 1;
         let name = match names {
-            WorkerNaming::LoopbackAddresses => address(cluster, node).to_string(),
+            WorkerNaming::LoopbackAddresses => address(cluster.id, node).to_string(),
             WorkerNaming::Free if first => node.name.clone(),
             WorkerNaming::Free => format!("{}~{}", node.name, generation.0),
         };
-        Self { name, was_ready: false, draining: false, gpus: Vec::new(), prepared_at: now }
+        let cluster = cluster.name.clone();
+        Self { name, cluster, was_ready: false, draining: false, gpus: Vec::new(), prepared_at: now }
     }
 
     pub(super) fn read(folder: &NodeFolder) -> Option<Self> {

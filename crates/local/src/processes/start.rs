@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt as _};
 use muster_core::node::{Node, NodeRole};
 use muster_engine::ports::clock::{Clock as _, SystemClock};
@@ -50,6 +51,10 @@ impl ProcessHost {
         nodes: Vec<Node>,
     ) -> impl Stream<Item = NodeResult> + Send + 'a {
         let batch = Arc::new(StartBatch::default());
+        // Nodes that may wait for devices do not delay the others. The number of devices bounds how many start at a time.
+        let (with_devices, others): (Vec<Node>, Vec<Node>) = nodes
+            .into_iter()
+            .partition(|node| Self::requested_devices(call, node).is_ok_and(|devices| devices > 0));
         let one = move |node: Node| {
             let batch = Arc::clone(&batch);
             async move {
@@ -58,7 +63,9 @@ impl ProcessHost {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        futures::stream::iter(nodes).map(one).buffer_unordered(STARTS_PER_CORE * cores)
+        let with_devices = with_devices.into_iter().map(one.clone()).collect::<FuturesUnordered<_>>();
+        let others = futures::stream::iter(others).map(one).buffer_unordered(STARTS_PER_CORE * cores);
+        futures::stream::select(with_devices, others)
     }
 
     async fn start_one(
@@ -68,9 +75,17 @@ impl ProcessHost {
         batch: &StartBatch,
     ) -> Result<String, ProviderError> {
         let folder = self.node_folder(call.target(), node.id);
+        self.stop_unusable(call, node, &folder).await?;
+        let reservation = tokio::select! {
+            // Biased, because the head may have ended while the node waited for devices.
+            biased;
+            lost = self.wait_for_head_loss(call, node) => return Err(lost),
+            reservation = self.reserve_devices(call, node) => reservation?,
+        };
+        let devices = &reservation.devices;
         let framework = NodeKind::from_profile_type(&call.profile.kind).and_then(NodeKind::framework);
         if !framework.is_some_and(LocalFramework::starts_one_by_one) {
-            return self.start_and_wait(call, node, &folder, batch).await;
+            return self.start_and_wait(call, node, &folder, devices, batch).await;
         }
         let permit = tokio::select! {
             // Biased, because the head may have ended while another start held the permit.
@@ -78,7 +93,7 @@ impl ProcessHost {
             lost = self.wait_for_head_loss(call, node) => return Err(lost),
             permit = self.start_limiter.acquire(call.cluster.id) => permit,
         };
-        permit.hold_for(self.start_and_wait(call, node, &folder, batch)).await
+        permit.hold_for(self.start_and_wait(call, node, &folder, devices, batch)).await
     }
 
     async fn start_and_wait(
@@ -86,9 +101,10 @@ impl ProcessHost {
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
+        devices: &[u32],
         batch: &StartBatch,
     ) -> Result<String, ProviderError> {
-        let (running, record) = self.start_process(call, node, folder, batch).await?;
+        let (running, record) = self.start_process(call, node, folder, devices, batch).await?;
         self.exit_watcher.watch(&running);
         let pid = running.process().map_or_else(String::new, |process| process.pid.to_string());
         tokio::select! {
@@ -111,10 +127,10 @@ impl ProcessHost {
         call: FencedCall<'_>,
         node: &Node,
         folder: &NodeFolder,
+        devices: &[u32],
         batch: &StartBatch,
     ) -> Result<(RunningNode, NodeRecord), ProviderError> {
         let disk = |error: std::io::Error| on_disk("the node's folder cannot be used", &error);
-        self.stop_unusable(call, node, folder).await?;
         let runs = matches!(self.shims.inspect(folder).map_err(disk)?, NodeProcessState::Running(_));
         let record = match NodeRecord::read(folder).filter(|_| runs) {
             Some(record) => record,
@@ -136,12 +152,9 @@ impl ProcessHost {
                     self.record_database(&self.paths.standalone_node(node.id)).map_err(disk)?;
                 }
                 files::make_empty_folder(&paths::working_folder(folder)).map_err(disk)?;
-                // Serializes the choices of nodes that start at the same time.
-                let _choosing = self.choosing_devices.lock();
-                let gpus = self.choose_devices(call, node)?;
-                let now = SystemClock.now();
+                let (gpus, now) = (devices.to_vec(), SystemClock.now());
                 let record =
-                    NodeRecord { gpus, ..NodeRecord::new(call.cluster.id, node, call.fence, names, now) };
+                    NodeRecord { gpus, ..NodeRecord::new(call.cluster, node, call.fence, names, now) };
                 record.write(folder).map_err(disk)?;
                 record
             }

@@ -43,6 +43,10 @@ impl NodeProvider for InstrumentedNodes {
         self.nodes.obstacles(target, starting)
     }
 
+    fn gpu_devices(&self, target: ClusterTarget<'_>, nodes: &[NodeId]) -> HashMap<NodeId, Vec<u32>> {
+        self.nodes.gpu_devices(target, nodes)
+    }
+
     async fn update_node(
         &self,
         call: FencedCall<'_>,

@@ -68,6 +68,11 @@ pub trait NodeProvider: Send + Sync {
         HashMap::new()
     }
 
+    /// Returns the numbers of the GPU devices that only these nodes use, as far as the provider assigns devices.
+    fn gpu_devices(&self, _: ClusterTarget<'_>, _nodes: &[NodeId]) -> HashMap<NodeId, Vec<u32>> {
+        HashMap::new()
+    }
+
     /// Updates a running node to its new recipe, the one in the call, or returns that the node has to be recreated.
     async fn update_node(
         &self,

@@ -33,6 +33,12 @@ impl Shims {
         self.clean_up(folder).await
     }
 
+    /// Returns true if processes of a node whose shim is gone are left, or if that is unknown.
+    pub(crate) fn has_processes(folder: &NodeFolder) -> bool {
+        let known = folder.read_state().ok().flatten();
+        find_processes(folder.node(), known.map(|state| state.shim)).map_or(true, |found| !found.is_empty())
+    }
+
     /// Does the same as [`Self::clean_up_lost`] for a caller that holds the node's lock.
     pub(super) async fn clean_up(&self, folder: &NodeFolder) -> io::Result<usize> {
         let known = folder.read_state().ok().flatten();
