@@ -4,7 +4,7 @@ mod requested;
 mod rows;
 
 pub(crate) use rows::{
-    ActionLine, InNamespace, JobWithNamespace, ephemeral, event_message, last_use, workers,
+    ActionLine, InNamespace, JobWithNamespace, ephemeral, event_message, last_use, state_reason, workers,
 };
 
 use std::io::IsTerminal as _;

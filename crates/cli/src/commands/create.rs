@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use self::app::AppFlags;
 use self::code::{Code, CodeFlags, NodeLocation};
 use self::config::ConfigFlags;
+use self::existing::ExistingCluster;
 use self::values::{
     framework_parser, parse_default_framework, parse_label, parse_lifetime, parse_properties,
 };
@@ -187,17 +188,13 @@ impl Create {
             let mut client = server.connect().await?;
             let deadline = wait.deadline();
             let namespace = namespace.resolve(&mut client).await?;
-            if if_not_exists
-                && let Some(cluster) = existing::wait_until_usable(
-                    &mut client,
-                    &namespace,
-                    &name,
-                    wait.no_wait || dry_run,
-                    deadline,
-                )
-                .await?
-            {
-                message!("cluster '{name}' exists already and was not changed");
+            let existing = ExistingCluster {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                no_wait: wait.no_wait || dry_run,
+                deadline,
+            };
+            if if_not_exists && let Some(cluster) = existing.wait_until_usable(&mut client).await? {
                 return print_cluster(&format, &cluster);
             }
             let described = match given {
@@ -211,7 +208,7 @@ impl Create {
                     app.add_to(spec.request(name, properties))
                 }
             };
-            let request = CreateClusterRequest {
+            let mut request = CreateClusterRequest {
                 across_rollouts: app.across_rollouts,
                 namespace,
                 wait_for: "accepted".to_owned(),
@@ -225,10 +222,22 @@ impl Create {
                 message!("dry run: cluster '{}' could be created", cluster.name);
                 return print_cluster(&format, &cluster);
             }
-            let change = async |client: &Client| app.create(client, &request).await;
-            match Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await {
-                Err(error) => Err(name_conflict::explain(&mut client, &request, error).await),
-                result => result,
+            loop {
+                let change = async |client: &Client| app.create(client, &request).await;
+                let error =
+                    match Box::pin(carry_out(&mut client, change, wait.no_wait, deadline, &format)).await {
+                        Err(error) => error,
+                        result => return result,
+                    };
+                if !(if_not_exists && name_conflict::is_taken(&error)) {
+                    return Err(name_conflict::explain(&mut client, &request, error).await);
+                }
+                // Another command created a cluster of this name after the first search.
+                if let Some(cluster) = existing.wait_until_usable(&mut client).await? {
+                    return print_cluster(&format, &cluster);
+                }
+                // That cluster is gone already.
+                request.request_id = request_id();
             }
         })
     }
@@ -315,8 +324,14 @@ impl Spec {
                     let hint = "`muster image create` builds an image with packages on Kubernetes";
                     return Err(Failure::new(Exit::Usage, what).hint(hint));
                 }
+                let named = self.image.take();
                 let framework = self.framework().unwrap_or_default();
-                let base = python::resolve(client, self.provider(), framework, None).await?;
+                let base = match named {
+                    Some(named) => {
+                        Some(python::resolve_base(client, self.provider(), framework, named).await?)
+                    }
+                    None => python::resolve(client, self.provider(), framework, None).await?,
+                };
                 let Built { template, python } = packages::build(client, namespace, packages, base).await?;
                 self.image_template = Some(template);
                 return Ok(Some(python));

@@ -107,7 +107,7 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         ("framework", [cluster.framework.as_str(), &cluster.framework_version].join(" ").trim().to_owned()),
         ("provider", [cluster.provider.as_str(), &cluster.flavor].join(" ").trim().to_owned()),
         ("state", cluster.state.clone()),
-        ("reason", reason(cluster)),
+        ("reason", table::state_reason(cluster).to_owned()),
         ("owner", if owner.name.is_empty() { owner.id } else { owner.name }),
         ("age", table::age(cluster.created_at, now)),
         ("workers", table::workers(cluster)),
@@ -133,12 +133,6 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
     facts.extend(one_cluster::limits(cluster, now));
     facts.extend(cluster.endpoints.iter().map(|(purpose, at)| (purpose.as_str(), at.clone())));
     facts
-}
-
-/// Returns the reason of the state; empty if all nodes of the cluster work as it is described.
-fn reason(cluster: &Cluster) -> String {
-    let is_healthy = cluster.state == "ACTIVE" && cluster.outdated_nodes.is_empty();
-    if is_healthy { String::new() } else { cluster.status_reason.clone() }
 }
 
 /// Returns a text on what limits the memory of the nodes, as far as Muster decides it.
@@ -180,17 +174,22 @@ mod tests {
     use muster_proto::v1alpha2::{ClusterSpec, Owner, WorkerGroupSpec};
 
     use super::*;
+    use crate::table::InNamespace;
 
     #[test]
     fn a_healthy_cluster_has_no_reason() {
         let why = "CLUSTER_CREATE: number of active nodes is equal or above desired_capacity (2).";
         let mut cluster =
             Cluster { state: "ACTIVE".to_owned(), status_reason: why.to_owned(), ..Cluster::default() };
-        assert_eq!(reason(&cluster), "");
+        let in_list = |cluster: &Cluster| {
+            table::render(&[InNamespace(cluster.clone())], true).contains("equal or above desired_capacity")
+        };
+        assert_eq!((table::state_reason(&cluster), in_list(&cluster)), ("", false));
+        assert!(table::render(&[InNamespace(cluster.clone())], true).trim_end().ends_with(" <none>"));
         cluster.outdated_nodes.push("fred-worker-1".to_owned());
-        assert_eq!(reason(&cluster), why);
+        assert_eq!((table::state_reason(&cluster), in_list(&cluster)), (why, true));
         let cluster = Cluster { state: "WARNING".to_owned(), outdated_nodes: Vec::new(), ..cluster };
-        assert_eq!(reason(&cluster), why);
+        assert_eq!((table::state_reason(&cluster), in_list(&cluster)), (why, true));
     }
 
     #[test]

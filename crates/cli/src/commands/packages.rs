@@ -23,10 +23,10 @@ const PERIOD: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Default, Parser)]
 pub(crate) struct PackageFlags {
     /// A package that pip installs for the nodes, such as "pandas>=2"; may be repeated
-    #[arg(long, value_name = "PACKAGE", value_parser = parse_package, conflicts_with_all = ["image", "image_template"])]
+    #[arg(long, value_name = "PACKAGE", value_parser = parse_package, conflicts_with = "image_template")]
     pip: Vec<String>,
     /// File with such packages, one per line, or a lock file of pip-compile, uv or poetry
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "image_template"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "image_template")]
     requirements: Option<PathBuf>,
 }
 

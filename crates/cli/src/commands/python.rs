@@ -1,7 +1,7 @@
 //! Chooses the Python of a local cluster: the caller's.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_core::cluster::Framework;
 use muster_local::environments::{Environment, EnvironmentSource, PYTHON_VARIABLE};
@@ -48,6 +48,34 @@ pub(super) async fn resolve(
         Err(why) => Err(Failure::new(Exit::Usage, format!("{named} {given}: {why}"))
             .hint(format!("name a Python that has {framework}; `muster framework list` shows one"))),
     }
+}
+
+/// Returns the interpreter on which an environment with packages is based, for an interpreter that the user named. The
+/// environment gets its version and imports its packages.
+pub(super) async fn resolve_base(
+    client: &Client,
+    provider: &str,
+    framework: &str,
+    named: String,
+) -> Result<String, Failure> {
+    let found = resolve(client, provider, framework, Some(named.clone())).await?.unwrap_or(named);
+    let path = PathBuf::from(&found);
+    let absolute = if client.is_local() && !path.is_absolute() { find_on_path(&path) } else { Some(path) };
+    let absolute =
+        absolute.filter(|path| path.is_absolute()).and_then(|path| path.to_str().map(str::to_owned));
+    absolute.ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            format!("interpreter {found}: packages are installed for an interpreter only"),
+        )
+        .hint("name it with its absolute path on the machine of the server")
+    })
+}
+
+/// Finds a program on the caller's PATH.
+fn find_on_path(program: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 pub(super) fn is_local(client: &Client, provider: &str) -> bool {

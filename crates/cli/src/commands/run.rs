@@ -175,15 +175,14 @@ impl Run {
         Ok(ExitCode::from(ended.exit_status()))
     }
 
-    /// Refuses flags that name an environment, into which the packages of a script cannot be installed.
+    /// Refuses an image that is built already, into which the packages of a script cannot be installed.
     fn check_packages_of_script(&self) -> Result<(), Failure> {
-        let given = [("--image", &self.spec.image), ("--image-template", &self.spec.image_template)];
-        match given.into_iter().find(|(_, value)| value.is_some()) {
-            Some((flag, _)) => {
+        match &self.spec.image_template {
+            Some(_) => {
                 let what =
-                    format!("{flag} cannot be used with a script that has dependencies in its metadata");
+                    "--image-template cannot be used with a script that has dependencies in its metadata";
                 Err(Failure::new(Exit::Usage, what)
-                    .hint(format!("leave out {flag}: an environment with the packages is built")))
+                    .hint("leave out --image-template: an environment with the packages is built"))
             }
             None => Ok(()),
         }
@@ -267,14 +266,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_of_a_script_are_not_installed_into_a_named_environment() {
+    fn packages_of_a_script_are_not_installed_into_a_built_image() {
         let check = |flags: &[&str]| {
             let run = Run::try_parse_from([&["run"], flags, &["job.py"]].concat()).expect("flags");
             run.check_packages_of_script()
         };
-        assert_eq!(check(&["--pip", "six"]), Ok(()));
-        for flag in ["--python", "--image", "--image-template"] {
-            assert_eq!(check(&[flag, "x"]).expect_err("it is an environment").exit, Exit::Usage, "{flag}");
+        for flags in [&["--pip", "six"][..], &["--python", "x"], &["--python", "x", "--pip", "six"]] {
+            assert_eq!(check(flags), Ok(()), "{flags:?}");
         }
+        let refused = check(&["--image-template", "x"]).expect_err("it is an image");
+        assert_eq!(refused.exit, Exit::Usage);
     }
 }

@@ -52,6 +52,12 @@ pub(crate) fn last_use(cluster: &Cluster, now: Timestamp) -> String {
     }
 }
 
+/// Returns the reason of a cluster's state; empty if the cluster works as it is described.
+pub(crate) fn state_reason(cluster: &Cluster) -> &str {
+    let is_healthy = cluster.state == "ACTIVE" && cluster.outdated_nodes.is_empty();
+    if is_healthy { "" } else { &cluster.status_reason }
+}
+
 /// Returns the state of a node, marked if it runs with an older recipe than its cluster's.
 fn node_state(node: &Node) -> String {
     if node.outdated { format!("{},outdated", node.state) } else { node.state.clone() }
@@ -87,7 +93,8 @@ impl Listed for Cluster {
             let endpoint = |purpose: &str| self.endpoints.get(purpose).cloned().unwrap_or_default();
             line.extend(["address", "dashboard", "route"].map(|purpose| filled(&endpoint(purpose))));
             let owner = self.owner.as_ref().map(|owner| owner.name.clone()).unwrap_or_default();
-            line.extend([filled(&owner), self.id.clone(), filled(&flat(&self.status_reason))]);
+            let reason = Some(flat(state_reason(self))).filter(|reason| !reason.is_empty());
+            line.extend([filled(&owner), self.id.clone(), reason.unwrap_or_else(|| "<none>".to_owned())]);
         }
         line
     }
@@ -210,6 +217,7 @@ impl Listed for Node {
             self.group_name.clone(),
             node_state(self),
             age(self.init_at, now),
+            self.gpu_devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         ];
         if wide {
             line.extend([self.physical_id.clone(), self.id.clone(), flat(&self.status_reason)]);
@@ -217,7 +225,6 @@ impl Listed for Node {
         line
     }
 
-            self.gpu_devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
     fn called(&self) -> &str {
         &self.name
     }

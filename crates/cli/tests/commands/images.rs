@@ -1,20 +1,28 @@
 //! Images on the command line: built with their log, listed, shown and deleted.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::frameworks::program;
-use crate::harness::{Harness, run};
+use crate::harness::{Harness, TIMEOUT, create, run};
 
 /// Writes a Python that has Dask, and whose environments have a pip that fails until this file exists.
 fn python(harness: &Harness, index: &Path) -> PathBuf {
+    python_with_pip(
+        harness,
+        &format!("test -e '{}' || {{ echo 'ERROR: no index'; exit 1; }}", index.display()),
+    )
+}
+
+/// Writes a Python that has Dask, and whose environments have this command as their pip.
+fn python_with_pip(harness: &Harness, pip: &str) -> PathBuf {
     let script = format!(
         r#"case "$*" in
 *"-m venv "*) mkdir -p "$4/bin" "$4/own" && ln -s "$0" "$4/bin/python" ;;
-*" pip install "*) test -e '{}' || {{ echo 'ERROR: no index'; exit 1; }} ;;
+*" pip install "*) {pip} ;;
 *get_path*) echo own ;;
 *) echo 9.9 ;;
-esac"#,
-        index.display()
+esac"#
     );
     program(harness, "python", &script)
 }
@@ -38,6 +46,45 @@ async fn packages_are_added_to_the_callers_python_and_a_failed_build_is_repeated
     let images = images["imageTemplates"].as_array().expect("a list");
     assert_eq!((images.len(), &images[0]["state"]), (1, &"READY".into()), "{images:?}");
     assert_eq!(images[0]["baseImage"], python.to_str().expect("a plain path"), "{images:?}");
+}
+
+#[tokio::test]
+async fn packages_are_added_to_a_named_python_that_has_the_framework() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
+    let index = harness.data().with_file_name("index");
+    std::fs::write(&index, "").expect("an index");
+    let python = python(&harness, &index);
+    let python = python.to_str().expect("a plain path");
+    harness.muster(&["create", "fred", "--python", python, "--pip", "six", "--no-wait"]).success();
+    let images = harness.muster(&["image", "list", "-o", "json"]).success().json();
+    assert_eq!(images["imageTemplates"][0]["baseImage"], python, "{images:?}");
+    let bare = program(&harness, "bare", "echo 'PackageNotFoundError: dask' >&2; exit 1");
+    let bare = bare.to_str().expect("a plain path");
+    let refused = harness.muster(&["create", "bob", "--python", bare, "--pip", "six", "--no-wait"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains(bare) && refused.err.contains("name a Python that has dask"), "{refused:?}");
+    let both = harness.muster(&["create", "bob", "--image-template", "x", "--pip", "six"]);
+    assert_eq!(both.code, 2, "{both:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_created_meanwhile_is_used_if_it_must_not_exist() {
+    let harness = Harness::new();
+    harness.muster(&["whoami"]).success();
+    let pipe = harness.data().with_file_name("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let python = python_with_pip(&harness, &format!("timeout 60 cat {}", pipe.display()));
+    let python = python.to_str().expect("a plain path");
+    let late = ["create", "fred", "--if-not-exists", "--python", python, "--pip", "six"];
+    let mut late = harness.spawn(&late);
+    // Its search for the cluster has found nothing, and its creation waits for the packages.
+    late.wait_for_line("Preparing an environment with six", TIMEOUT).await;
+    harness.muster(&create("fred", "1")).success();
+    std::fs::write(&pipe, "go\n").expect("pip reads it");
+    late.wait_for_line("cluster 'fred' exists already and was not changed", TIMEOUT).await;
+    let ended = late.wait_for_exit(TIMEOUT).await;
+    assert!(ended.success(), "{ended:?}");
 }
 
 #[tokio::test]

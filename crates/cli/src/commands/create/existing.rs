@@ -33,34 +33,45 @@ fn decide(state: &str, is_changing: bool, no_wait: bool) -> Decision {
     }
 }
 
-/// Waits until the cluster of this name is usable, as its creation would; `None` if there is none, or none any more.
-pub(super) async fn wait_until_usable(
-    client: &mut Client,
-    namespace: &str,
-    name: &str,
-    no_wait: bool,
-    deadline: Deadline,
-) -> Result<Option<Cluster>, Failure> {
-    let mut shown = String::new();
-    loop {
-        let among = AmongFlags::default();
-        let Some(cluster) = find_optional(client, namespace, name, &among).await? else { return Ok(None) };
-        let state = cluster.state.as_str();
-        let action = if is_incomplete(state) { latest_open_action(client, &cluster.id).await? } else { None };
-        match decide(state, action.is_some(), no_wait) {
-            Decision::Use => return Ok(Some(cluster)),
-            Decision::Fail => return Err(unusable(&cluster)),
-            Decision::Wait => {}
-        }
-        if shown != state {
-            message!("cluster '{name}' exists already and is {state}: waiting");
-            state.clone_into(&mut shown);
-        }
-        match action {
-            Some(action) => {
-                AwaitedAction::new(&cluster, action.id).wait_until_reached(client, deadline).await?;
+/// The name of the cluster to create, which another one may have.
+pub(super) struct ExistingCluster {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) no_wait: bool,
+    pub(super) deadline: Deadline,
+}
+
+impl ExistingCluster {
+    /// Waits until the cluster of this name is usable, as its creation would; `None` if there is none, or none any more.
+    pub(super) async fn wait_until_usable(&self, client: &mut Client) -> Result<Option<Cluster>, Failure> {
+        let Self { namespace, name, no_wait, deadline } = self;
+        let mut shown = String::new();
+        loop {
+            let among = AmongFlags::default();
+            let Some(cluster) = find_optional(client, namespace, name, &among).await? else {
+                return Ok(None);
+            };
+            let state = cluster.state.as_str();
+            let action =
+                if is_incomplete(state) { latest_open_action(client, &cluster.id).await? } else { None };
+            match decide(state, action.is_some(), *no_wait) {
+                Decision::Use => {
+                    message!("cluster '{name}' exists already and was not changed");
+                    return Ok(Some(cluster));
+                }
+                Decision::Fail => return Err(unusable(&cluster)),
+                Decision::Wait => {}
             }
-            None => pause(&cluster, deadline).await?,
+            if shown != state {
+                message!("cluster '{name}' exists already and is {state}: waiting");
+                state.clone_into(&mut shown);
+            }
+            match action {
+                Some(action) => {
+                    AwaitedAction::new(&cluster, action.id).wait_until_reached(client, *deadline).await?;
+                }
+                None => pause(&cluster, *deadline).await?,
+            }
         }
     }
 }

@@ -6,13 +6,18 @@ use crate::commands::{AmongFlags, find, is_incomplete};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 
+/// Returns true if a creation failed because its name is in use already.
+pub(super) fn is_taken(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failure>().is_some_and(|failure| failure.is_taken)
+}
+
 /// Returns the error of a creation; if an incomplete cluster has the name, an error with its state.
 pub(super) async fn explain(
     client: &mut Client,
     request: &CreateClusterRequest,
     error: anyhow::Error,
 ) -> anyhow::Error {
-    if !error.downcast_ref::<Failure>().is_some_and(|failure| failure.is_taken) {
+    if !is_taken(&error) {
         return error;
     }
     let name = request.cluster.as_ref().map(|cluster| cluster.name.as_str()).unwrap_or_default();
