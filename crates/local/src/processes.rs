@@ -23,6 +23,7 @@ mod paths;
 mod ports;
 mod readiness;
 mod retained_logs;
+mod retained_tasks;
 mod secret;
 mod start;
 mod start_limiter;
@@ -39,7 +40,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use muster_core::capacity::Capacity;
 use muster_core::cluster::Cluster;
-use muster_core::ids::{InstanceId, NodeId};
+use muster_core::ids::{ClusterId, InstanceId, NodeId};
 use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::{Profile, ProfileType};
@@ -59,8 +60,8 @@ use crate::config_sets::ConfigFolder;
 use crate::environments::{Environments, PYTHON_VARIABLE};
 use crate::host_processes::HostProcesses;
 use crate::shim::{LogLimits, NodeFolder, Shims, StaleGeneration};
-use drain_progress::DrainProgress;
 use devices::DeviceReservations;
+use drain_progress::DrainProgress;
 use exit_watcher::ExitWatcher;
 use logs::LogFollow;
 use lost_workers::LostWorkers;
@@ -267,9 +268,20 @@ impl Provider for LocalProvider {
         let Some(kept) = &self.inner.settings.retained_logs else { return Ok(Vec::new()) };
         let folder = kept.join(paths::retained_logs_name(&cluster.name, &cluster.id.short()));
         // The search for the first lines may read all files.
-        let read = tokio::task::spawn_blocking(move || retained_logs::read_logs(&folder, query)).await;
+        let of_nodes = folder.clone();
+        let read = tokio::task::spawn_blocking(move || retained_logs::read_logs(&of_nodes, query)).await;
         let read = read.map_err(std::io::Error::other).flatten();
-        read.map_err(|error| on_disk("stored logs cannot be read", &error))
+        let failed = |error: std::io::Error| on_disk("stored logs cannot be read", &error);
+        let logs = read.map_err(failed)?;
+        if !query.task_output {
+            return Ok(logs);
+        }
+        let mut with_tasks = Vec::with_capacity(logs.len());
+        for StoredLog { node, name, lines } in logs {
+            let lines = retained_tasks::add_to(lines, &folder, node, cluster.framework, query).await;
+            with_tasks.push(StoredLog { node, name, lines: lines.map_err(failed)? });
+        }
+        Ok(with_tasks)
     }
 
     async fn environment(
@@ -382,11 +394,15 @@ impl ProcessHost {
         let framework = NodeKind::from_profile_type(&target.profile.kind).and_then(NodeKind::framework)?;
         let record = NodeRecord::read(&self.paths.node(target.cluster.id, node.id))?;
         let output = framework.task_output(&node.role, &record.name)?;
-        let folder = match output.folder {
-            OutputFolder::Cluster => self.paths.preserved(target.cluster.id),
-            OutputFolder::Sockets => self.paths.short_target(target.cluster.id),
-        };
-        Some((folder, output))
+        Some((self.output_folder(target.cluster.id, &output), output))
+    }
+
+    /// Returns the folder in which the tasks of a cluster write.
+    fn output_folder(&self, cluster: ClusterId, output: &TaskOutput) -> PathBuf {
+        match output.folder {
+            OutputFolder::Cluster => self.paths.preserved(cluster),
+            OutputFolder::Sockets => self.paths.short_target(cluster),
+        }
     }
 
     /// Returns the folder of a node. Nodes of a framework are in the folder of their cluster; plain processes have

@@ -194,9 +194,13 @@ async fn a_cluster_of_two_groups_computes_shrinks_during_a_job_and_is_deleted() 
     for worker in &workers {
         assert_eq!(lives(worker.pid()), pids(&stayed).contains(&worker.pid()), "{worker:?}");
     }
+    let prints = "ray.get(ray.remote(lambda: print('a word of a task')).remote())";
+    assert_eq!(driver.run(prints).await, "None");
     drop(driver);
     harness.delete_without_trace("fred").await;
     assert_eq!(leftover_files(), before);
+    let logs = harness.muster(&["logs", "fred", "--grep", "a word of a task"]);
+    assert!(logs.lines().any(|line| line.starts_with("fred-head/worker-")), "{logs}");
 }
 
 #[tokio::test]

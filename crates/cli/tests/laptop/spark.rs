@@ -199,7 +199,13 @@ async fn output_of_executors_is_in_the_logs_of_their_workers() {
     assert!(failed.contains("PythonException"), "{failed}");
     let beginning = format!("{}/app-", worker.name);
     let is_traceback = |line: &str| line.starts_with(&beginning) && line.contains("/executor-0.stderr");
-    assert!(logs.lines().any(is_traceback), "{logs}");
+    let check_logs = || {
+        let logs = harness.muster(&["logs", "fred", "--node", "worker", "--grep", "KeyError"]);
+        assert!(logs.lines().any(is_traceback), "{logs}");
+    };
+    check_logs();
     drop(driver);
     harness.delete_without_trace("fred").await;
+    // The output is stored with the logs of the deleted cluster.
+    check_logs();
 }

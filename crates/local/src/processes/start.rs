@@ -156,6 +156,7 @@ impl ProcessHost {
                 let record =
                     NodeRecord { gpus, ..NodeRecord::new(call.cluster, node, call.fence, names, now) };
                 record.write(folder).map_err(disk)?;
+                files::write(&folder.framework_name_file(), &record.name).map_err(disk)?;
                 record
             }
         };

@@ -11,9 +11,11 @@ use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_engine::ports::provider::{
     ClusterTarget, FencedCall, NodeResult, ProviderError, ProviderResource,
 };
-use muster_frameworks::AfterRetirement;
+use muster_frameworks::{AfterRetirement, LocalFramework};
 
+use super::head::HeadRecord;
 use super::node_kind::NodeKind;
+use super::retained_tasks::{self, TaskFiles};
 use super::{ProcessHost, on_disk, overtaken, paths};
 use crate::files;
 use crate::shim::{NodeFolder, NodeProcessState, RemoveError, StopError, StopSpec};
@@ -120,14 +122,15 @@ impl ProcessHost {
     }
 
     pub(super) async fn clear_cluster(&self, call: FencedCall<'_>) -> Result<(), ProviderError> {
-        self.clear_folder(call.cluster.id, &call.cluster.name, Some(call.fence)).await
+        let framework = NodeKind::from_profile_type(&call.profile.kind).and_then(NodeKind::framework);
+        self.clear_folder(call.cluster.id, &call.cluster.name, Some(call.fence), framework).await
     }
 
     /// Stops and removes a cluster or node that has no row. Uses the highest fence that its folder has recorded:
     /// without a row no action with a higher fence can exist.
     pub(super) async fn remove_leftover(&self, leftover: ProviderResource) -> Result<(), ProviderError> {
         match leftover {
-            ProviderResource::Cluster(id) => self.clear_folder(id, UNKNOWN, None).await,
+            ProviderResource::Cluster(id) => self.clear_folder(id, UNKNOWN, None, None).await,
             ProviderResource::Node(id) => {
                 let (own, cluster) = (self.paths.standalone_node(id), ClusterId::from_uuid(*id.as_uuid()));
                 self.clear_node(NodeFolder::new(&own, id), cluster, UNKNOWN, None).await?;
@@ -143,6 +146,7 @@ impl ProcessHost {
         id: ClusterId,
         name: &str,
         fence: Option<Fence>,
+        framework: Option<&'static dyn LocalFramework>,
     ) -> Result<(), ProviderError> {
         self.lost_workers.untrack_cluster(id);
         let disk = |error: std::io::Error| on_disk("the cluster's folder cannot be removed", &error);
@@ -152,11 +156,35 @@ impl ProcessHost {
         while let Some(result) = cleared.next().await {
             result?;
         }
+        if let Some(framework) = framework {
+            self.retain_task_output(framework, id, name).await;
+        }
         let (cluster, short) = (self.paths.cluster(id), self.short_folder(id)?);
         // Removal may take long. The cluster's folder is last, since it records the path of the short one.
         let remove = move || files::remove_folder(&short).and_then(|()| files::remove_folder(&cluster));
         let removed = tokio::task::spawn_blocking(remove).await;
         removed.map_err(|error| disk(std::io::Error::other(error)))?.map_err(disk)
+    }
+
+    /// Moves the output of tasks of a cluster without processes to the retained logs, if there are any. The deletion goes
+    /// on if that fails, for example on a full disk.
+    async fn retain_task_output(&self, framework: &'static dyn LocalFramework, id: ClusterId, name: &str) {
+        let Some(retained) = &self.settings.retained_logs else { return };
+        let head = HeadRecord::read(&self.paths, id);
+        let files = |folder: NodeFolder| {
+            let is_head = head.as_ref().is_some_and(|head| head.is_node(folder.node()));
+            let role = if is_head { NodeRole::Head } else { NodeRole::Worker };
+            let name: String = paths::read_json(&folder.framework_name_file())?;
+            let output = framework.task_output(&role, &name)?;
+            Some(TaskFiles { node: folder.node(), folder: self.output_folder(id, &output), output })
+        };
+        let sources: Vec<TaskFiles> = self.paths.nodes(id).into_iter().flatten().filter_map(files).collect();
+        let to = retained.join(paths::retained_logs_name(name, &id.short()));
+        let retain = move || retained_tasks::retain(&sources, &to);
+        let result = tokio::task::spawn_blocking(retain).await.map_err(std::io::Error::other).flatten();
+        if let Err(error) = result {
+            tracing::warn!(cluster = %id, %error, "cannot retain the output of tasks");
+        }
     }
 
     async fn clear_node(

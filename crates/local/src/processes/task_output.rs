@@ -17,7 +17,7 @@ use crate::shim::modified_at;
 const CHUNK: u64 = 64 * 1024;
 
 /// The highest number of bytes that are read from the end of a file.
-const MAX_BYTES: u64 = 1 << 20;
+pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// The highest number of files that are read: those that were written last.
 const MAX_FILES: usize = 200;
@@ -114,7 +114,7 @@ impl TaskOutputReader {
 }
 
 /// Lists the files of tasks with their labels, sorted by label.
-fn list_files(folder: &Path, output: &TaskOutput) -> io::Result<Vec<(PathBuf, String)>> {
+pub(super) fn list_files(folder: &Path, output: &TaskOutput) -> io::Result<Vec<(PathBuf, String)>> {
     let mut level: Vec<(PathBuf, Vec<String>)> = vec![(folder.to_owned(), Vec::new())];
     for wanted in &output.names {
         let mut below = Vec::new();
@@ -172,7 +172,7 @@ fn offset_of_last_lines(text: &[u8], lines: usize) -> usize {
     ends.filter(|(_, byte)| **byte == b'\n').nth(last).map_or(0, |(at, _)| at + 1)
 }
 
-fn read_from(file: &Path, offset: u64, at_most: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_from(file: &Path, offset: u64, at_most: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();

@@ -97,6 +97,12 @@ impl NodeFolder {
         self.path.join("name.json")
     }
 
+    /// Returns the file with the name of the node within its framework, by which files of its tasks are found once it is
+    /// removed.
+    pub(crate) fn framework_name_file(&self) -> PathBuf {
+        self.path.join("framework_name.json")
+    }
+
     pub(super) fn older_log(&self, age: u32) -> PathBuf {
         self.path.join(format!("log.{age}"))
     }

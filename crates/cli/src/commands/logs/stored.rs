@@ -35,6 +35,7 @@ pub(super) fn request(
         node,
         tail,
         since,
+        task_output: true,
         ..GetLogsRequest::default()
     }
 }

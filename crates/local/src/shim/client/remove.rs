@@ -62,7 +62,7 @@ pub(super) fn remove_socket(shims: &Shims, folder: &NodeFolder) {
 
 fn remove_all_but_logs(folder: &NodeFolder) -> io::Result<()> {
     let mut kept = folder.logs()?;
-    kept.extend([folder.lock(), folder.times(), folder.name_file()]);
+    kept.extend([folder.lock(), folder.times(), folder.name_file(), folder.framework_name_file()]);
     for entry in fs::read_dir(folder.path())? {
         let entry = entry?;
         if kept.contains(&entry.path()) {
