@@ -1,5 +1,5 @@
-//! The versions of the software that a cluster runs: the observed ones, otherwise the given ones, otherwise those in
-//! the tag of its image.
+//! The versions of the software that a cluster runs: the observed ones, otherwise those in the tag of the head's own
+//! image, otherwise the given ones, otherwise those in the tag of the workers' image.
 
 use serde::{Deserialize, Serialize};
 
@@ -98,13 +98,14 @@ impl Cluster {
     /// The versions of the software that the cluster runs. `version` is the given version of the framework, or empty.
     pub fn software_versions(&self, version: &str) -> SoftwareVersions {
         let given = SoftwareVersions { framework: version.to_owned(), ..SoftwareVersions::default() };
-        let head = GivenRecipe::stored_in(&self.spec).head.image;
-        let of_worker = || self.observed.templates.values().map(|template| template.image.clone()).next();
-        let image = head.or_else(of_worker).unwrap_or_default();
         let framework = self.framework.map(|framework| framework.to_string()).unwrap_or_default();
-        let of_image = SoftwareVersions::of_image(&image, &framework);
+        let of_image =
+            |image: Option<String>| SoftwareVersions::of_image(&image.unwrap_or_default(), &framework);
+        let of_head = of_image(GivenRecipe::stored_in(&self.spec).head.image);
+        let of_worker = of_image(self.observed.templates.values().next().map(|worker| worker.image.clone()));
         let observed = self.observed.versions.as_deref().cloned().unwrap_or_default();
-        observed.or(given).or(of_image)
+        // A head with an image of its own does not run the given version, which chooses the default image.
+        observed.or(of_head).or(given).or(of_worker)
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_goes_before_what_was_given_and_that_before_a_tag() {
+    fn what_was_observed_goes_before_the_heads_tag_and_that_before_what_was_given() {
         let head = json!({"clusterSpec": {"headGroupSpec": {"image": "rayproject/ray:2.1.0-py310"}}});
         let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 0, None) };
         cluster.spec.insert("cluster".to_owned(), head);
@@ -148,7 +149,9 @@ mod tests {
             format!("{python} {framework}")
         };
         assert_eq!(shown(&cluster, ""), "3.10 2.1.0");
-        assert_eq!(shown(&cluster, "2.2"), "3.10 2.2");
+        assert_eq!(shown(&cluster, "2.2"), "3.10 2.1.0");
+        let plain = Cluster { spec: serde_json::Map::new(), ..cluster.clone() };
+        assert_eq!(shown(&plain, "2.2"), " 2.2");
         let (python, framework) = ("3.12.4".to_owned(), "2.3.0".to_owned());
         let observed = SoftwareVersions { python, framework, ..SoftwareVersions::default() };
         cluster.observed.versions = Some(Box::new(observed));

@@ -128,7 +128,7 @@ impl Provider for PodProvider {
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), String> {
-        NodePodRecipe::read(profile).map(drop)
+        NodePodRecipe::from_request(profile).map(drop)
     }
 
     async fn admit_cluster(&self, cluster: &Cluster, profile: &Profile) -> Result<(), ProviderError> {

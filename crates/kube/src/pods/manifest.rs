@@ -1,6 +1,7 @@
 //! The recipes of nodes that are pods, and the pods that are created from them.
 
 use muster_core::node::Node;
+use muster_core::own_keys::{OWN_DOMAIN, is_own_key};
 use muster_core::profile::Profile;
 use muster_frameworks::kubernetes::{Manifest, POD};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,21 @@ impl NodePodRecipe {
         Ok(recipe)
     }
 
+    /// Reads the recipe in a request, and refuses labels and annotations that only Muster writes.
+    pub(super) fn from_request(profile: &Profile) -> Result<Self, String> {
+        let recipe = Self::read(profile)?;
+        let places =
+            ["labels", "annotations"].iter().filter_map(|place| recipe.template.metadata.get(*place));
+        let reserved = places.filter_map(Value::as_object).flat_map(Map::keys).find(|key| is_own_key(key));
+        if let Some(key) = reserved {
+            return Err(format!(
+                "template.metadata has '{key}', which is reserved, because only Muster writes keys of {OWN_DOMAIN}: use \
+                 another key"
+            ));
+        }
+        Ok(recipe)
+    }
+
     /// Returns the recipe of an existing pod, without the fields that Kubernetes adds.
     pub(super) fn from_pod(namespace: &str, pod: &Value) -> Self {
         const ADDED: [&str; 5] =
@@ -67,9 +83,11 @@ impl NodePodRecipe {
                 spec.remove("tolerations");
             }
         }
-        let metadata = ["labels", "annotations"]
-            .into_iter()
-            .filter_map(|key| Some((key.to_owned(), pod["metadata"].get(key)?.clone())));
+        let metadata = ["labels", "annotations"].into_iter().filter_map(|place| {
+            let mut marks = pod["metadata"].get(place)?.as_object()?.clone();
+            marks.retain(|key, _| !is_own_key(key));
+            Some((place.to_owned(), Value::Object(marks)))
+        });
         let template = Template { metadata: metadata.collect(), spec };
         Self { template, namespace: Some(namespace.to_owned()) }
     }
@@ -217,6 +235,21 @@ mod tests {
         let spec = &properties["template"]["spec"];
         assert_eq!(spec["tolerations"], *expected);
         assert_eq!(spec["nodeName"], Value::Null);
+    }
+
+    #[rstest]
+    #[case("labels", "muster.dev/node", true)]
+    #[case("annotations", "muster.dev/fence", true)]
+    #[case("labels", "team", false)]
+    fn only_muster_writes_its_keys(#[case] place: &str, #[case] key: &str, #[case] is_reserved: bool) {
+        let mut properties = template();
+        properties["template"]["metadata"][place] = json!({key: "x"});
+        let properties = properties.as_object().expect("a map").clone();
+        let read = NodePodRecipe::from_request(&Profile { properties, ..sample::profile() });
+        assert_eq!(read.is_err_and(|why| why.contains(&format!("'{key}', which is reserved"))), is_reserved);
+        let pod = json!({"metadata": {place: {key: "x"}}, "spec": {"containers": [{}]}});
+        let adopted = NodePodRecipe::from_pod("demo", &pod).properties();
+        assert_eq!(adopted["template"]["metadata"][place][key].is_null(), is_reserved);
     }
 
     #[test]
