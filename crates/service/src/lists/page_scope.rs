@@ -151,9 +151,11 @@ impl PageScope {
         let AppQuery {
             project,
             namespace,
+            instance,
             ids,
             cluster,
             with_uses,
+            open,
             sort: _,
             after: _,
             limit: _,
@@ -162,9 +164,11 @@ impl PageScope {
         Self::new("apps", sort_by)
             .with("project", project)
             .with("namespace", namespace)
+            .with("instance", instance)
             .with("ids", ids)
             .with("cluster", cluster)
             .with("with_uses", [with_uses])
+            .with("open", [open])
     }
 
     pub(crate) fn image_templates(query: &ImageTemplateQuery, sort_by: &str) -> Self {

@@ -29,12 +29,16 @@ pub struct AppQuery {
     pub project: Option<String>,
     /// In this namespace only.
     pub namespace: Option<String>,
+    /// Of this provider instance only.
+    pub instance: Option<InstanceId>,
     /// Only these; an empty list is all.
     pub ids: Vec<AppId>,
     /// Those that use this cluster.
     pub cluster: Option<ClusterId>,
     /// Only those that use a cluster.
     pub with_uses: bool,
+    /// Only those that have not ended.
+    pub open: bool,
     /// The order; ids break ties.
     pub sort: Vec<(AppSort, Direction)>,
     /// Only rows after this cursor.
@@ -89,6 +93,7 @@ impl Store {
         let mut filter = Filter::default();
         filter.any_of("project", query.project.iter());
         filter.any_of("namespace", query.namespace.iter());
+        filter.equal("instance", query.instance.as_ref().map(InstanceId::as_str));
         filter.any_of_ids(self.dialect(), "id", &query.ids);
         if let Some(cluster) = &query.cluster {
             let place = filter.place(cluster.to_string());
@@ -98,6 +103,9 @@ impl Store {
         }
         if query.with_uses {
             filter.add("EXISTS (SELECT 1 FROM app_uses u WHERE u.app_id = apps.id)");
+        }
+        if query.open {
+            filter.add("ended_at IS NULL");
         }
         let selection = Selection {
             after: query.after.as_ref(),

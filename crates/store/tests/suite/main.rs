@@ -1,6 +1,7 @@
 //! The guarantees of the store, tested on SQLite and PostgreSQL.
 
 mod accept;
+mod apps;
 mod cancelled;
 mod change_order;
 mod changes;

@@ -50,15 +50,14 @@ impl AppWatcher<'_> {
         let next = now + Duration::from(context.config.safety_period) * PERIODS;
         let later = SharedUsers { next, all: false, changed: HashSet::new() };
         let due = std::mem::replace(&mut self.shared, later);
-        let users = context.store.apps(&AppQuery { with_uses: true, ..AppQuery::default() }).await?.items;
+        let instance = Some(self.provider.instance().clone());
+        let open_users = AppQuery { instance, with_uses: true, open: true, ..AppQuery::default() };
+        let users = context.store.apps(&open_users).await?.items;
         let watched: HashSet<&str> = self.watched.values().map(|known| known.mark.uid.as_str()).collect();
         let is_due = |app: &App| {
             let is_watched = watched.contains(app.uid.as_str());
             let may_have_ended = app.kind == AppKind::Command || due.all || due.changed.contains(&app.uid);
-            app.instance == *self.provider.instance()
-                && app.ended_at.is_none()
-                && may_have_ended
-                && !is_watched
+            may_have_ended && !is_watched
         };
         let users: Vec<App> = users.into_iter().filter(is_due).collect();
         if users.is_empty() {
