@@ -4,7 +4,7 @@ mod requested;
 mod rows;
 
 pub(crate) use rows::{
-    ActionLine, InNamespace, JobWithNamespace, ephemeral, event_message, last_use, state_reason, workers,
+    InNamespace, JobWithNamespace, deleted_with, ephemeral, event_message, last_use, state_reason, workers,
 };
 
 use std::io::IsTerminal as _;
@@ -176,7 +176,29 @@ fn in_one_unit(seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_proto::v1alpha2::{Action, Cluster};
+
     use super::*;
+
+    #[test]
+    fn a_cluster_of_a_job_shows_the_job_and_one_of_an_app_the_app() {
+        let shown = |job: &str, app: &str| {
+            let (ephemeral, job, app) = (!app.is_empty(), job.to_owned(), app.to_owned());
+            super::ephemeral(&Cluster { ephemeral, job, app, ..Cluster::default() })
+        };
+        assert_eq!(shown("once", ""), "job/once");
+        assert_eq!(shown("", "deploy/bob"), "deploy/bob");
+        assert_eq!(shown("", ""), "<shared>");
+    }
+
+    #[test]
+    fn an_action_shows_the_name_of_its_cluster_or_node() {
+        let line = |name: &str| {
+            let action = Action { id: "7".to_owned(), target_name: name.to_owned(), ..Action::default() };
+            action.line(false, Timestamp::from_micros(0))[..2].join(" ")
+        };
+        assert_eq!((line("fred-1").as_str(), line("").as_str()), ("7 fred-1", "7 <missing>"));
+    }
 
     #[test]
     fn ages_have_one_unit() {

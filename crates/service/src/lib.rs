@@ -47,7 +47,7 @@ pub use config_sets::ConfigRequest;
 pub use error::{ErrorKind, Obstacle, ServiceError};
 pub use muster_engine::{Caller, Conflict, NewNode, Recipe, new_id};
 pub use muster_store::commands::SignalKind;
-pub use muster_store::reads::{Edges, RelatedRows};
+pub use muster_store::reads::{ActionNames, Edges, OpenJob, RelatedRows};
 pub use mutation::{MilestoneWait, Mutation, Submission};
 pub use policies::Removed;
 pub use reads::DatabaseInfo;

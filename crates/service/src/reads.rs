@@ -9,7 +9,7 @@ use muster_core::ids::{ActionId, ClusterId, ProfileId};
 use muster_core::node::Node;
 use muster_core::policy::{Binding, Policy};
 use muster_core::profile::Profile;
-use muster_store::reads::{Edges, EngineRow, RelatedRows};
+use muster_store::reads::{ActionNames, Edges, EngineRow, OpenJob, RelatedRows};
 use muster_store::{Dialect, SCHEMA_VERSION, StoreError};
 use serde_json::Value;
 
@@ -44,6 +44,22 @@ impl Service {
     /// The profile of a cluster or node.
     pub async fn profile(&self, id: ProfileId) -> Result<Option<Profile>, ServiceError> {
         Ok(self.store().profile(id).await?)
+    }
+
+    /// The jobs on these clusters that have not ended, the oldest first. Clusters without one are left out.
+    pub async fn open_jobs(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<OpenJob>>, ServiceError> {
+        Ok(self.store().open_jobs(clusters).await?)
+    }
+
+    /// The names of the clusters and nodes that these actions are about.
+    pub async fn action_names(
+        &self,
+        actions: &[ActionId],
+    ) -> Result<HashMap<ActionId, ActionNames>, ServiceError> {
+        Ok(self.store().action_names(actions).await?)
     }
 
     /// The stored objects of these clusters, as APIs show them. Clusters without one are left out.

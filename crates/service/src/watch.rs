@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::{self, Stream};
 use muster_core::cluster::Cluster;
 use muster_core::ids::ClusterId;
-use muster_store::reads::{Changed, ChangesQuery, Position};
+use muster_store::reads::{Changed, ChangesQuery, OpenJob, Position};
 use muster_store::{Cursor, Dialect, Touched};
 use tokio::sync::broadcast;
 
@@ -45,17 +45,24 @@ pub enum ClusterChange {
 pub struct WatchMessage {
     /// The cluster that changed; none in a bookmark.
     pub changed: Option<(ClusterChange, Box<Cluster>)>,
+    /// The jobs on that cluster that have not ended, the oldest first.
+    pub jobs: Vec<OpenJob>,
     /// The token by which a later watch continues after this message; empty if that is not possible yet.
     pub resume_token: String,
 }
 
 impl WatchMessage {
     const fn bookmark(resume_token: String) -> Self {
-        Self { changed: None, resume_token }
+        Self { changed: None, jobs: Vec::new(), resume_token }
     }
 
-    fn changed(change: ClusterChange, cluster: Cluster, resume_token: String) -> Self {
-        Self { changed: Some((change, Box::new(cluster))), resume_token }
+    fn changed(
+        change: ClusterChange,
+        cluster: Cluster,
+        jobs: Option<Vec<OpenJob>>,
+        resume_token: String,
+    ) -> Self {
+        Self { changed: Some((change, Box::new(cluster))), jobs: jobs.unwrap_or_default(), resume_token }
     }
 }
 
@@ -203,14 +210,25 @@ impl Watch {
             Some(_) => None,
             None => Some(WatchMessage::bookmark(self.token().await?)),
         };
+        let mut jobs = self.open_jobs(page.items.iter()).await?;
         self.step = page.next.map_or(WatchStep::Follow, WatchStep::Set);
         for cluster in page.items {
             self.known.insert(cluster.id, true);
             // The message has no token, because a client with a part of the set has to begin again.
-            self.pending.push_back(WatchMessage::changed(ClusterChange::Added, cluster, String::new()));
+            let jobs = jobs.remove(&cluster.id);
+            self.pending.push_back(WatchMessage::changed(ClusterChange::Added, cluster, jobs, String::new()));
         }
         self.pending.extend(end);
         Ok(())
+    }
+
+    /// The jobs on these clusters that have not ended.
+    async fn open_jobs(
+        &self,
+        clusters: impl Iterator<Item = &Cluster>,
+    ) -> Result<HashMap<ClusterId, Vec<OpenJob>>, ServiceError> {
+        let ids: Vec<ClusterId> = clusters.map(|cluster| cluster.id).collect();
+        self.service.open_jobs(&ids).await
     }
 
     /// The token of the present position.
@@ -247,6 +265,7 @@ impl Watch {
             limit: BATCH,
         };
         let changes = self.service.store().clusters_changed(query).await?;
+        let mut jobs = self.open_jobs(changes.clusters.iter().map(|changed| &changed.cluster)).await?;
         let signer = self.service.signer().await?;
         for Changed { cluster, born, position } in changes.clusters {
             let token = self.tokens.write(signer, position);
@@ -263,7 +282,8 @@ impl Watch {
                 (true, true) => ClusterChange::Modified,
                 (true, false) => ClusterChange::Deleted,
             };
-            self.pending.push_back(WatchMessage::changed(change, cluster, token));
+            let jobs = jobs.remove(&cluster.id);
+            self.pending.push_back(WatchMessage::changed(change, cluster, jobs, token));
         }
         self.position = changes.position;
         Ok(changes.more)

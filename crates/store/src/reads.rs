@@ -18,7 +18,7 @@ mod receivers;
 mod related_rows;
 mod usage;
 
-pub use actions::{ActionQuery, ActionSignals, ActionSort, Edges};
+pub use actions::{ActionNames, ActionQuery, ActionSignals, ActionSort, Edges};
 pub use apps::{AppQuery, AppSort, UnmarkedApp};
 pub(crate) use changes::FORGOTTEN;
 pub use changes::{Changed, Changes, ChangesQuery, Position, Reach};
@@ -28,7 +28,7 @@ pub use engines::EngineRow;
 pub use events::{EventQuery, EventSort};
 pub use identify::{Found, Thing};
 pub use image_templates::{ImageTemplateQuery, ImageTemplateSort};
-pub use jobs::{JobQuery, JobSort, JobUse};
+pub use jobs::{JobQuery, JobSort, JobUse, OpenJob};
 pub use nodes::{NodeQuery, NodeSort};
 pub use policies::{BindingQuery, PolicyQuery, PolicySort};
 pub use profiles::{ProfileQuery, ProfileSort};

@@ -1,6 +1,6 @@
 //! The gRPC service of actions.
 
-use muster_core::action::Milestone;
+use muster_core::action::{Action as Row, Milestone};
 use muster_core::ids::{ActionId, ClusterId, NodeId};
 use muster_proto::v1alpha2::action_service_server::ActionService;
 use muster_proto::v1alpha2::{
@@ -9,7 +9,7 @@ use muster_proto::v1alpha2::{
 };
 use muster_proto::wkt;
 use muster_service::lists::{ActionQuery, Authorized, PageRequest};
-use muster_service::{Caller, MilestoneWait, SignalKind};
+use muster_service::{ActionNames, Caller, MilestoneWait, SignalKind};
 use tonic::{Request, Response, async_trait};
 
 use super::clusters::ACTION_SORTS;
@@ -27,20 +27,36 @@ impl CoreApi {
     ) -> Result<ListActionsResponse, ApiError> {
         let page = self.service.list_page(query, page).await?;
         Ok(ListActionsResponse {
-            actions: page.items.into_iter().map(convert::action).collect(),
+            actions: self.shown_actions(page.items).await?,
             next_page_token: page.next_token,
             total_size: pages::total(page.total),
         })
     }
 
+    /// Converts actions, with one query for the names of their clusters and nodes.
+    async fn shown_actions(&self, actions: Vec<Row>) -> Result<Vec<Action>, ApiError> {
+        let ids: Vec<ActionId> = actions.iter().map(|action| action.id).collect();
+        let mut names = self.service.action_names(&ids).await?;
+        let shown = |action: Row| {
+            let ActionNames { target, cluster } = names.remove(&action.id).unwrap_or_default();
+            Action { target_name: target, cluster_name: cluster, ..convert::action(action) }
+        };
+        Ok(actions.into_iter().map(shown).collect())
+    }
+
+    /// Converts an action like `shown_actions`.
+    async fn shown_action(&self, action: Row) -> Result<Action, ApiError> {
+        Ok(self.shown_actions(vec![action]).await?.pop().unwrap_or_default())
+    }
+
     /// Cancels, suspends or resumes an action, and waits for its end if `wait` is given.
     async fn signal(
         &self,
-        action: &muster_core::action::Action,
+        action: &Row,
         kind: SignalKind,
         wait: Option<MilestoneWait>,
         caller: &Caller,
-    ) -> Result<muster_core::action::Action, ApiError> {
+    ) -> Result<Row, ApiError> {
         let signalled = self.service.signal(action, kind, Some(caller)).await?;
         match wait {
             Some(wait) => Ok(self.service.wait_for_end(signalled, wait.at_most).await?),
@@ -81,7 +97,7 @@ impl ActionService for CoreApi {
     async fn get_action(&self, request: Request<GetActionRequest>) -> GrpcResult<Action> {
         let access = access(&request)?;
         let action = self.find_action(&access, &request.into_inner().id).await?;
-        Ok(Response::new(convert::action(action)))
+        Ok(Response::new(self.shown_action(action).await?))
     }
 
     async fn list_actions(&self, request: Request<ListActionsRequest>) -> GrpcResult<ListActionsResponse> {
@@ -111,7 +127,7 @@ impl ActionService for CoreApi {
         let caller = mutate::caller(&access, &metadata, &request.request_id, "CancelAction", &asked)?;
         let action = self.find_action(&access, &request.id).await?;
         let action = self.signal(&action, SignalKind::Cancel, wait, &caller).await?;
-        with_action(convert::action(action.clone()), &action)
+        with_action(self.shown_action(action.clone()).await?, &action)
     }
 
     async fn signal_action(&self, request: Request<SignalActionRequest>) -> GrpcResult<Action> {
@@ -123,6 +139,6 @@ impl ActionService for CoreApi {
         let caller = mutate::caller(&access, &metadata, &request.request_id, "SignalAction", &asked)?;
         let action = self.find_action(&access, &request.id).await?;
         let action = self.signal(&action, kind, wait, &caller).await?;
-        with_action(convert::action(action.clone()), &action)
+        with_action(self.shown_action(action.clone()).await?, &action)
     }
 }

@@ -60,6 +60,9 @@ pub(super) fn cluster(cluster: Cluster) -> wire::Cluster {
     wire::Cluster {
         python_version: versions.python,
         framework_version: versions.framework,
+        // Other rows add these.
+        open_jobs: Vec::new(),
+        job: String::new(),
         app: app.unwrap_or_default(),
         ephemeral,
         cluster_spec: Some(wire::ClusterSpec {
@@ -229,6 +232,9 @@ pub(super) fn action(action: Action) -> wire::Action {
     let milestones =
         Milestone::ALL.iter().filter(reached).map(|milestone| milestone.as_str().to_owned()).collect();
     wire::Action {
+        // Other rows add these.
+        target_name: String::new(),
+        cluster_name: String::new(),
         id: action.id.to_string(),
         name: action.name(),
         action: action.kind.as_str().to_owned(),

@@ -1,4 +1,5 @@
-//! The heads of clusters that others created. Their rows have no head, so it is read from the stored object.
+//! Clusters with what other rows add to them: their open jobs, and the heads of clusters that others created. The rows of
+//! those have no head, so it is read from the stored object.
 
 use std::collections::HashMap;
 
@@ -7,16 +8,40 @@ use muster_core::ids::ClusterId;
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::{GPU_RESOURCE, Shape};
 use muster_proto::v1alpha2 as wire;
-use muster_service::{Service, ServiceError};
+use muster_service::{OpenJob, Service, ServiceError};
 use serde_json::Value;
 
 use super::{convert, shapes, v1};
 
-/// Converts clusters, with one query for the objects of those that others created.
+/// Converts clusters, with one query for their open jobs, and one for the objects of those that others created.
 pub(super) async fn shown_clusters(
     service: &Service,
     rows: Vec<Row>,
 ) -> Result<Vec<wire::Cluster>, ServiceError> {
+    let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
+    let mut jobs = service.open_jobs(&ids).await?;
+    let shown = with_heads(service, rows).await?;
+    let jobs = ids.iter().map(|id| jobs.remove(id).unwrap_or_default());
+    Ok(shown.into_iter().zip(jobs).map(|(shown, jobs)| with_jobs(shown, jobs)).collect())
+}
+
+/// Converts a cluster whose open jobs are known.
+pub(super) async fn shown_with_jobs(
+    service: &Service,
+    row: Row,
+    jobs: Vec<OpenJob>,
+) -> Result<wire::Cluster, ServiceError> {
+    let shown = with_heads(service, vec![row]).await?.pop().unwrap_or_default();
+    Ok(with_jobs(shown, jobs))
+}
+
+fn with_jobs(shown: wire::Cluster, jobs: Vec<OpenJob>) -> wire::Cluster {
+    let job = jobs.iter().find(|job| job.owns_cluster).map(|job| job.name.clone());
+    let open_jobs = jobs.into_iter().map(|job| job.name).collect();
+    wire::Cluster { open_jobs, job: job.unwrap_or_default(), ..shown }
+}
+
+async fn with_heads(service: &Service, rows: Vec<Row>) -> Result<Vec<wire::Cluster>, ServiceError> {
     let has_head = |row: &&Row| row.is_external() && row.framework == Some(Framework::Ray);
     let ids: Vec<ClusterId> = rows.iter().filter(has_head).map(|row| row.id).collect();
     let mut objects = if ids.is_empty() { HashMap::new() } else { service.cluster_objects(&ids).await? };
@@ -114,6 +139,18 @@ mod tests {
             ..wire::HeadGroupSpec::default()
         };
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_cluster_shows_its_open_jobs_and_the_job_that_it_is_deleted_with() {
+        let job = |name: &str, owns_cluster| OpenJob { name: name.to_owned(), owns_cluster };
+        let shown = |jobs| {
+            let wire::Cluster { open_jobs, job, .. } = with_jobs(wire::Cluster::default(), jobs);
+            (open_jobs.join(" "), job)
+        };
+        assert_eq!(shown(vec![job("a", false), job("b", true)]), ("a b".to_owned(), "b".to_owned()));
+        assert_eq!(shown(vec![job("a", false)]), ("a".to_owned(), String::new()));
+        assert_eq!(shown(Vec::new()), (String::new(), String::new()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use muster_service::watch::{ClusterChange, WatchMessage};
 use tonic::Status;
 
 use super::CoreApi;
-use super::external::shown_cluster;
+use super::external::shown_with_jobs;
 use super::find::optional;
 use super::pages::{self, ClusterFilters};
 use crate::access::Access;
@@ -43,7 +43,7 @@ impl CoreApi {
 
 async fn response(
     service: &Service,
-    WatchMessage { changed, resume_token }: WatchMessage,
+    WatchMessage { changed, jobs, resume_token }: WatchMessage,
 ) -> Result<WatchClustersResponse, ApiError> {
     let (kind, cluster) = match changed {
         None => ("BOOKMARK", None),
@@ -52,7 +52,7 @@ async fn response(
         Some((ClusterChange::Deleted, cluster)) => ("DELETED", Some(cluster)),
     };
     let cluster = match cluster {
-        Some(cluster) => Some(shown_cluster(service, *cluster).await?),
+        Some(cluster) => Some(shown_with_jobs(service, *cluster, jobs).await?),
         None => None,
     };
     Ok(WatchClustersResponse { r#type: kind.to_owned(), cluster, resume_token })

@@ -1,21 +1,16 @@
 //! `muster actions`: lists the actions of a cluster, or of all clusters.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Parser;
-use muster_proto::v1alpha2::{
-    Action, ListActionsRequest, ListActionsResponse, ListAllClustersRequest, ListClusterActionsRequest,
-    ListNodesRequest,
-};
+use muster_proto::v1alpha2::{Action, ListActionsRequest, ListActionsResponse, ListClusterActionsRequest};
 
-use super::{AmongFlags, NamespaceFlag, PAGE, count, find_by_id, nodes, pages};
+use super::{AmongFlags, NamespaceFlag, PAGE, count, pages};
 use crate::complete;
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
-use crate::format::{self, Format, FormatFlag};
+use crate::format::{self, FormatFlag};
 use crate::output;
-use crate::table::ActionLine;
 
 /// List the actions of a cluster, or of all clusters, oldest first
 #[derive(Debug, Parser)]
@@ -56,57 +51,14 @@ impl Actions {
             if !all {
                 actions.retain(|action| action.parent.is_empty());
             }
-            let format = format.format;
-            let names = match format {
-                Format::Table | Format::Wide => names(&mut client, &actions).await?,
-                Format::Json | Format::Yaml | Format::Name => BTreeMap::new(),
-            };
-            let lines: Vec<ActionLine> =
-                actions.iter().map(|action| ActionLine::new(action.clone(), &names)).collect();
             let message = ListActionsResponse {
                 total_size: count(actions.len()),
-                actions,
+                actions: actions.clone(),
                 ..ListActionsResponse::default()
             };
-            format::list(format, &lines, "actions", &message, "no actions yet")
+            format::list(format.format, &actions, "actions", &message, "no actions yet")
         })
     }
-}
-
-/// Returns the names of the clusters and nodes that these actions changed, by their ids. The names of nodes that are gone
-/// are not known.
-async fn names(client: &mut Client, actions: &[Action]) -> Result<BTreeMap<String, String>, Failure> {
-    let clusters: BTreeSet<&str> = actions.iter().map(|action| action.cluster_id.as_str()).collect();
-    let of_nodes: BTreeSet<&str> = actions
-        .iter()
-        .filter(|action| action.target != action.cluster_id)
-        .map(|action| action.cluster_id.as_str())
-        .collect();
-    let mut names = BTreeMap::new();
-    if clusters.len() > 1 {
-        let all = pages(async |page_token| {
-            let request = ListAllClustersRequest {
-                deleted: "include".to_owned(),
-                page_size: PAGE,
-                page_token,
-                ..ListAllClustersRequest::default()
-            };
-            let call = async |client: &Client| client.clusters().list_all_clusters(request.clone()).await;
-            let answer = client.retry(call).await?.into_inner();
-            Ok((answer.clusters, answer.next_page_token))
-        });
-        names.extend(all.await?.into_iter().map(|cluster| (cluster.id, cluster.name)));
-    } else if let Some(id) = clusters.first().filter(|id| !id.is_empty()) {
-        // The record of a cluster may have been removed.
-        let found = find_by_id(client, id).await;
-        names.extend(found.into_iter().map(|cluster| (cluster.id, cluster.name)));
-    }
-    for id in of_nodes.into_iter().filter(|id| !id.is_empty()) {
-        let request = ListNodesRequest { id: id.to_owned(), ..ListNodesRequest::default() };
-        let found = nodes::all(client, request).await.unwrap_or_default();
-        names.extend(found.into_iter().map(|node| (node.id, node.name)));
-    }
-    Ok(names)
 }
 
 /// Lists the actions of a cluster, which may be deleted.

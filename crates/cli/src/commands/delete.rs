@@ -9,7 +9,7 @@ use muster_core::ephemeral::AppStatus;
 use muster_proto::v1alpha2::{App, Cluster, DeleteClusterRequest, ListAppsRequest, WhoAmIResponse};
 
 use super::select::{self, FilterFlags};
-use super::{AmongFlags, NamespaceFlag, app, deleted_with_app, find, find_by_id, job, request_id};
+use super::{AmongFlags, NamespaceFlag, app, deleted_with_app, find, find_by_id, request_id};
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
@@ -242,8 +242,7 @@ async fn users(client: &mut Client, cluster: &Cluster) -> Result<Vec<String>, Fa
     let uses = |app: &&App| app.uses.iter().any(|used| used.cluster_id == cluster.id);
     let mut names: Vec<String> =
         apps.iter().filter(|app| app.state == "running").filter(uses).map(|app| app.name.clone()).collect();
-    let jobs = job::open_jobs(client, &cluster.namespace, &cluster.id).await?;
-    names.extend(jobs.iter().map(|job| format!("job {}", job.name)));
+    names.extend(cluster.open_jobs.iter().map(|job| format!("job {job}")));
     Ok(names)
 }
 

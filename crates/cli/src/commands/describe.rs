@@ -10,7 +10,6 @@ use muster_local::environments::PYTHON_VARIABLE;
 use muster_proto::v1alpha2::{Cluster, Event, ListEventsRequest, ListNodesRequest, Node, Shape};
 use serde::Serialize;
 
-use super::job::JobClusters;
 use super::{ClusterFlags, environment, nodes, one_cluster};
 use crate::connect::Client;
 use crate::failure::Failure;
@@ -44,11 +43,7 @@ impl Describe {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let Self { cluster, format } = self;
-            let (mut client, mut cluster) = cluster.find().await?;
-            if matches!(format.format, Format::Table | Format::Wide) {
-                let namespace = cluster.namespace.clone();
-                JobClusters::read(&mut client, Some(&namespace)).await.mark(&mut cluster);
-            }
+            let (mut client, cluster) = cluster.find().await?;
             let described = Description::fetch(&mut client, cluster).await?;
             Ok(output::print(&match format.format {
                 Format::Json => format::json(&described)?,
@@ -127,7 +122,8 @@ fn facts<'a>(cluster: &'a Cluster, python: &str) -> Vec<(&'a str, String)> {
         // Only the names are shown, since values may be secrets.
         ("variables", cluster.envs.keys().cloned().collect::<Vec<_>>().join(", ")),
         ("labels", listed(&cluster.labels)),
-        ("deleted with", cluster.app.clone()),
+        ("deleted with", table::deleted_with(cluster).unwrap_or_default()),
+        ("open jobs", cluster.open_jobs.join(", ")),
     ]);
     facts.extend(cluster.idle_timeout.map(|_| ("last use", table::last_use(cluster, now))));
     facts.extend(one_cluster::limits(cluster, now));

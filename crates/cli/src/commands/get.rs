@@ -9,7 +9,6 @@ use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, ListAppsRequest};
 use serde_json::Value;
 
-use super::job::JobClusters;
 use super::select::{FilterFlags, list};
 use super::{AmongFlags, NamespaceFlag, app, find, find_by_id, one_cluster, watch};
 use crate::connect::{Client, ServerFlags};
@@ -110,12 +109,7 @@ impl Get {
                 };
                 return Box::pin(watch::follow(&mut client, namespace, one, format)).await;
             }
-            let is_table = matches!(format, Format::Table | Format::Wide);
-            if let Some(mut cluster) = one {
-                if is_table {
-                    let namespace = cluster.namespace.clone();
-                    JobClusters::read(&mut client, Some(&namespace)).await.mark(&mut cluster);
-                }
+            if let Some(cluster) = one {
                 let logs = match format {
                     Format::Wide => one_cluster::logs(&mut client, &cluster).await?,
                     _ => Vec::new(),
@@ -123,13 +117,7 @@ impl Get {
                 return format::one(format, &cluster, |wide| one_cluster::cluster(&cluster, &logs, wide));
             }
             let within = (!all_namespaces).then_some(namespace.as_str());
-            let mut clusters = list(&mut client, within, &among, &filter).await?;
-            if is_table && !clusters.is_empty() {
-                let jobs = JobClusters::read(&mut client, within).await;
-                for cluster in &mut clusters {
-                    jobs.mark(cluster);
-                }
-            }
+            let clusters = list(&mut client, within, &among, &filter).await?;
             let nothing = if filter.excludes() || among.are_given() {
                 "No matching clusters found.".to_owned()
             } else if all_namespaces {

@@ -3,14 +3,13 @@
 mod follow;
 mod submit;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use muster_proto::v1alpha2::{
-    Cluster, GetJobRequest, Job, ListAllJobsRequest, ListJobsRequest, ListJobsResponse, StopJobRequest,
+    GetJobRequest, Job, ListAllJobsRequest, ListJobsRequest, ListJobsResponse, StopJobRequest,
 };
 use muster_proto::wkt;
 use tokio::time::Instant;
@@ -208,36 +207,6 @@ async fn list(
     pages(page).await
 }
 
-/// Lists the jobs of a cluster that have not ended.
-pub(super) async fn open_jobs(
-    client: &mut Client,
-    namespace: &str,
-    cluster: &str,
-) -> Result<Vec<Job>, Failure> {
-    list(client, Some(namespace), cluster, true).await
-}
-
-/// The jobs for which clusters were created, by the id of the cluster.
-#[derive(Debug, Default)]
-pub(super) struct JobClusters(BTreeMap<String, String>);
-
-impl JobClusters {
-    /// Reads the jobs of a namespace, or of all, that have not ended: their clusters are deleted with them.
-    pub(super) async fn read(client: &mut Client, namespace: Option<&str>) -> Self {
-        // The list of clusters is shown even if that of jobs cannot be read.
-        let jobs = list(client, namespace, "", true).await.unwrap_or_default();
-        let owners = jobs.into_iter().filter(|job| job.owns_cluster);
-        Self(owners.map(|job| (job.cluster_id, format!("job/{}", job.name))).collect())
-    }
-
-    /// Shows the job of a cluster as the app with which it is deleted.
-    pub(super) fn mark(&self, cluster: &mut Cluster) {
-        if let Some(job) = self.0.get(&cluster.id) {
-            (cluster.ephemeral, cluster.app) = (true, job.clone());
-        }
-    }
-}
-
 impl List {
     fn run(self) -> ExitCode {
         output::run(async {
@@ -338,17 +307,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-
-    #[test]
-    fn a_cluster_of_a_job_is_marked_with_the_job() {
-        let jobs = JobClusters([("7".to_owned(), "job/once".to_owned())].into());
-        let marked = |id: &str| {
-            let mut cluster = Cluster { id: id.to_owned(), ..Cluster::default() };
-            jobs.mark(&mut cluster);
-            table::ephemeral(&cluster)
-        };
-        assert_eq!((marked("7").as_str(), marked("8").as_str()), ("job/once", "<shared>"));
-    }
 
     #[rstest]
     #[case("SUCCEEDED", Some(0), 0)]

@@ -11,7 +11,6 @@ use rustix::termios;
 use tonic::Status;
 
 use super::deleted;
-use super::job::JobClusters;
 use crate::connect::Client;
 use crate::failure::{Failure, error_code, is_retryable};
 use crate::format::{Format, yaml};
@@ -20,9 +19,6 @@ use crate::table::{self, InNamespace, StreamedTable};
 
 /// Moves to the top of a terminal and clears it; the old screen does not go into the scrollback.
 pub(super) const CLEAR: &str = "\x1b[H\x1b[J";
-
-/// The type of the message of a new cluster.
-const ADDED: &str = "ADDED";
 
 /// The type of the message, and the state, of a deleted cluster.
 const DELETED: &str = "DELETED";
@@ -42,8 +38,6 @@ struct Watching {
     lines: StreamedTable,
     /// True once the initial list is complete.
     begun: bool,
-    /// The jobs of clusters, which only tables show.
-    jobs: JobClusters,
 }
 
 /// A cluster as it is shown on a terminal.
@@ -71,7 +65,6 @@ pub(super) async fn follow(
         changes: 0,
         lines: StreamedTable::default(),
         begun: false,
-        jobs: JobClusters::default(),
     };
     if people && !watching.redraws {
         let wide = format == Format::Wide;
@@ -98,19 +91,8 @@ impl Watching {
     /// Prints changes until the connection ends, the only cluster is deleted, or the output is closed.
     async fn print_changes(&mut self, client: &mut Client) -> Result<ExitCode, Status> {
         let mut watch = client.clusters().watch_clusters(self.request.clone()).await?.into_inner();
-        let is_table = matches!(self.format, Format::Table | Format::Wide);
-        let mut is_first = true;
-        while let Some(mut message) = watch.message().await? {
+        while let Some(message) = watch.message().await? {
             client.mark_answered();
-            if is_table && (is_first || (self.begun && message.r#type == ADDED)) {
-                let namespace =
-                    Some(self.request.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-                self.jobs = JobClusters::read(client, namespace).await;
-                is_first = false;
-            }
-            if let Some(cluster) = message.cluster.as_mut().filter(|_| is_table) {
-                self.jobs.mark(cluster);
-            }
             self.request.resume_token.clone_from(&message.resume_token);
             let text =
                 self.render_message(&message).map_err(|error| Status::invalid_argument(error.to_string()))?;

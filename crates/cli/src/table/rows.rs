@@ -1,7 +1,6 @@
 //! The columns of each kind of object.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use muster_core::time::Timestamp;
 use muster_proto::v1alpha2::{
@@ -37,9 +36,17 @@ fn filled(text: &str) -> String {
     if text.is_empty() { "<missing>".to_owned() } else { text.to_owned() }
 }
 
-/// Returns the app, or the job, that an ephemeral cluster ends with.
+/// Returns the app, or the job, that a cluster is deleted with; `None` for a cluster that stays.
+pub(crate) fn deleted_with(cluster: &Cluster) -> Option<String> {
+    if !cluster.job.is_empty() {
+        return Some(format!("job/{}", cluster.job));
+    }
+    cluster.ephemeral.then(|| cluster.app.clone())
+}
+
+/// Returns what [`deleted_with`] returns as a column.
 pub(crate) fn ephemeral(cluster: &Cluster) -> String {
-    if cluster.ephemeral { filled(&cluster.app) } else { "<shared>".to_owned() }
+    deleted_with(cluster).map_or_else(|| "<shared>".to_owned(), |app| filled(&app))
 }
 
 /// Returns how long ago a cluster was used last; the use is observed only of clusters with an idle timeout.
@@ -274,20 +281,7 @@ impl Listed for Event {
     }
 }
 
-/// An action with the name of the cluster or node that it changes.
-pub(crate) struct ActionLine {
-    name: String,
-    action: Action,
-}
-
-impl ActionLine {
-    /// Takes the name from the names of clusters and nodes by their ids.
-    pub(crate) fn new(action: Action, names: &BTreeMap<String, String>) -> Self {
-        Self { name: names.get(&action.target).cloned().unwrap_or_default(), action }
-    }
-}
-
-impl Listed for ActionLine {
+impl Listed for Action {
     fn titles(wide: bool) -> Vec<&'static str> {
         let mut titles = vec!["ID", "NAME", "ACTION", "STATUS", "AGE", "REASON"];
         if wide {
@@ -297,28 +291,27 @@ impl Listed for ActionLine {
     }
 
     fn line(&self, wide: bool, now: Timestamp) -> Vec<String> {
-        let Self { name, action } = self;
         let mut line = vec![
-            action.id.clone(),
-            filled(name),
-            action.action.clone(),
-            action.status.clone(),
-            age(action.created_at, now),
-            flat(&action.status_reason),
+            self.id.clone(),
+            filled(&self.target_name),
+            self.action.clone(),
+            self.status.clone(),
+            age(self.created_at, now),
+            flat(&self.status_reason),
         ];
         if wide {
-            let words = [&action.target, &action.cause, &action.user, &action.door];
+            let words = [&self.target, &self.cause, &self.user, &self.door];
             line.extend(words.into_iter().cloned());
         }
         line
     }
 
     fn called(&self) -> &str {
-        &self.action.id
+        &self.id
     }
 
     fn state(&self) -> &str {
-        &self.action.status
+        &self.status
     }
 }
 

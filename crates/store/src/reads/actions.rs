@@ -129,6 +129,15 @@ pub struct Edges {
     pub waits: bool,
 }
 
+/// The names of what an action is about. A name is empty if the row of the cluster or node is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ActionNames {
+    /// The name of the cluster or node that the action changes.
+    pub target: String,
+    /// The name of the cluster that the action belongs to.
+    pub cluster: String,
+}
+
 /// The status of an action, where running actions with open child actions count as waiting.
 const SHOWN_STATUS: &str = "CASE WHEN a.status = 'RUNNING' \
      AND EXISTS (SELECT 1 FROM actions part WHERE part.parent_id = a.id AND part.ended_at IS NULL) \
@@ -192,6 +201,24 @@ impl Store {
                 }
             }
             Ok(edges)
+        })
+        .await
+    }
+
+    /// The names of what these actions are about.
+    pub async fn action_names(&self, ids: &[ActionId]) -> Result<HashMap<ActionId, ActionNames>, StoreError> {
+        self.read_many(async |tx| {
+            let (these, ids) = tx.dialect().any_of("a.id", "$1", ids);
+            let sql = format!(
+                "SELECT a.id, coalesce(n.name, t.name, ''), coalesce(c.name, '') FROM actions a \
+                 LEFT JOIN clusters c ON c.id = a.cluster_id LEFT JOIN clusters t ON t.id = a.target \
+                 LEFT JOIN nodes n ON n.id = a.target WHERE {these}"
+            );
+            let rows = tx.rows(sql, args![ids]).await?;
+            let read = |row: &crate::value::Row| {
+                Ok((row.parse(0)?, ActionNames { target: row.text(1)?, cluster: row.text(2)? }))
+            };
+            rows.iter().map(read).collect()
         })
         .await
     }

@@ -57,6 +57,15 @@ pub enum JobUse {
     Until(Timestamp),
 }
 
+/// A job that has not ended, as its cluster shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenJob {
+    /// The name of the job.
+    pub name: String,
+    /// True if the cluster was created for the job, and is deleted with it.
+    pub owns_cluster: bool,
+}
+
 impl Store {
     /// The job of this id.
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -115,6 +124,33 @@ impl Store {
                 all.extend(used.map(|used| (cluster, used)));
             }
             Ok(all)
+        })
+        .await
+    }
+
+    /// The jobs on these clusters that have not ended, the oldest first; clusters without one are left out.
+    pub async fn open_jobs(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<HashMap<ClusterId, Vec<OpenJob>>, StoreError> {
+        if clusters.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.read_many(async |tx| {
+            let mut filter = Filter::default();
+            filter.any_of_ids(tx.dialect(), "j.cluster_id", clusters);
+            filter.add("t.ended_at IS NULL");
+            let sql = format!(
+                "SELECT j.cluster_id, j.name, j.owns_cluster FROM {} {} ORDER BY j.created_at, j.id",
+                jobs::TABLE,
+                filter.to_where()
+            );
+            let mut open: HashMap<ClusterId, Vec<OpenJob>> = HashMap::new();
+            for row in tx.rows(sql, filter.arguments).await? {
+                let job = OpenJob { name: row.text(1)?, owns_cluster: row.bool(2)? };
+                open.entry(row.parse(0)?).or_default().push(job);
+            }
+            Ok(open)
         })
         .await
     }

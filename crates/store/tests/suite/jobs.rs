@@ -7,7 +7,7 @@ use muster_core::task::{Task, TaskKind, TaskStatus};
 use muster_store::commands::{
     ClaimTasks, InsertJob, NewCluster, Purge, RecordTask, StopJob, TaskProgress, TaskRecorded, TaskTicket,
 };
-use muster_store::reads::{JobQuery, JobUse};
+use muster_store::reads::{JobQuery, JobUse, OpenJob};
 use muster_store::{Store, StoreError};
 use muster_testkit::database_test;
 use serde_json::json;
@@ -80,6 +80,9 @@ async fn a_job_is_claimed_as_what_it_is_and_runs_until_its_end_is_recorded(harne
     let running = store.job(first.id).await.unwrap().unwrap();
     assert_eq!((running.state(), running.task.status_reason.as_str()), (JobState::Running, "so"));
     assert_eq!(store.job_use(&[cluster]).await.unwrap().get(&cluster), Some(&JobUse::Open));
+    let open = vec![OpenJob { name: "one".to_owned(), owns_cluster: false }];
+    assert_eq!(store.open_jobs(&[cluster]).await.unwrap(), [(cluster, open)].into());
+    assert_eq!(store.open_jobs(&[]).await.unwrap(), [].into());
 
     let (status, reason) = (TaskStatus::Failed, "it broke".to_owned());
     let outputs = json!({"started_at": 5, "exit_code": 7});
@@ -88,6 +91,7 @@ async fn a_job_is_claimed_as_what_it_is_and_runs_until_its_end_is_recorded(harne
     assert_eq!((ended.state(), ended.outputs().exit_code), (JobState::Failed, Some(7)));
     let until = Some(JobUse::Until(harness::now(3_000)));
     assert_eq!(store.job_use(&[cluster]).await.unwrap().get(&cluster).copied(), until);
+    assert_eq!(store.open_jobs(&[cluster]).await.unwrap(), [].into());
     assert!(!store.stop_job(StopJob { job: first.id, by: "ann".to_owned() }).await.unwrap(), "it has ended");
 
     let (history_before, requests_before) = (harness::now(4_000), harness::now(0));

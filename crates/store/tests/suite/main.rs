@@ -14,6 +14,7 @@ mod jobs;
 mod limits;
 mod lists;
 mod mirror;
+mod names;
 mod newer;
 mod notices;
 mod observations;
