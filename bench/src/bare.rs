@@ -37,7 +37,7 @@ pub struct Bare {
     _folder: TempDir,
 }
 
-fn to_command(ProcessSpec { command, environment }: ProcessSpec) -> Result<Command> {
+fn to_command(ProcessSpec { command, environment, files: _ }: ProcessSpec) -> Result<Command> {
     let (program, arguments) = command.split_first().context("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).envs(environment).kill_on_drop(true);

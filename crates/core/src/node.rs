@@ -232,7 +232,7 @@ impl Node {
     }
 
     /// Records a start with the present recipe of the cluster, and drops starts outside [`START_WINDOW`]. The start
-    /// assigns devices anew.
+    /// assigns new devices.
     pub fn record_start(&mut self, now: Timestamp) {
         self.set_outdated(false);
         self.set_gpu_devices(&[]);

@@ -93,7 +93,7 @@ fn is_too_large(message: &str) -> bool {
 
 /// Returns true if the API server answered that the object does not exist. Not every 404 says so: the page for a path
 /// that is not served, which has no reason, is also the answer for custom resources while the API server sets up their
-/// definition, and that of some proxies while the API server is away.
+/// definition, and that of some proxies while the API server is unreachable.
 pub(crate) fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 404 && status.reason == NOT_FOUND)
 }

@@ -20,7 +20,7 @@ async fn a_change_of_a_cluster_that_no_server_serves_is_refused_and_not_made_lat
 
     let larger = OwnerChange { size: Some(3), ..OwnerChange::default() };
     let scaled =
-        service.change_owned(&mutation, &cluster, larger).await.expect_err("nobody makes the change");
+        service.change_owned(&mutation, &cluster, larger).await.expect_err("no server makes the change");
     assert_eq!(scaled.kind, ErrorKind::Unavailable, "{scaled:?}");
     assert!(scaled.message.contains("no running server serves"), "{}", scaled.message);
     let query = ActionQuery { cluster: Some(cluster.id), ..ActionQuery::default() };
