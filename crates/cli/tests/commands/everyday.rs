@@ -61,7 +61,7 @@ async fn if_not_exists_leaves_an_existing_cluster_unchanged() {
 #[tokio::test]
 async fn if_not_exists_waits_until_an_existing_cluster_is_usable_or_gone() {
     let harness = Harness::new();
-    let properties = slow(1);
+    let properties = slow(5);
     let begun = [create("late", "1"), vec!["--profile-properties", &properties, "--no-wait"]].concat();
     harness.muster(&begun).success();
     let again = |name| harness.muster(&[create(name, "1"), vec!["--if-not-exists", "-o", "json"]].concat());

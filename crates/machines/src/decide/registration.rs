@@ -119,7 +119,7 @@ fn labels_amounts_or_gate_changed() -> String {
     };
     let labels = keys::GUEST_LABELS.map(quoted).join(", ");
     format!(
-        "request.subResource == 'resize' || [{labels}].exists(k, {} != {}) || ({} && !{})",
+        "(has(request.subResource) && request.subResource == 'resize') || [{labels}].exists(k, {} != {}) || ({} && !{})",
         label("object"),
         label("oldObject"),
         gate("oldObject"),
