@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use muster_proto::v1alpha2::{Cluster, ListAppsRequest};
-use serde_json::Value;
 
 use super::select::{FilterFlags, list};
 use super::{AmongFlags, NamespaceFlag, app, find, find_by_id, one_cluster, watch};
@@ -89,6 +88,7 @@ impl Get {
                 if deprecated {
                     return Ok(output::print(&deprecated::lines(&used)));
                 }
+                let used: Vec<InNamespace> = used.into_iter().map(InNamespace).collect();
                 return match (&name, used.as_slice()) {
                     (Some(_), [cluster]) => format::one(format, cluster, |wide| table::render(&used, wide)),
                     _ => format::array(format, &used, ""),
@@ -128,13 +128,13 @@ impl Get {
                      those of all namespaces with -A."
                 )
             };
+            if !all_namespaces {
+                let clusters: Vec<InNamespace> = clusters.into_iter().map(InNamespace).collect();
+                return format::array(format, &clusters, &nothing);
+            }
             match format {
-                Format::Table | Format::Wide if !all_namespaces => {
-                    let lines: Vec<InNamespace> = clusters.into_iter().map(InNamespace).collect();
-                    format::list(format, &lines, "", &Value::Null, &nothing)
-                }
                 // Names alone are ambiguous across namespaces.
-                Format::Name if all_namespaces => {
+                Format::Name => {
                     let name = |cluster: &Cluster| format!("{}/{}\n", cluster.namespace, cluster.name);
                     Ok(output::print(&clusters.iter().map(name).collect::<String>()))
                 }

@@ -6,6 +6,7 @@ use muster_core::time::Timestamp;
 use muster_proto::v1alpha2::{
     Action, App, Cluster, Event, Framework, Guest, ImageTemplate, Job, MachineType, Node, Shape,
 };
+use serde::Serialize;
 
 use super::requested::requested;
 use super::{Listed, age};
@@ -94,7 +95,7 @@ impl Listed for Cluster {
             ephemeral(self),
             age(self.created_at, now),
         ];
-        line.extend(requested(self));
+        line.extend(requested(self).map(|amount| filled(&amount)));
         if wide {
             line.extend([filled(&self.python_version), filled(&self.framework_version), last_use(self, now)]);
             let endpoint = |purpose: &str| self.endpoints.get(purpose).cloned().unwrap_or_default();
@@ -116,6 +117,7 @@ impl Listed for Cluster {
 }
 
 /// A cluster in a list of one namespace: the line has no namespace column.
+#[derive(Serialize)]
 pub(crate) struct InNamespace(pub(crate) Cluster);
 
 impl Listed for InNamespace {

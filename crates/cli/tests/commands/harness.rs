@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use muster_testkit::{Process, lives};
+use muster_testkit::{Process, ProcessFolder, lives};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -36,13 +36,13 @@ impl Output {
 
 /// A temporary folder with a data folder and user settings.
 pub(crate) struct Harness {
-    folder: tempfile::TempDir,
+    folder: ProcessFolder,
 }
 
 impl Harness {
     pub(crate) fn new() -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
-        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+        Self { folder: tempfile::tempdir().expect("a temporary folder").into() }
     }
 
     pub(crate) fn data(&self) -> PathBuf {
