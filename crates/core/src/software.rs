@@ -1,10 +1,10 @@
 //! The versions of the software that a cluster runs: the observed ones, otherwise those in the tag of the head's own
-//! image, otherwise the given ones, otherwise those in the tag of the workers' image.
+//! image, otherwise the given ones, otherwise those in the tag of the default image.
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
-use crate::recipe::GivenRecipe;
+use crate::cluster::{Cluster, WorkerGroup};
+use crate::recipe::{GivenRecipe, NodeRecipe};
 use crate::unknown_fields::UnknownFields;
 
 /// The versions of the software that a head runs; unknown versions are empty.
@@ -101,11 +101,17 @@ impl Cluster {
         let framework = self.framework.map(|framework| framework.to_string()).unwrap_or_default();
         let of_image =
             |image: Option<String>| SoftwareVersions::of_image(&image.unwrap_or_default(), &framework);
-        let of_head = of_image(GivenRecipe::stored_in(&self.spec).head.image);
-        let of_worker = of_image(self.observed.templates.values().next().map(|worker| worker.image.clone()));
+        let head = GivenRecipe::stored_in(&self.spec).head.image;
+        // Without images of their own, head and workers run the same image. The row of an external cluster has no head;
+        // usually that runs the image of the workers, too.
+        let is_same =
+            |group: &&WorkerGroup| self.is_external() || NodeRecipe::stored_in(group).image.is_none();
+        let template = |group: &WorkerGroup| self.observed.templates.get(&group.name);
+        let worker = self.groups.iter().filter(is_same).find_map(template).filter(|_| head.is_none());
+        let of_worker = of_image(worker.map(|worker| worker.image.clone()));
         let observed = self.observed.versions.as_deref().cloned().unwrap_or_default();
         // A head with an image of its own does not run the given version, which chooses the default image.
-        observed.or(of_head).or(given).or(of_worker)
+        observed.or(of_image(head)).or(given).or(of_worker)
     }
 }
 
@@ -115,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::Framework;
+    use crate::cluster::{Framework, WorkerTemplate};
     use crate::sample;
 
     #[rstest]
@@ -156,6 +162,23 @@ mod tests {
         let observed = SoftwareVersions { python, framework, ..SoftwareVersions::default() };
         cluster.observed.versions = Some(Box::new(observed));
         assert_eq!(shown(&cluster, "2.2"), "3.12.4 2.3.0");
+    }
+
+    #[test]
+    fn the_tag_of_the_workers_counts_only_if_the_head_runs_the_same_image() {
+        let mut cluster = Cluster { framework: Some(Framework::Ray), ..sample::cluster(1, 1, None) };
+        let group = cluster.groups[0].name.clone();
+        let image = "rayproject/ray:2.4.0".to_owned();
+        let template = WorkerTemplate { image: image.clone(), ..WorkerTemplate::default() };
+        cluster.observed.templates.insert(group, template);
+        let shown = |cluster: &Cluster| cluster.software_versions("").framework;
+        assert_eq!(shown(&cluster), "2.4.0");
+        let mut other_workers = cluster.clone();
+        other_workers.groups[0].spec = NodeRecipe { image: Some(image), ..NodeRecipe::default() }.into_spec();
+        assert_eq!(shown(&other_workers), "");
+        let head = json!({"clusterSpec": {"headGroupSpec": {"image": "mine/custom-ray:2.1.0"}}});
+        cluster.spec.insert("cluster".to_owned(), head);
+        assert_eq!(shown(&cluster), "");
     }
 
     #[test]

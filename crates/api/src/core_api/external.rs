@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use muster_core::cluster::{Cluster as Row, Framework};
+use muster_core::domino::FLAVOR;
 use muster_core::ids::ClusterId;
 use muster_core::quantity::{Cpu, Memory};
 use muster_core::shape::{GPU_RESOURCE, Shape};
@@ -42,7 +43,9 @@ fn with_jobs(shown: wire::Cluster, jobs: Vec<OpenJob>) -> wire::Cluster {
 }
 
 async fn with_heads(service: &Service, rows: Vec<Row>) -> Result<Vec<wire::Cluster>, ServiceError> {
-    let has_head = |row: &&Row| row.is_external() && row.framework == Some(Framework::Ray);
+    let is_stored =
+        |row: &Row| row.framework == Some(Framework::Ray) || row.flavor.as_deref() == Some(FLAVOR);
+    let has_head = |row: &&Row| row.is_external() && is_stored(row);
     let ids: Vec<ClusterId> = rows.iter().filter(has_head).map(|row| row.id).collect();
     let mut objects = if ids.is_empty() { HashMap::new() } else { service.cluster_objects(&ids).await? };
     let shown = |row: Row| {
@@ -64,8 +67,22 @@ fn with_head(mut shown: wire::Cluster, object: Option<&Value>) -> wire::Cluster 
     shown
 }
 
-/// Reads the head of a `RayCluster`; none for other objects.
+/// The part of Domino's objects that describes the head, by kind.
+const HEADS_OF_DOMINO: [(&str, &str); 3] =
+    [("DaskCluster", "scheduler"), ("RayCluster", "head"), ("SparkCluster", "master")];
+
+/// Reads the head of a `RayCluster` of KubeRay or of a cluster of Domino; none for other objects.
 fn head_of_object(object: &Value) -> Option<wire::HeadGroupSpec> {
+    let of_domino = |(kind, head): (&str, &str)| {
+        let resources = &object["spec"][head]["resources"];
+        (object["kind"] == kind && resources.is_object()).then(|| wire::HeadGroupSpec {
+            shape: Some(shapes::shown(&shape_of_resources(resources))),
+            ..wire::HeadGroupSpec::default()
+        })
+    };
+    if let Some(head) = HEADS_OF_DOMINO.into_iter().find_map(of_domino) {
+        return Some(head);
+    }
     if object["kind"] != "RayCluster" {
         return None;
     }
@@ -139,6 +156,19 @@ mod tests {
             ..wire::HeadGroupSpec::default()
         };
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_head_of_a_cluster_of_domino_has_its_amounts() {
+        let resources = json!({"requests": {"cpu": "1", "memory": "4Gi"}});
+        let cpu = |kind: &str, head: &str| {
+            let object = json!({"kind": kind, "spec": {head: {"resources": resources}, "worker": {}}});
+            Some(head_of_object(&object)?.shape?.cpu)
+        };
+        for (kind, head) in HEADS_OF_DOMINO {
+            assert_eq!(cpu(kind, head), Some("1".to_owned()), "{kind}");
+        }
+        assert_eq!(cpu("DaskCluster", "head"), None);
     }
 
     #[test]

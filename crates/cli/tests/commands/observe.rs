@@ -177,6 +177,9 @@ async fn a_list_shows_the_sum_of_requested_resources() {
     let shape = ["--shape", "cpu=500m,memory=16Mi"];
     harness.muster(&[&create_processes("fred", words)[..], &shape].concat()).success();
     let listed = harness.muster(&["get"]).success().out;
-    assert!(listed.lines().nth(1).is_some_and(|line| line.trim_end().ends_with("500m  16Mi")), "{listed}");
+    assert!(
+        listed.lines().nth(1).is_some_and(|line| line.trim_end().ends_with("500m  16Mi    <missing>")),
+        "{listed}"
+    );
     harness.muster(&["delete", "fred"]).success();
 }
