@@ -296,9 +296,10 @@ fn excess(pod: &Value, wanted: &MachineType) -> Option<String> {
     }
     let amounts = above.iter().map(|(resource, amount)| format!("{resource} {}", shown(resource, amount)));
     Some(format!(
-        "the pod needs more than a slot of {} holds: {} more; it may wait although its slot is free",
-        wanted.name,
-        amounts.collect::<Vec<_>>().join(", ")
+        "the pod requests {} more than a slot of {} has, so it may stay pending although its slot is free: \
+         lower its requests",
+        amounts.collect::<Vec<_>>().join(", "),
+        wanted.name
     ))
 }
 

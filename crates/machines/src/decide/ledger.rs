@@ -18,6 +18,10 @@ use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Booking, Machine};
 
+/// The longest wait of a booked guest for a reservation to be gone. After that the guest may preempt it: the reservation
+/// may be stuck.
+const SLOT_WAIT: TimeSpan = TimeSpan::from_secs(10);
+
 /// Returns the new ledger, or `None` if the present ledger is up to date. `guests` are the counted guests of the group.
 ///
 /// Bookings without a live pod end. Guests that occupy a slot without a booking are booked, even if there are more of
@@ -110,6 +114,46 @@ pub struct GateRemoval {
     pub patch: Patch,
 }
 
+/// The booked guests whose gates can be removed now, in the order of their bookings.
+///
+/// A gate stays until the reservation that held its slot is gone. Before that the scheduler would make room for the guest
+/// by a preemption, and of pods with the same priority it evicts the youngest first: a pod of another user, or a guest.
+/// `held_back` are the types whose reservations are not reduced now.
+pub fn admissible<'g>(
+    machine: &Machine,
+    ledger: &[Booking],
+    guests: &[&'g SlotPod],
+    reservations: &[&SlotPod],
+    held_back: &BTreeSet<String>,
+    now: Timestamp,
+) -> Vec<&'g SlotPod> {
+    let free_slots = |machine_type: &str| {
+        let of_type = |pod: &SlotPod| pod.machine_type == machine_type && !pod.is_finished();
+        let held = reservations.iter().filter(|pod| of_type(pod) && pod.is_placed()).count();
+        let used = guests.iter().filter(|guest| of_type(guest) && guest.is_released()).count();
+        let slots = usize::try_from(machine.maximum(machine_type)).unwrap_or(0);
+        slots.saturating_sub(held + used)
+    };
+    let by_uid: BTreeMap<&str, &'g SlotPod> =
+        guests.iter().map(|guest| (guest.uid.as_str(), *guest)).collect();
+    let mut free: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut admitted = Vec::new();
+    for booking in ledger {
+        let Some(guest) = by_uid.get(booking.uid.as_str()).copied() else { continue };
+        if !guest.is_waiting() || !guest.is_gated() {
+            continue;
+        }
+        let machine_type = guest.machine_type.as_str();
+        let free = free.entry(machine_type).or_insert_with(|| free_slots(machine_type));
+        let is_late = now.since(core_time(booking.booked_at.0)) >= SLOT_WAIT;
+        if *free > 0 || is_late || held_back.contains(machine_type) {
+            admitted.push(guest);
+        }
+        *free = free.saturating_sub(1);
+    }
+    admitted
+}
+
 /// The gate removals for a ledger. `ledger` must be the one that the API server acknowledged: a gate that is removed
 /// before its booking is durable would let a deposed leader assign a slot twice.
 pub fn gate_removals(ledger: &[Booking], guests: &[&SlotPod]) -> Vec<GateRemoval> {
@@ -166,7 +210,9 @@ impl WaitingGuest {
     pub fn message(&self) -> String {
         match self.position {
             Some(position) => format!("waiting for slot {position} of {}", self.machine_type),
-            None => format!("waiting: {} has no slots; it goes on if they return", self.machine_type),
+            None => {
+                format!("waiting: {} has no slots; restore the type or delete the pod", self.machine_type)
+            }
         }
     }
 }

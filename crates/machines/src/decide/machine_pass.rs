@@ -1,6 +1,8 @@
 //! A pass over a Machine: the ledger, the slots of its types, and the writes that follow once the ledger is
 //! acknowledged.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 use muster_core::time::Timestamp;
 
@@ -20,6 +22,8 @@ pub struct MachinePlan {
     pub capacities: Vec<TypeCapacity>,
     /// The writes that follow once the ledger is acknowledged.
     pub writes: Vec<ReservationWrite>,
+    /// The types whose reservations are still those of the published operator, and are not reduced.
+    pub held_back: BTreeSet<String>,
 }
 
 /// Plans a pass. Pure: the same observation gives the same plan.
@@ -36,12 +40,13 @@ pub fn plan_machine(
         types.iter().zip(&capacities).any(|(of_spec, capacity)| *of_spec == name && capacity.is_short())
     };
     let replacement = replace_sets(observed.group, &types, &observed.sets, is_short);
-    let held_back = replacement.held_back.iter().copied().collect();
+    let held_back: BTreeSet<&str> = replacement.held_back.iter().copied().collect();
     let mut writes = plan_reservations(observed, &ledger, settings, &held_back);
     if let Some(published) = replacement.delete {
         writes.extend(removal(observed, published));
     }
-    MachinePlan { ledger, capacities, writes }
+    let held_back = held_back.into_iter().map(str::to_owned).collect();
+    MachinePlan { ledger, capacities, writes, held_back }
 }
 
 /// The removal of a set of the published operator, with its Service.

@@ -65,7 +65,7 @@ impl<T: PartialEq + Send + Sync + 'static> Cache<T> {
                     self.store(&key, read(object), &changed);
                 }
                 Ok(Event::Delete(object)) => self.remove(&key(&object), &changed),
-                Err(error) => tracing::warn!("a watch failed and goes on: {error}"),
+                Err(error) => tracing::warn!("a watch failed; it is retried: {error}"),
             }
         }
     }

@@ -13,7 +13,7 @@ use super::observe::GroupObservation;
 use super::report::Reporter;
 use super::settings::MachinesSettings;
 use super::world::ObservedWorld;
-use crate::decide::ledger::gate_removals;
+use crate::decide::ledger::{admissible, gate_removals};
 use crate::decide::machine_pass::{MachinePlan, plan_machine};
 use crate::decide::nodes::{FinalizerStep, plan_nodes, wanted_pool};
 use crate::decide::reservations::machine_status;
@@ -187,9 +187,10 @@ impl Controller {
         let before = self.groups.get(&group.name).map(|progress| progress.problems.clone());
         let before = before.unwrap_or_default();
         let observed = group.machine(&machine, self.settings.health);
-        let MachinePlan { ledger, capacities, writes } =
+        let MachinePlan { ledger, capacities, writes, held_back } =
             plan_machine(&observed, self.settings.reservations(), now);
-        // The ledger and all counts are one write, under the version that was read. Gates are removed only after it.
+        // The ledger and all counts are one write, under the version that was read. Reservations are reduced and gates
+        // removed only after it.
         let status = machine_status(&observed, ledger.clone(), &capacities, &before, now);
         let written = match status {
             Some(status) => self.writer.write_status(&machine, status).await?,
@@ -200,8 +201,16 @@ impl Controller {
         if !ledger.iter().all(|booking| acknowledged.contains(booking.uid.as_str())) {
             return Err(PassError::LedgerDropped);
         }
-        let mut problems = Vec::new();
-        let removals = gate_removals(written.bookings(), &observed.guests);
+        let mut problems = self.writer.write_reservations(writes).await;
+        let admitted = admissible(
+            &machine,
+            written.bookings(),
+            &observed.guests,
+            &observed.reservations,
+            &held_back,
+            now,
+        );
+        let removals = gate_removals(written.bookings(), &admitted);
         for (removal, removed) in self.writer.remove_gates(removals).await {
             match removed {
                 Ok(()) => self.reporter.booked(&removal, &observed.guests, now),
@@ -211,7 +220,6 @@ impl Controller {
                 }
             }
         }
-        problems.extend(self.writer.write_reservations(writes).await);
         if let Some(pool) = wanted_pool(&machine, &group.name, group.pool.as_ref()) {
             let applied = self.writer.apply_pool(&pool).await;
             let failed = |error| format!("pool {}: {}", pool.name_any(), message(&error));

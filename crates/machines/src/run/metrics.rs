@@ -58,16 +58,16 @@ impl MachineMetrics {
         };
         let help = "Slots of machine types";
         registry.register("muster_machine_slots", help, metrics.slots.clone());
-        let help = "How long guests waited until they were given a slot";
+        let help = "Time from the creation of a guest until it got a slot";
         registry.register_with_unit(
             "muster_machine_hand_over",
             help,
             Unit::Seconds,
             metrics.hand_over.clone(),
         );
-        let help = "How long reviews of guests and Machines took";
+        let help = "Duration of reviews of guests and Machines";
         registry.register_with_unit("muster_machine_review", help, Unit::Seconds, metrics.reviews.clone());
-        let help = "How long passes over machine groups took";
+        let help = "Duration of passes over machine groups";
         registry.register_with_unit("muster_machine_pass", help, Unit::Seconds, metrics.passes.clone());
         metrics
     }

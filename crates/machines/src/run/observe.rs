@@ -55,7 +55,14 @@ impl GroupObservation {
         };
         let listed = machine.iter().flat_map(|machine| &machine.spec.node_pool);
         let listed: HashSet<&str> = listed.map(|entry| entry.name.as_str()).collect();
-        let (pods, other_requests) = pods(&world.pods.read(), name, namespace, &listed);
+        let namespaces = world.enabled_namespaces();
+        let bookings = machine.as_ref().map(Machine::bookings).unwrap_or_default();
+        let booked: BTreeSet<&str> = bookings.iter().map(|booking| booking.uid.as_str()).collect();
+        let is_counted = |pod: &SlotPod| {
+            pod.role == SlotRole::Reservation
+                || !counted_guests([pod], name, &namespaces, |uid| booked.contains(uid)).is_empty()
+        };
+        let (pods, other_requests) = pods(&world.pods.read(), name, namespace, &listed, is_counted);
         let sets = world.sets.read().values().filter(|set| of_group(set.labels())).cloned().collect();
         let services = world.services.read();
         Self {
@@ -71,7 +78,7 @@ impl GroupObservation {
             other_requests,
             sets,
             services: services.values().filter(|service| of_group(service.labels())).cloned().collect(),
-            namespaces: world.enabled_namespaces(),
+            namespaces,
         }
     }
 
@@ -171,18 +178,20 @@ fn other_groups(machines: &HashMap<ObjectKey, Machine>, group: &str) -> BTreeMap
     listed
 }
 
-/// The reservations and guests of a group, and the requests of all other pods on each of these nodes.
+/// The reservations and guests of a group, and the requests of all other pods on each of these nodes. Pods that have the
+/// labels of guests and are not counted as such are other pods.
 fn pods(
     pods: &HashMap<ObjectKey, ObservedPod>,
     group: &str,
     namespace: &str,
     nodes: &HashSet<&str>,
+    is_counted: impl Fn(&SlotPod) -> bool,
 ) -> (Vec<SlotPod>, BTreeMap<String, Amounts>) {
     let is_ours =
         |slot: &SlotPod| slot.group == group && (slot.role == SlotRole::Guest || slot.namespace == namespace);
     let slots: Vec<SlotPod> =
         pods.values().filter_map(|pod| pod.slot.as_deref()).filter(|slot| is_ours(slot)).cloned().collect();
-    let uids = slots.iter().map(|slot| slot.uid.as_str()).collect();
+    let uids = slots.iter().filter(|slot| is_counted(slot)).map(|slot| slot.uid.as_str()).collect();
     let is_listed = |demand: &&PodDemand| demand.node.as_deref().is_some_and(|node| nodes.contains(node));
     let others = other_requests(pods.values().map(|pod| &pod.demand).filter(is_listed), &uids);
     let others = others.into_iter().map(|(node, requests)| (node.to_owned(), requests)).collect();

@@ -96,7 +96,7 @@ impl Reporter {
         }
         for pod in unplaced(ledger, &observed.guests, unplaced_after, now) {
             let note = format!(
-                "it has a slot of {} and no node yet: `kubectl describe pod` says what keeps it",
+                "it has a slot of {} and no node yet: `kubectl describe pod` shows what prevents its placement",
                 pod.machine_type
             );
             self.report_once(observed.group, pod, EventType::Warning, "NotPlaced", note);
@@ -107,7 +107,9 @@ impl Reporter {
     pub(crate) fn without_machine(&self, group: &str, guests: &[&SlotPod]) {
         self.metrics.count(group, []);
         for guest in guests.iter().filter(|guest| guest.is_waiting() && guest.is_gated()) {
-            let note = format!("waiting: machine-group {group} has no Machine; it goes on if one returns");
+            let note = format!(
+                "waiting: machine-group {group} has no Machine; restore the Machine or delete the pod"
+            );
             self.report_once(group, guest, EventType::Warning, NO_SLOTS, note);
         }
     }

@@ -29,7 +29,7 @@ pub struct MachineSpec {
     /// The types that they serve.
     #[schemars(length(max = rules::MOST_TYPES))]
     pub machine_types: Vec<MachineType>,
-    /// What happens to guests beyond the slots.
+    /// The treatment of guests for which no slot is free.
     #[serde(default)]
     pub overflow: Overflow,
 }
@@ -42,9 +42,9 @@ pub struct NodePoolEntry {
     /// The name of the node.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Whether the node is used.
+    /// `ready`, or `maintenance` if nothing new may run on the node.
     pub mode: Mode,
-    /// Whether pods that are neither reservations nor guests are kept off the node.
+    /// True to taint the node, which keeps off pods that are neither reservations nor guests.
     #[serde(default)]
     pub taint: bool,
     /// The type that the node serves: exactly one.
@@ -61,13 +61,13 @@ impl NodePoolEntry {
     }
 }
 
-/// Whether a node is used.
+/// The mode of a node.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Reservations and guests run on it.
     Ready,
-    /// Nothing new comes to it.
+    /// No new pods are placed on it.
     Maintenance,
 }
 
@@ -79,20 +79,20 @@ pub struct TypeName {
     pub name: String,
 }
 
-/// A type: what one slot has, and how many slots there are.
+/// A machine type: the resources of a slot, and the number of slots.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct MachineType {
     /// Its name, unique in the Machine.
     #[schemars(length(max = 63))]
     pub name: String,
-    /// What one slot has.
+    /// The resources of one slot.
     pub spec: TypeAmounts,
-    /// How many slots there are.
+    /// The number of slots.
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub available: i32,
 }
 
-/// What one slot has.
+/// The resources of one slot.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct TypeAmounts {
     /// Cpu.
@@ -108,11 +108,11 @@ pub struct TypeAmounts {
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
 #[schemars(extend("x-kubernetes-validations" = rules::gpu()))]
 pub struct Gpu {
-    /// The resource that they are requested by.
+    /// The resource name of the accelerators.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     pub resource: Option<String>,
-    /// How many; absent is none.
+    /// The number of accelerators; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "int_or_string")]
     pub num: Option<Quantity>,
@@ -135,7 +135,7 @@ fn int_or_string(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-int-or-string": true, "maxLength": 64})
 }
 
-/// What happens to guests beyond the slots.
+/// The treatment of guests for which no slot is free.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Overflow {
@@ -146,7 +146,7 @@ pub enum Overflow {
     Deny,
 }
 
-/// What was observed of a Machine, and its ledger.
+/// The observed state of a Machine, and its ledger.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -158,7 +158,7 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub available_machines: Vec<AvailableMachine>,
-    /// The ledger: which guests have a slot.
+    /// The ledger: the guests that have a slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uid"]))]
     pub bookings: Vec<Booking>,
@@ -169,23 +169,23 @@ pub struct MachineStatus {
 pub struct AvailableMachine {
     /// The type.
     pub name: String,
-    /// How many slots there are in which state.
+    /// The number of slots in each state.
     pub usage: Usage,
 }
 
-/// How many slots there are in which state.
+/// The number of slots in each state.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Slots that there are.
+    /// All slots.
     #[schemars(range(min = 0))]
     pub maximum: i32,
-    /// Slots that a reservation holds.
+    /// Slots that are held by a reservation.
     #[schemars(range(min = 0))]
     pub reserved: i32,
-    /// Slots that a guest uses.
+    /// Slots that are used by a guest.
     #[schemars(range(min = 0))]
     pub used: i32,
-    /// Guests that have not been placed.
+    /// Guests that have no node yet.
     #[schemars(range(min = 0))]
     pub waiting: i32,
 }
@@ -202,7 +202,7 @@ pub struct Booking {
     pub name: String,
     /// The type of the slot.
     pub machine_type: String,
-    /// When the slot was booked.
+    /// The time at which the slot was booked.
     pub booked_at: MicroTime,
 }
 

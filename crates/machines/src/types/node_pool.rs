@@ -35,7 +35,7 @@ pub struct MachineNodePoolSpec {
     pub machine_type_stock: Vec<TypeName>,
 }
 
-/// What was observed of the nodes of a pool.
+/// The observed state of the nodes of a pool.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineNodePoolStatus {
@@ -53,18 +53,18 @@ pub struct MachineNodePoolStatus {
 pub struct PoolNodeStatus {
     /// The name of the node.
     pub name: String,
-    /// Whether it can be used.
+    /// The condition of the node.
     pub condition: NodeCondition,
 }
 
-/// Whether a node can be used.
+/// The condition of a node.
 #[derive(JsonSchema, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeCondition {
-    /// It can.
+    /// The node can be used.
     Ready,
-    /// The spec says that it is not to be used.
+    /// The spec excludes the node from use.
     Maintenance,
-    /// It cannot.
+    /// The node cannot be used.
     NotReady,
     /// `Ready`, as the published operator spells it. Only read.
     Healthy,

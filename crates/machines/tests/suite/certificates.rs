@@ -18,7 +18,7 @@ use crate::harness::{OURS, PATIENCE, Site, spec};
 const RENEWALS: usize = 3;
 
 #[tokio::test]
-async fn a_certificate_that_soon_expires_is_renewed_while_reviews_go_on() {
+async fn a_certificate_that_soon_expires_is_renewed_while_reviews_continue() {
     let Some(site) = Site::open().await else { return };
     let short = |lives: &mut CertificateLives| lives.certificate = Duration::from_secs(5);
     let _replica = site.replica_with("one", |settings| short(&mut settings.lives)).await;

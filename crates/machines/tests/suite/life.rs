@@ -69,6 +69,28 @@ async fn a_job_of_guests_completes(site: &Site) {
 }
 
 #[tokio::test]
+async fn a_guest_evicts_no_pods_of_others_from_nodes_without_a_taint() {
+    let Some(site) = Site::open().await else { return };
+    let _replica = site.replica("one").await;
+    site.create_machine("general", &spec("medium", &["node-0"], 4)).await.unwrap();
+    site.counts("general", "medium", [4, 4, 0, 0]).await;
+    // It has the priority of reservations, and is younger.
+    let other = json!({
+        "metadata": {"name": "other"},
+        "spec": {"nodeName": "node-0", "containers": [
+            {"name": "main", "image": "i", "resources": {"requests": {"cpu": "7"}}}]},
+    });
+    let pods = Api::<Pod>::namespaced(site.client.clone(), "default");
+    let created = pods.create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
+    site.guest("ann", "general", "medium").await.unwrap();
+    site.placed("ann").await;
+    let present = pods.get("other").await.expect("it was not evicted");
+    assert_eq!(present.uid(), created.uid());
+    assert_eq!(present.metadata.deletion_timestamp, None);
+    site.counts("general", "medium", [4, 3, 1, 0]).await;
+}
+
+#[tokio::test]
 async fn guests_beyond_the_slots_wait_in_order() {
     let Some(site) = Site::open().await else { return };
     let _replica = site.replica("one").await;

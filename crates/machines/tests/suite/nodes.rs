@@ -89,7 +89,7 @@ async fn nodes_are_marked_and_cleaned() {
     })
     .await;
 
-    // A node that is cordoned is not used; one that vanishes is named, and the others go on.
+    // A node that is cordoned is not used; one that vanishes is named, and the others continue.
     let cordoned = json!({"spec": {"unschedulable": true}});
     nodes.patch("node-2", &PatchParams::default(), &Patch::Merge(cordoned)).await.unwrap();
     eventually("the cordoned node is not ready", PATIENCE, async || {

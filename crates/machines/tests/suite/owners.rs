@@ -75,7 +75,7 @@ async fn a_registration_of_the_published_operator_is_reported() {
 }
 
 #[tokio::test]
-async fn guests_whose_namespace_loses_its_label_stay_protected_and_go_on_when_it_returns() {
+async fn guests_whose_namespace_loses_its_label_stay_protected_and_continue_when_it_returns() {
     let Some(site) = Site::open().await else { return };
     let _replica = site.replica("one").await;
     site.create_machine("general", &spec("medium", &["node-0"], 1)).await.unwrap();

@@ -63,7 +63,7 @@ async fn leave_behind(site: &Site) {
 }
 
 #[tokio::test]
-async fn objects_of_the_published_operator_are_replaced_and_its_guests_go_on() {
+async fn objects_of_the_published_operator_are_replaced_and_its_guests_continue() {
     let Some(site) = Site::open().await else { return };
     leave_behind(&site).await;
     // A guest of the published operator, created before the webhook was registered.

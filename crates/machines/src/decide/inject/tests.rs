@@ -221,7 +221,8 @@ fn sidecars_that_need_more_give_a_warning() {
     assert_eq!(
         warnings,
         [
-            "the pod needs more than a slot of compute-xlarge holds: cpu 500m, memory 1Gi more; it may wait although its slot is free"
+            "the pod requests cpu 500m, memory 1Gi more than a slot of compute-xlarge has, so it may stay pending \
+             although its slot is free: lower its requests"
         ]
     );
     assert_eq!(injected(&guest(&plain()), &machine("wait", 1)).unwrap().1, [""; 0]);

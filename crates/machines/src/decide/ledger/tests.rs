@@ -119,6 +119,34 @@ fn an_adopted_guest_keeps_the_time_of_its_booking() {
     assert_eq!(core_time(ledger[0].booked_at.0), at(100));
 }
 
+fn reservation(uid: &str) -> SlotPod {
+    SlotPod { role: SlotRole::Reservation, ..placed(uid) }
+}
+
+#[rstest]
+#[case::all_slots_are_held(&["r", "s"], 2, &[], "")]
+#[case::one_is_free(&["r"], 2, &[], "a")]
+#[case::both_are_free(&[], 2, &[], "a b")]
+#[case::reservations_are_stuck(&["r", "s"], 11, &[], "a b")]
+#[case::reservations_of_the_published_operator_are_not_reduced(&["r", "s"], 2, &["t"], "a b")]
+fn a_gate_stays_until_the_reservation_of_its_slot_is_gone(
+    #[case] reservations: &[&str],
+    #[case] now: i64,
+    #[case] held_back: &[&str],
+    #[case] expected: &str,
+) {
+    // Both were booked in second 1.
+    let machine = machine(&[("t", 2)], &["a", "b"]);
+    let guests = [gated("a", 1), gated("b", 2), gated("c", 3)];
+    // A reservation that is being deleted holds its slot until it is gone.
+    let reservations: Vec<_> =
+        reservations.iter().map(|uid| SlotPod { terminating: *uid == "s", ..reservation(uid) }).collect();
+    let (guests, reservations): (Vec<_>, Vec<_>) = (guests.iter().collect(), reservations.iter().collect());
+    let held_back = held_back.iter().map(ToString::to_string).collect();
+    let admitted = admissible(&machine, machine.bookings(), &guests, &reservations, &held_back, at(now));
+    assert_eq!(admitted.iter().map(|guest| guest.uid.as_str()).collect::<Vec<_>>().join(" "), expected);
+}
+
 /// The pod in JSON after the removals, and the removals.
 fn patched(guest: &SlotPod, annotations: &Value) -> (Value, Vec<GateRemoval>) {
     let machine = machine(&[("t", 1)], &["x"]);
@@ -179,7 +207,7 @@ fn the_waiting_have_positions_by_type() {
     assert_eq!(
         messages,
         [
-            ("d", "waiting: gone has no slots; it goes on if they return".to_owned()),
+            ("d", "waiting: gone has no slots; restore the type or delete the pod".to_owned()),
             ("a", "waiting for slot 1 of t".to_owned()),
             ("b", "waiting for slot 2 of t".to_owned()),
         ]

@@ -147,7 +147,7 @@ fn taints_are_added_under_a_test() {
 }
 
 #[test]
-fn a_lost_annotation_is_put_back() {
+fn a_lost_annotation_is_restored() {
     let mut lost = member("n", "g", "t", "ready", false);
     lost["metadata"]["annotations"].as_object_mut().unwrap().remove(keys::MACHINE_GROUP);
     let nodes = [lost];
@@ -189,7 +189,7 @@ fn the_finalizer_comes_before_the_first_write() {
 }
 
 #[test]
-fn a_missing_node_is_reported_and_the_others_go_on() {
+fn a_missing_node_is_reported_and_the_others_continue() {
     let pool = pool(&[("gone", "ready", "t", false), ("n", "ready", "t", false)]);
     let plan = plan_with(&pool, &[node("n")], &[]);
     assert_eq!(plan.writes.len(), 1);

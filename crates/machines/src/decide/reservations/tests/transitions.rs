@@ -1,4 +1,4 @@
-//! The transition table of the contract, with the values of its Decisions.
+//! The transitions of one machine type from its creation to its removal.
 
 use rstest::rstest;
 
