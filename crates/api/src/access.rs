@@ -92,6 +92,7 @@ pub const CASES: &[Case] = &[
     case("/muster.v1alpha2.UsageService/GetUsage", Verb::See, AccessTarget::Clusters),
     case("/muster.v1alpha2.UsageService/GetAllUsage", Verb::See, AccessTarget::Clusters),
     case("/muster.v1alpha2.UsageService/GetNodeUsage", Verb::See, AccessTarget::Cluster),
+    case("/muster.v1alpha2.UsageService/GetActivity", Verb::See, AccessTarget::Cluster),
     case("/muster.v1alpha2.AdminService/Info", Verb::See, AccessTarget::Anyone),
     case("/muster.v1alpha2.AdminService/WhoAmI", Verb::See, AccessTarget::Anyone),
     case("/muster.v1alpha2.AdminService/ListShapes", Verb::See, AccessTarget::Anyone),

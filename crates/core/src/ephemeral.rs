@@ -54,16 +54,22 @@ pub enum AppStanding {
 /// The progress of a Job that has neither completed nor failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobProgress {
-    /// The number of pods that have to succeed; absent counts as one.
+    /// The number of pods that have to succeed; absent for a Job that ends with its last pod.
     pub completions: Option<u32>,
     /// The number of pods that have succeeded.
     pub succeeded: u32,
+    /// The number of pods that have not ended.
+    pub active: u32,
 }
 
 impl JobProgress {
-    /// Returns true if one more success completes the Job.
+    /// Returns true if one more success completes the Job. Without a number of completions, a Job is complete when all
+    /// its pods have ended.
     fn completes_with_one(self) -> bool {
-        self.completions.unwrap_or(1) <= self.succeeded.saturating_add(1)
+        match self.completions {
+            Some(completions) => completions <= self.succeeded.saturating_add(1),
+            None => self.active <= 1,
+        }
     }
 }
 
@@ -153,8 +159,11 @@ mod tests {
     }
 
     const fn job(completions: Option<u32>, succeeded: u32) -> AppStanding {
-        AppStanding::Job(JobProgress { completions, succeeded })
+        AppStanding::Job(JobProgress { completions, succeeded, active: 1 })
     }
+
+    const TWO_ACTIVE: AppStanding =
+        AppStanding::Job(JobProgress { completions: None, succeeded: 0, active: 2 });
 
     const GONE: AppStanding = AppStanding::Gone;
     const DELETE: EphemeralDecision = EphemeralDecision::Delete;
@@ -208,6 +217,7 @@ mod tests {
     #[case::last_success(job(Some(3), 2), Completed, Some(0), DELETE)]
     #[case::more_to_do(job(Some(3), 1), Completed, Some(0), leave(JobUnfinished))]
     #[case::no_completions_are_one(job(None, 0), Completed, Some(0), DELETE)]
+    #[case::another_pod_works_on(TWO_ACTIVE, Completed, Some(0), leave(JobUnfinished))]
     #[case::an_unknown_exit_status_is_no_success(job(None, 0), Completed, None, leave(JobUnfinished))]
     #[case::failed_and_may_be_retried(job(None, 0), Completed, Some(7), leave(JobUnfinished))]
     #[case::terminated(job(Some(1), 0), Terminated, Some(0), leave(JobUnfinished))]

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dns_label::{LONGEST_DNS_LABEL, is_dns_label};
 use crate::ids::{ImageTemplateId, InstanceId};
 use crate::string_enum::string_enum;
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
 use crate::unknown_fields::UnknownFields;
-
-/// The longest name, which has to be a DNS label.
-const LONGEST_NAME: usize = 63;
 
 /// The largest recipe in bytes, which has to fit into an object of Kubernetes.
 const LARGEST_SPEC: usize = 128 << 10;
@@ -99,7 +97,7 @@ pub enum InvalidImageTemplate {
     /// A name that is not a DNS label.
     #[error(
         "image template name is '{0}': must have lowercase letters, digits and '-', begin and end with a letter or \
-         digit, and have at most {LONGEST_NAME} characters"
+         digit, and have at most {LONGEST_DNS_LABEL} characters"
     )]
     Name(String),
     /// A text that does not name a package.
@@ -134,7 +132,7 @@ impl ImageSpec {
         if name.is_empty() {
             return Err(InvalidImageTemplate::NoName);
         }
-        if !is_label(name) {
+        if !is_dns_label(name) {
             return Err(InvalidImageTemplate::Name(name.to_owned()));
         }
         let packages = [
@@ -183,17 +181,6 @@ impl ImageSpec {
         );
         serde_json::to_string(&parts).unwrap_or_default()
     }
-}
-
-fn is_label(name: &str) -> bool {
-    let is_end = |letter: Option<char>| {
-        letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
-    };
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    name.len() <= LONGEST_NAME
-        && name.bytes().all(plain)
-        && is_end(name.chars().next())
-        && is_end(name.chars().last())
 }
 
 /// Accepts a package with version and extras, or its URL. A text that begins with a hyphen would be an option.

@@ -16,6 +16,7 @@ pub mod change;
 pub mod cluster;
 pub mod compute_template;
 pub mod config_set;
+pub mod dns_label;
 pub mod domino;
 pub mod ephemeral;
 pub mod event;

@@ -3,6 +3,9 @@
 /// The domain of the keys.
 pub const OWN_DOMAIN: &str = "muster.dev";
 
+/// The labels of clusters that say which app and which cluster an object belongs to.
+pub const APP_LABELS: [&str; 4] = ["ephemeral", "uses-oshinko-cluster", "oshinko-cluster", "oshinko-type"];
+
 /// Returns true if only Muster may write labels and annotations with this key: Muster would take those of others for
 /// its own.
 pub fn is_own_key(key: &str) -> bool {

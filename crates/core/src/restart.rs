@@ -19,6 +19,28 @@ pub struct ReplacedHead {
     pub at: Timestamp,
 }
 
+/// A requested restart of a head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadRestart {
+    /// The time of the request.
+    pub requested_at: Timestamp,
+    /// True until the restart has ended.
+    pub is_open: bool,
+    /// The head that the restart replaces; none before the restart begins.
+    pub replaced: Option<ReplacedHead>,
+}
+
+impl HeadRestart {
+    /// The restart that an action carries out.
+    pub fn of(action: &Action) -> Self {
+        Self {
+            requested_at: action.created_at,
+            is_open: !action.status.is_final(),
+            replaced: ReplacedHead::of(action),
+        }
+    }
+}
+
 impl ReplacedHead {
     /// The key of this record in the outputs of an action.
     pub const OUTPUT: &str = "replaced_head";

@@ -96,8 +96,8 @@ impl Domino {
         })
     }
 
-    /// Makes a request and repeats it once if it is slow, since its connection may be dead. The first request goes on,
-    /// since Domino may be slow to respond to both.
+    /// Makes a request and repeats it once if it is slow, since its connection may be dead. The first request
+    /// continues, since Domino may be slow to respond to both.
     async fn get_or_repeat(
         &self,
         path: &str,

@@ -17,7 +17,10 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, String> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         network.map(|network: IpNet| Self(network.trunc())).map_err(|_| {
-            format!("'{text}' is no network: must be an address, or an address with a prefix length such as 10.0.0.0/8")
+            format!(
+                "'{text}' is not a network: must be an address, or an address with a prefix length such as \
+                 10.0.0.0/8"
+            )
         })
     }
 }
@@ -192,6 +195,6 @@ mod tests {
     #[test]
     fn an_invalid_network_is_refused_by_name() {
         let refused = "10.0.0.0/33".parse::<Network>().unwrap_err();
-        assert!(refused.starts_with("'10.0.0.0/33' is no network"), "{refused}");
+        assert!(refused.starts_with("'10.0.0.0/33' is not a network"), "{refused}");
     }
 }

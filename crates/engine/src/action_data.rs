@@ -153,6 +153,9 @@ pub struct Rollout {
     /// Workers that are recreated because the update changes their recipe.
     #[serde(skip_serializing_if = "HashSet::is_empty")]
     pub recreate: HashSet<NodeId>,
+    /// Nodes that the update leaves with an older recipe, and that had the cluster's recipe before it.
+    #[serde(skip_serializing_if = "HashSet::is_empty")]
+    pub outdated: HashSet<NodeId>,
     /// The cluster's recipe before the update, if nodes follow a new recipe or profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe_before: Option<RecipeBefore>,

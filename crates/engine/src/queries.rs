@@ -9,6 +9,7 @@ use muster_core::change::{Change, ClusterUpdate};
 use muster_core::cluster::Cluster;
 use muster_core::ids::{NodeId, ProfileId};
 use muster_core::job::Job;
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::profile::Profile;
 use muster_store::StoreError;
@@ -19,6 +20,7 @@ use crate::intent::recipe::{RecipeChange, Replacement};
 use crate::intent::{orphan, properties_after};
 use crate::ports::jobs::JobLog;
 use crate::ports::node_meter::NodeUsage;
+use crate::ports::provider::activity::query_activity;
 use crate::ports::provider::environment::client_environment;
 use crate::ports::provider::{ClusterTarget, LogLines, LogQuery, Provider, ProviderError, StoredLog};
 
@@ -115,6 +117,13 @@ impl Engine {
         let (provider, profile) = self.provider_and_profile(cluster).await?;
         let target = ClusterTarget { cluster, profile: &profile };
         Ok(client_environment(provider.as_ref(), target).await?)
+    }
+
+    /// Queries the framework of a cluster for the present activity.
+    pub async fn activity(&self, cluster: &Cluster) -> Result<Activity, QueryError> {
+        let (provider, profile) = self.provider_and_profile(cluster).await?;
+        let target = ClusterTarget { cluster, profile: &profile };
+        Ok(query_activity(provider.as_ref(), target).await)
     }
 
     /// Measures the cpu and memory that nodes of a cluster use now.

@@ -128,6 +128,11 @@ impl AppProvider for Apps {
         self.observe_app(app).await
     }
 
+    async fn running_pods(&self, app: &AppIdentity) -> Result<u32, ProviderError> {
+        self.check(&app.namespace)?;
+        self.count_pods(app, None).await
+    }
+
     async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError> {
         self.check(&app.namespace)?;
         let AppIdentity { namespace, name, uid, .. } = app;
@@ -165,7 +170,14 @@ fn usage_patch(uid: &str, marks: &AppMarks) -> Value {
 fn controller(object: &Value) -> Option<(AppKind, String, String)> {
     let references = object["metadata"]["ownerReferences"].as_array()?;
     let reference = references.iter().find(|reference| reference["controller"] == true)?;
-    let kind = KINDS.into_iter().find(|kind| reference["kind"] == kind.as_str())?;
+    // Other groups have kinds with the same names.
+    let group = reference["apiVersion"]
+        .as_str()
+        .map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let is_of_group = |kind: AppKind| {
+        group.is_none_or(|group| object_kind(kind).is_some_and(|object| object.group == group))
+    };
+    let kind = KINDS.into_iter().find(|kind| reference["kind"] == kind.as_str() && is_of_group(*kind))?;
     Some((kind, text(&reference["name"]), text(&reference["uid"])))
 }
 
@@ -182,6 +194,17 @@ mod tests {
     use muster_core::ids::ClusterId;
 
     use super::*;
+
+    #[test]
+    fn a_controller_is_one_of_kubernetes_own_kinds() {
+        let object = |version: &str| {
+            let owner =
+                json!({"controller": true, "apiVersion": version, "kind": "Job", "name": "j", "uid": "u"});
+            json!({"metadata": {"ownerReferences": [owner]}})
+        };
+        assert_eq!(controller(&object("batch/v1")).map(|(kind, _, _)| kind), Some(AppKind::Job));
+        assert_eq!(controller(&object("batch.volcano.sh/v1alpha1")), None);
+    }
 
     #[test]
     fn the_label_names_the_cluster_of_the_drivers_and_none_that_an_app_was_attached_to() {

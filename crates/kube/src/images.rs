@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use kube::{Api, Client, Error};
 use muster_core::ids::TaskId;
@@ -72,8 +72,12 @@ impl Images {
         }
     }
 
-    /// Finds the pod of a build; an error if the Job was deleted.
-    async fn find_pod(&self, task: TaskId, namespace: &str) -> Result<Option<Pod>, ProviderError> {
+    /// Observes a build by its pod, or without a pod by its Job. Also returns the name of the pod.
+    async fn observe_build(
+        &self,
+        task: TaskId,
+        namespace: &str,
+    ) -> Result<(BuildState, String), ProviderError> {
         let what = format!("observe the build '{namespace}/{}'", job::job_name(task));
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let selector = ListParams::default().labels(&format!("{}={task}", job::TASK));
@@ -81,15 +85,32 @@ impl Images {
             .await?
             .map_err(|error| errors::request_error(&what, error))?;
         if let Some(pod) = found.items.into_iter().next() {
-            return Ok(Some(pod));
+            return Ok((job::build_state(&pod), pod.metadata.name.unwrap_or_default()));
         }
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), namespace);
         let name = job::job_name(task);
-        let there = errors::found(&what, with_deadline(&what, jobs.get(&name)).await?)?;
-        if there.is_none() {
+        let Some(found) = errors::found(&what, with_deadline(&what, jobs.get(&name)).await?)? else {
             return Err(ProviderError::transient("JobGone", format!("Job '{namespace}/{name}' was deleted")));
-        }
-        Ok(None)
+        };
+        let state = match job::end_without_pod(&found) {
+            Some(why) => BuildState::Failed(why),
+            None => BuildState::Waiting(self.latest_warning(&found, namespace).await),
+        };
+        Ok((state, String::new()))
+    }
+
+    /// Returns the latest warning about a Job: why its pod cannot be created. Empty if there is none.
+    async fn latest_warning(&self, job: &Job, namespace: &str) -> String {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let uid = job.metadata.uid.as_deref().unwrap_or_default();
+        let about = ListParams::default().fields(&format!("involvedObject.uid={uid},type=Warning"));
+        // Without the right to read events, the build is observed all the same.
+        let Ok(Ok(found)) = with_deadline("list the events of a Job", events.list(&about)).await else {
+            return String::new();
+        };
+        let at = |event: &Event| event.last_timestamp.clone().map(|time| time.0);
+        let latest = found.items.into_iter().max_by_key(at);
+        latest.and_then(|event| event.message).unwrap_or_default()
     }
 
     /// Sends the lines that the builder logs, until the log ends.
@@ -120,10 +141,8 @@ impl Images {
         self.create_job(task, build).await?;
         let (mut has_log, mut last) = (false, String::new());
         loop {
-            let pod = self.find_pod(task, &build.namespace).await?;
-            let state = pod.as_ref().map_or_else(|| BuildState::Waiting(String::new()), job::build_state);
-            let name = pod.and_then(|pod| pod.metadata.name).unwrap_or_default();
-            if !matches!(state, BuildState::Waiting(_)) && !has_log {
+            let (state, name) = self.observe_build(task, &build.namespace).await?;
+            if !matches!(state, BuildState::Waiting(_)) && !has_log && !name.is_empty() {
                 has_log = true;
                 self.send_log(&build.namespace, &name, lines).await;
                 continue;

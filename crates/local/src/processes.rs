@@ -1,7 +1,8 @@
 //! The provider `local`: nodes are processes of this machine, each under its shim.
 //!
-//! [`NodeKind`] tells frameworks from plain commands, and `muster-frameworks` has what is particular to a framework.
-//! This module has what is common to all nodes: their folders, start, readiness, observation, drain and removal.
+//! [`NodeKind`] distinguishes frameworks from plain commands, and `muster-frameworks` has what is particular to a
+//! framework. This module has what is common to all nodes: their folders, start, readiness, observation, drain and
+//! removal.
 
 mod activity;
 mod capacity;

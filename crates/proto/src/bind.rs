@@ -27,7 +27,9 @@ pub enum BadRequest {
     #[error("the body has '{0}' twice, once in each spelling: give it once")]
     Twice(String),
     /// A field has one value in the path, and another in the body or the query.
-    #[error("{field} is '{path}' in the path and {other} beside it: leave that out, or make both the same")]
+    #[error(
+        "{field} is '{path}' in the path and {other} in the body or query: give it once, or the same value twice"
+    )]
     Differs {
         /// The field.
         field: String,

@@ -56,7 +56,7 @@ impl fmt::Display for UnknownName {
         match nearest {
             Some(nearest) => write!(f, "'{path}' is not known: did you mean '{nearest}'?"),
             None if known.is_empty() => write!(f, "'{path}' is not known: leave it out"),
-            None => write!(f, "'{path}' is not known: known are {}", known.join(", ")),
+            None => write!(f, "'{path}' is not known: use one of {}", known.join(", ")),
         }
     }
 }
@@ -134,7 +134,7 @@ fn check_value(kind: &Kind, value: &Value, path: &str, unknown: UnknownNames) ->
 fn has_word(words: &EnumDescriptor, value: &Value) -> bool {
     let number = |number: i64| i32::try_from(number).is_ok_and(|number| words.get_value(number).is_some());
     match value {
-        Value::String(name) => words.get_value_by_name(name).is_some() || name.parse().is_ok_and(number),
+        Value::String(name) => words.get_value_by_name(name).is_some(),
         other => other.as_i64().is_some_and(number),
     }
 }

@@ -248,7 +248,7 @@ impl Service {
     ) -> Result<AppWithUses, ServiceError> {
         let app = self.own_app(access, namespace, id).await?;
         if app.kind != AppKind::Command {
-            let message = format!("app {} is an object of Kubernetes: delete that", app.identity());
+            let message = format!("app {} is an object of Kubernetes: delete the object", app.identity());
             return Err(ServiceError::invalid(message).code("NotACommand"));
         }
         let ended = self.store().end_app(EndApp { id: app.id, now: self.now() }).await?;
@@ -471,8 +471,9 @@ fn refused(app: &App, cluster: &Cluster, refusal: AppUseRefusal) -> ServiceError
             ServiceError::new(ErrorKind::Conflict, message).code("ClusterLeaving")
         }
         AppUseRefusal::OfAnother(mark) => {
-            let message =
-                format!("cluster '{name}' is ephemeral and belongs to app '{mark}': only that may use it");
+            let message = format!(
+                "cluster '{name}' is ephemeral and belongs to app '{mark}': only that app may use it"
+            );
             ServiceError::impossible(message).code("OfAnotherApp")
         }
         AppUseRefusal::OfThis(owner) => {
@@ -485,7 +486,8 @@ fn refused(app: &App, cluster: &Cluster, refusal: AppUseRefusal) -> ServiceError
 }
 
 fn gone(app: &AppIdentity) -> ServiceError {
-    ServiceError::impossible(format!("app {app} is gone: it cannot use a cluster")).code("AppGone")
+    ServiceError::impossible(format!("app {app} has ended, so it cannot use a cluster: register another one"))
+        .code("AppGone")
 }
 
 /// Refuses an app that is gone or is being deleted: its cluster would be deleted at once.

@@ -171,7 +171,11 @@ pub(crate) fn check_unused(what: &str, users: &[String]) -> Result<(), ServiceEr
     }
     let named: Vec<&str> = users.iter().take(NAMED_USERS).map(String::as_str).collect();
     let more = if users.len() > NAMED_USERS { ", …" } else { "" };
-    let message = format!("{what} is used by {}{more}: delete them first, or use force", named.join(", "));
+    let (clusters, these) = if users.len() == 1 { ("cluster", "it") } else { ("clusters", "them") };
+    let message = format!(
+        "{what} is used by {clusters} {}{more}: delete {these} first, or pass force",
+        named.join(", ")
+    );
     Err(ServiceError::new(ErrorKind::Conflict, message))
 }
 

@@ -11,7 +11,7 @@ use muster_core::ids::ClusterId;
 use muster_core::node::NodeRole;
 use muster_core::recipe::GivenRecipe;
 use muster_core::resize::Resize;
-use muster_core::restart::ReplacedHead;
+use muster_core::restart::HeadRestart;
 use muster_core::tier::HardwareTier;
 use muster_core::time::TimeSpan;
 use muster_engine::action_data::WriteOutcome;
@@ -38,7 +38,7 @@ const CANCELLED_WITHIN: TimeSpan = TimeSpan::from_secs(3);
 const STORED_WITHIN: TimeSpan = TimeSpan::from_millis(1_500);
 
 /// The number of reads that wait for the head of a cluster that was just discovered, and the pause between them.
-const HEAD_READS: u32 = 50;
+const HEAD_READS: u32 = 20;
 const HEAD_READ_PAUSE: Duration = Duration::from_millis(100);
 
 /// The number of reads that wait for the deletion of a cluster whose change was refused, and the pause between them.
@@ -281,7 +281,7 @@ impl Service {
     }
 
     /// The latest restarts of a cluster's head, the newest first.
-    pub async fn restarts_of(&self, cluster: &Cluster) -> Result<Vec<ReplacedHead>, ServiceError> {
+    pub async fn restarts_of(&self, cluster: &Cluster) -> Result<Vec<HeadRestart>, ServiceError> {
         let query = ActionQuery {
             cluster: Some(cluster.id),
             kinds: vec![ActionKind::NodeRecover],
@@ -290,7 +290,7 @@ impl Service {
             ..ActionQuery::default()
         };
         let actions = self.store().actions(&query).await?.items;
-        Ok(actions.iter().filter_map(ReplacedHead::of).collect())
+        Ok(actions.iter().map(HeadRestart::of).collect())
     }
 }
 

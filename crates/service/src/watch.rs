@@ -140,15 +140,15 @@ impl Service {
                 "resume_token '{given}' does not belong to this watch: omit it, or use the filters of the first watch"
             ))
         })?;
-        let reach = self.store().reach_of_changes().await?;
+        let bounds = self.store().change_bounds().await?;
         let expired = |why: &str| {
             let message = format!("resume_token {why}: begin again without one");
             Err(ServiceError::new(ErrorKind::Expired, message).code("ResumeTokenExpired"))
         };
-        if position.change > reach.last {
+        if position.change > bounds.last {
             return expired("is newer than the database, which was restored from an older copy");
         }
-        if position.change < reach.oldest {
+        if position.change < bounds.oldest {
             return expired("is older than the stored history");
         }
         Ok(Some(position))
@@ -189,7 +189,7 @@ impl Watch {
                 WatchStep::Begin => {
                     // The position is read before the set, so that no change between the two is missed; some changes
                     // may be sent twice.
-                    self.position = Position::at(self.service.store().reach_of_changes().await?.newest);
+                    self.position = Position::at(self.service.store().change_bounds().await?.newest);
                     self.read_set(None).await?;
                 }
                 WatchStep::Set(cursor) => self.read_set(Some(cursor.clone())).await?,

@@ -3,7 +3,7 @@
 CREATE TABLE muster (
     singleton   BIGINT PRIMARY KEY CHECK (singleton = 1),
     database_id TEXT   NOT NULL,
-    -- What tokens that doors give out are signed with; never shown.
+    -- The key that signs the tokens of all APIs; never shown.
     token_key   TEXT   NOT NULL,
     version     BIGINT NOT NULL,
     min_reader  BIGINT NOT NULL
@@ -41,7 +41,7 @@ CREATE TABLE profiles (
     project    TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     properties TEXT   NOT NULL,
-    -- What stood around the properties, as it was given.
+    -- The other fields of the specification, as given.
     envelope   TEXT   NOT NULL,
     metadata   TEXT   NOT NULL,
     implicit   BIGINT NOT NULL,
@@ -87,7 +87,7 @@ CREATE TABLE clusters (
     timeout       BIGINT NOT NULL,
     idle_timeout  BIGINT,
     max_lifetime  BIGINT,
-    -- What the watch over these two noted; nobody else writes it.
+    -- Written only by the watcher of these two limits.
     idle_since    BIGINT,
     idle_warned_at     BIGINT,
     lifetime_warned_at BIGINT,
@@ -104,9 +104,9 @@ CREATE TABLE clusters (
     observed      TEXT   NOT NULL,
     fence         BIGINT NOT NULL,
     change        BIGINT NOT NULL,
-    -- The change that it came with: whoever follows from before that has not heard of it.
+    -- The number of the change that created the cluster: a watch that resumes below it has not received the cluster.
     born          BIGINT NOT NULL,
-    -- Set where a door forbids a second cluster of that name; free again once the cluster is gone.
+    -- Set if the API of the creation forbids a second cluster of that name; the index ignores deleted clusters.
     name_claim    TEXT,
     init_at       BIGINT NOT NULL,
     created_at    BIGINT,
@@ -250,7 +250,7 @@ CREATE TABLE dependencies (
 );
 CREATE INDEX dependencies_reversed ON dependencies (depends_on);
 
--- A cluster's or node's lock belongs to an action, never to an engine: the dead leave none behind.
+-- A lock of a cluster or node belongs to an action, never to an engine, so a dead engine leaves no lock.
 CREATE TABLE locks (
     target    TEXT   NOT NULL,
     action_id TEXT   NOT NULL,

@@ -1,6 +1,6 @@
--- What only PostgreSQL has.
+-- The statements for PostgreSQL only.
 
--- In place of a row that every claim of every replica would wait for.
+-- A sequence instead of a row, for which all claims of all replicas would wait.
 CREATE SEQUENCE fences;
 
 -- Names are compared byte by byte, whatever the database's own order is.

@@ -1,2 +1,2 @@
--- How many engines in a row died while they ran the action, without a commit of it.
+-- The number of engines in a row that died while they ran the action, before they committed a change of it.
 ALTER TABLE actions ADD COLUMN deaths BIGINT NOT NULL DEFAULT 0;

@@ -1,7 +1,7 @@
--- Numbers changes of clusters, in place of transaction ids, which begin low again on another server.
+-- The numbers of changes of clusters. They replace transaction ids, which begin low again on another server.
 --
--- It starts above all that were given out, and a million higher: servers of the version before may still run for the few
--- seconds until their next heartbeat, and the positions that they give out meanwhile are transaction ids.
+-- The sequence starts a million above all issued positions: servers of the previous version may run until their next
+-- heartbeat, and return transaction ids as positions until then.
 CREATE SEQUENCE changes;
 SELECT setval('changes', 1000000 + greatest(
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint,

@@ -1,4 +1,4 @@
--- Durable work that is no change of a cluster. Its log is read by itself.
+-- Durable work that does not change a cluster. Its log is read separately.
 CREATE TABLE tasks (
     id            TEXT PRIMARY KEY,
     kind          TEXT   NOT NULL,

@@ -1,4 +1,4 @@
--- Workloads that use clusters. Marks are what Kubernetes' objects say of that: as they should be, and as last written.
+-- Workloads that use clusters. `marks_*` are versions of the marks of Kubernetes objects: desired and last written.
 CREATE TABLE apps (
     id            TEXT PRIMARY KEY,
     instance      TEXT   NOT NULL,

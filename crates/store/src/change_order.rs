@@ -1,11 +1,11 @@
 //! The numbers of changes, which order the change feed of clusters.
 //!
 //! Each commit that writes clusters has a number. A watch reads the rows above its position in the order of their
-//! numbers, so no row may appear later below a position that was given out. On SQLite one connection writes, and the
+//! numbers, so no row may appear later below a position that was returned. On SQLite one connection writes, and the
 //! numbers are a counter. On PostgreSQL transactions commit in another order than they draw their numbers:
 //!
-//! * Numbers come from a sequence of the database, `changes`. A dump contains it, so they go on where the database is
-//!   restored. (Transaction ids begin low again on another server, and their horizon `pg_snapshot_xmin` stands still
+//! * Numbers come from a sequence of the database, `changes`. A dump contains it, so they continue where the database
+//!   is restored. (Transaction ids begin low again on another server, and their horizon `pg_snapshot_xmin` stands still
 //!   behind every open transaction of the whole server.)
 //! * A transaction takes a shared advisory lock on the sequence's present value, its *bound*, before it draws, and so
 //!   draws a higher number. The lock ends with the transaction. No transaction waits for it, and commits that are flushed

@@ -13,19 +13,21 @@ pub enum StoreError {
     #[error("the database was busy with a conflicting change: {0}")]
     Contended(String),
     /// A unique index refused a row.
-    #[error("there is such a row already: {0}")]
+    #[error("the row already exists: {0}")]
     Duplicate(String),
     /// A constraint of the database refuses a value; a retry would fail, too.
     #[error("the database refuses to store a value: {0}")]
     Unstorable(String),
     /// The cursor belongs to another list.
-    #[error("the place to go on from belongs to another list: begin again")]
+    #[error("the page position belongs to another list: begin with the first page")]
     ForeignCursor,
     /// A row has a value that this version cannot read.
-    #[error("the database holds something unreadable: {0}")]
+    #[error("the database has a value that cannot be read: {0}")]
     Corrupt(String),
     /// The database has the schema of a newer version, which this one cannot read.
-    #[error("the database needs a Muster that reads version {needed}; this one reads up to {known}")]
+    #[error(
+        "the schema of the database needs version {needed}; this server supports up to {known}: use a newer Muster"
+    )]
     TooNew {
         /// The required version.
         needed: i64,
@@ -33,7 +35,7 @@ pub enum StoreError {
         known: i64,
     },
     /// Another engine has taken over the action, or the action has ended.
-    #[error("action {0} is not this engine's any more")]
+    #[error("another engine owns action {0}, or it has ended")]
     Fenced(ActionId),
     /// Another action on the target conflicts.
     #[error("{}", conflict(.0))]

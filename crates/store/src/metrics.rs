@@ -14,17 +14,17 @@ use crate::error::StoreError;
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) commits: Counter,
-    durations: Family<Of, Histogram>,
-    errors: Family<Failed, Counter>,
+    durations: Family<CommandLabels, Histogram>,
+    errors: Family<FailureLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct CommandLabels {
     command: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failed {
+struct FailureLabels {
     command: &'static str,
     error: &'static str,
 }
@@ -45,17 +45,17 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         let help = "Commits of this process that wrote something";
         registry.register("muster_database_commits", help, self.commits.clone());
-        let help = "How long commands took, from the call to the answer, by command; all reads are one";
+        let help = "Duration of commands, including the queue, by command (all reads: `read`)";
         let durations = self.durations.clone();
         registry.register_with_unit("muster_database_command_duration", help, Unit::Seconds, durations);
-        let help = "Commands that the database did not carry out, by command and error";
+        let help = "Failed commands, by command and error";
         registry.register("muster_database_errors", help, self.errors.clone());
     }
 
     pub(crate) fn done<T>(&self, command: &'static str, took: Duration, result: &Result<T, StoreError>) {
-        self.durations.get_or_create(&Of { command }).observe(took.as_secs_f64());
+        self.durations.get_or_create(&CommandLabels { command }).observe(took.as_secs_f64());
         if let Some(error) = result.as_ref().err().and_then(StoreError::fault) {
-            self.errors.get_or_create(&Failed { command, error }).inc();
+            self.errors.get_or_create(&FailureLabels { command, error }).inc();
         }
     }
 }

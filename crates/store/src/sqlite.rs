@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_unique_indexes_tell_of_duplicates() {
+    fn only_unique_indexes_report_duplicates() {
         let database = Connection::open_in_memory().unwrap();
         database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL)").unwrap();
         let insert = |id: i64, name: Value| {

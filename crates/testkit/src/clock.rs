@@ -14,10 +14,10 @@ use crate::eventually::PATIENCE;
 /// A clock that only a test advances. Clones share its time.
 #[derive(Clone)]
 pub struct ManualClock {
-    face: Arc<watch::Sender<Face>>,
+    state: Arc<watch::Sender<ClockState>>,
 }
 
-struct Face {
+struct ClockState {
     now: Timestamp,
     /// The sleeping tasks, with the time until which each sleeps.
     asleep: HashMap<u64, Timestamp>,
@@ -27,41 +27,41 @@ struct Face {
 impl Default for ManualClock {
     /// A clock with the present time.
     fn default() -> Self {
-        let face = Face { now: SystemClock.now(), asleep: HashMap::new(), sleeps: 0 };
-        Self { face: Arc::new(watch::Sender::new(face)) }
+        let state = ClockState { now: SystemClock.now(), asleep: HashMap::new(), sleeps: 0 };
+        Self { state: Arc::new(watch::Sender::new(state)) }
     }
 }
 
 impl ManualClock {
     /// Advances the time, and wakes the sleepers that are due.
     pub fn advance(&self, span: TimeSpan) {
-        self.face.send_modify(|face| {
-            face.now = face.now.after(span);
-            let now = face.now;
-            face.asleep.retain(|_, until| *until > now);
+        self.state.send_modify(|state| {
+            state.now = state.now.after(span);
+            let now = state.now;
+            state.asleep.retain(|_, until| *until > now);
         });
     }
 
     /// Returns when a task sleeps by this clock: a task that was woken has then done its work.
     pub async fn a_task_sleeps(&self) {
-        let mut face = self.face.subscribe();
+        let mut state = self.state.subscribe();
         // Never closed: this clock owns the sender.
-        let asleep = tokio::time::timeout(PATIENCE, face.wait_for(|face| !face.asleep.is_empty())).await;
+        let asleep = tokio::time::timeout(PATIENCE, state.wait_for(|state| !state.asleep.is_empty())).await;
         assert!(asleep.is_ok(), "waited {PATIENCE:?} for a task that sleeps by this clock");
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        self.face.borrow().now
+        self.state.borrow().now
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         let clock = self.clone();
         async move {
             let sleep = Sleep::begin(clock, at);
-            let mut face = sleep.clock.face.subscribe();
-            drop(face.wait_for(|face| face.now >= at).await);
+            let mut state = sleep.clock.state.subscribe();
+            drop(state.wait_for(|state| state.now >= at).await);
         }
         .boxed()
     }
@@ -76,11 +76,11 @@ struct Sleep {
 impl Sleep {
     fn begin(clock: ManualClock, until: Timestamp) -> Self {
         let mut number = 0;
-        clock.face.send_modify(|face| {
-            face.sleeps += 1;
-            number = face.sleeps;
-            if until > face.now {
-                face.asleep.insert(number, until);
+        clock.state.send_modify(|state| {
+            state.sleeps += 1;
+            number = state.sleeps;
+            if until > state.now {
+                state.asleep.insert(number, until);
             }
         });
         Self { clock, number }
@@ -89,8 +89,8 @@ impl Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        self.clock.face.send_modify(|face| {
-            face.asleep.remove(&self.number);
+        self.clock.state.send_modify(|state| {
+            state.asleep.remove(&self.number);
         });
     }
 }

@@ -26,10 +26,10 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// # });
 /// ```
 #[track_caller]
-pub fn eventually<T, Seen: Display>(
+pub fn eventually<T, Observed: Display>(
     what: &str,
     limit: impl Into<Duration>,
-    mut check: impl AsyncFnMut() -> Result<T, Seen>,
+    mut check: impl AsyncFnMut() -> Result<T, Observed>,
 ) -> impl Future<Output = T> {
     let (caller, limit) = (Location::caller(), limit.into());
     async move {

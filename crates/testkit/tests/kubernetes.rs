@@ -50,7 +50,7 @@ async fn leases_are_renewed(client: kube::Client) {
     let mut changes = pin!(watcher(leases, watcher::Config::default()).applied_objects());
     // The first time comes from the list, and two renewals follow.
     while renewals.values().any(|times| times.len() < 3) {
-        let lease = changes.try_next().await.expect("the watch holds").expect("it goes on");
+        let lease = changes.try_next().await.expect("the watch holds").expect("it continues");
         let time = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
         if let (Some(times), Some(time)) = (renewals.get_mut(&lease.name_any()), time) {
             times.insert(time.0);

@@ -58,7 +58,7 @@ impl<T> ReloadedFile<T> {
         let mut known = self.known.lock();
         if let Some(error) = self.reload(&mut known) {
             let what = self.what;
-            tracing::error!(%error, "the {what} cannot be read again: those known before stay valid");
+            tracing::error!(%error, "cannot reload the {what}; the previous ones stay valid");
         }
         Arc::clone(&known.content)
     }
@@ -71,7 +71,7 @@ impl<T> ReloadedFile<T> {
             known.failure = None;
             return None;
         }
-        // Text that is invalid stays so until it changes. Other failures may end without a change of the file.
+        // Invalid text stays invalid until it changes. Other failures may end without a change of the file.
         if stamp.is_some() && known.failure == Some(ReloadFailure(stamp, io::ErrorKind::InvalidData)) {
             return None;
         }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use muster_core::cluster::{Cluster, DEFAULT_GROUP, DEFAULT_TIMEOUT, Framework, WorkerGroup};
+use muster_core::dns_label::{LONGEST_DNS_LABEL, is_dns_label};
 use muster_core::ids::{ClusterId, LOCAL_PROVIDER, ProfileId};
-use muster_core::own_keys::{OWN_DOMAIN, is_own_key};
+use muster_core::own_keys::{APP_LABELS, OWN_DOMAIN, is_own_key};
 use muster_core::principal::Principal;
 use muster_core::profile::{InvalidProfileType, Profile, ProfileType};
 use muster_core::recipe::ClusterRecipe;
@@ -23,9 +24,6 @@ use crate::error::ApiError;
 
 /// The longest cluster name: Kubernetes operators append suffixes to it.
 const LONGEST_NAME: usize = 53;
-
-/// The longest namespace and group name: a DNS label.
-const LONGEST_LABEL: usize = 63;
 
 /// The longest key of a label or annotation: a DNS subdomain, a slash and a name.
 const LONGEST_KEY: usize = 317;
@@ -87,7 +85,12 @@ pub(super) fn check_marks(what: &str, marks: &BTreeMap<String, String>) -> Resul
 
 /// Refuses labels or annotations that only Muster writes: Muster would take them for its own.
 pub(super) fn check_keys<'k>(what: &str, keys: impl IntoIterator<Item = &'k str>) -> Result<(), ApiError> {
-    match keys.into_iter().find(|key| is_own_key(key)) {
+    // A cluster with such a label would be deleted with the app that the label names.
+    let is_of_app = |key: &str| what == "label" && APP_LABELS.contains(&key);
+    match keys.into_iter().find(|key| is_own_key(key) || is_of_app(key)) {
+        Some(key) if is_of_app(key) => Err(ApiError::invalid(format!(
+            "label '{key}' is reserved for clusters of apps: use another key, or `app` and `ephemeral`"
+        ))),
         Some(key) => Err(ApiError::invalid(format!(
             "{what} '{key}' is reserved, because only Muster writes keys of {OWN_DOMAIN}: use another key"
         ))),
@@ -97,7 +100,10 @@ pub(super) fn check_keys<'k>(what: &str, keys: impl IntoIterator<Item = &'k str>
 
 /// Refuses a cluster name that is not a DNS-1035 label, which Kubernetes demands of the names of Services.
 pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
-    if given.starts_with(|first: char| first.is_ascii_lowercase()) && is_label(given, LONGEST_NAME) {
+    if given.starts_with(|first: char| first.is_ascii_lowercase())
+        && is_dns_label(given)
+        && given.len() <= LONGEST_NAME
+    {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
@@ -108,22 +114,13 @@ pub(super) fn check_name(given: &str) -> Result<(), ApiError> {
 
 /// Refuses a name that is not a DNS-1123 label, as the names of namespaces.
 fn check_label(what: &str, given: &str) -> Result<(), ApiError> {
-    if is_label(given, LONGEST_LABEL) {
+    if is_dns_label(given) {
         return Ok(());
     }
     Err(ApiError::invalid(format!(
         "{what} is '{given}': must have lowercase letters, digits and hyphens, begin and end with a letter or digit, \
-         and have at most {LONGEST_LABEL} characters"
+         and have at most {LONGEST_DNS_LABEL} characters"
     )))
-}
-
-fn is_label(given: &str, longest: usize) -> bool {
-    let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = given.as_bytes();
-    bytes.first().is_some_and(is_end)
-        && bytes.last().is_some_and(is_end)
-        && bytes.iter().all(|byte| is_end(byte) || *byte == b'-')
-        && bytes.len() <= longest
 }
 
 impl CoreApi {

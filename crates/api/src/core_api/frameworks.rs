@@ -71,7 +71,7 @@ impl FrameworkService for CoreApi {
         let (service, environments) = (self.service.clone(), Arc::clone(port));
         let is_used = Box::pin(async move {
             let users = service.clusters_in_installed(environments.as_ref(), framework).await;
-            // If the database cannot tell, the environments stay.
+            // If the database is unavailable, the environments stay.
             users.map_or(true, |users| !users.is_empty())
         });
         let upgrade = port.upgrade(framework, is_used).map_err(not_installable)?;

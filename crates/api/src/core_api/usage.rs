@@ -1,12 +1,13 @@
 //! The gRPC service of usage.
 
+use muster_core::limits::Activity;
 use muster_core::node::Node;
 use muster_core::time::Timestamp;
 use muster_core::usage::{UsageGrouping, UsageSum};
 use muster_proto::v1alpha2::usage_service_server::UsageService;
 use muster_proto::v1alpha2::{
-    GetAllUsageRequest, GetNodeUsageRequest, GetNodeUsageResponse, GetUsageRequest, NodeUsage, Usage,
-    UsageRow,
+    ClusterActivity, GetActivityRequest, GetAllUsageRequest, GetNodeUsageRequest, GetNodeUsageResponse,
+    GetUsageRequest, NodeUsage, Usage, UsageRow,
 };
 use muster_proto::wkt;
 use muster_service::ports::node_meter::NodeUsage as Used;
@@ -45,6 +46,21 @@ impl UsageService for CoreApi {
         let (nodes, usage) = self.service.node_usage(&cluster).await.map_err(ApiError::from)?;
         let nodes = nodes.into_iter().map(|node| measured(usage.get(&node.id), node)).collect();
         Ok(Response::new(GetNodeUsageResponse { nodes }))
+    }
+
+    async fn get_activity(
+        &self,
+        request: Request<GetActivityRequest>,
+    ) -> Result<Response<ClusterActivity>, Status> {
+        let access = access(&request)?;
+        let request = request.into_inner();
+        let cluster = self.find(&access, &named!(request)).await?;
+        let (state, idle_since) = match self.service.activity(&cluster).await.map_err(ApiError::from)? {
+            Activity::Busy => ("busy", None),
+            Activity::IdleSince(since) => ("idle", Some(convert::moment(since))),
+            Activity::Unknown => ("unknown", None),
+        };
+        Ok(Response::new(ClusterActivity { state: state.to_owned(), idle_since }))
     }
 }
 

@@ -126,7 +126,7 @@ async fn a_stream_over_grpc_ends_with_the_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_goes_on_while_the_caller_cannot_be_looked_up() {
+async fn a_stream_continues_while_the_caller_cannot_be_looked_up() {
     let scheme = OneCaller::default();
     scheme.is_unavailable.store(true, Ordering::Relaxed);
     let mut body = endless(&scheme, "application/json").into_body();

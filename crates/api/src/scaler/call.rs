@@ -7,6 +7,7 @@ use muster_core::action::Milestone;
 use muster_core::cluster::Cluster;
 use muster_core::principal::{Door, Principal};
 use muster_core::time::TimeSpan;
+use muster_service::ports::domino::DominoCredentials;
 use muster_service::{Access, Caller, Case, ErrorKind, MilestoneWait, Mutation, Service, ServiceError, Verb};
 use serde_json::{Map, Value};
 
@@ -19,8 +20,8 @@ use crate::body::{self, BodyError, ReadBody};
 use crate::error::ApiError;
 use crate::rest::{BODY_LIMIT, check_type};
 
-/// The time limit for a change to be applied: less than the timeout of clients.
-const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(10);
+/// The time limit for a change to be applied. With the waits before and after it, it is less than the 15 s of clients.
+const APPLIED_WITHIN: TimeSpan = TimeSpan::from_secs(9);
 
 /// A parsed request.
 pub(super) struct ScalerCall {
@@ -54,7 +55,11 @@ impl ScalerCall {
         let body = read_body(&parts.headers, body).await;
         let kind = ScalerKind::read(&path.next().unwrap_or_default())?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        // Credentials of another scheme are not Domino's: its services must not receive them.
+        let is_of_domino = access.principal().scheme == auth::DOMINO_SCHEME;
         let credentials = auth::UnauthenticatedCaller { headers: &parts.headers }.domino_credentials();
+        let credentials =
+            credentials.filter(|given| is_of_domino || matches!(given, DominoCredentials::ApiKey(_)));
         let domino_tiers = api.tiers.clone().map(|domino| DominoTierList::new(domino, credentials));
         Ok(Self {
             api,

@@ -1,9 +1,12 @@
 //! Reports whether nodes were restarted since a given time, and whether they are ready.
 
+use std::collections::HashSet;
+
 use axum::response::Response;
 use http::StatusCode;
 use muster_core::cluster::Cluster;
 use muster_core::node::{Node, NodeRole, NodeStatus};
+use muster_core::restart::HeadRestart;
 use muster_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -124,8 +127,10 @@ fn without_head(call: &ScalerCall, error: ScalerError, since: Timestamp) -> Scal
 struct RoleNodes {
     present: Vec<Node>,
     since: Timestamp,
-    /// The UID of the head that the restart at that time replaced.
-    replaced: Option<String>,
+    /// The UIDs of the heads that restarts have replaced since then.
+    replaced: HashSet<String>,
+    /// True if a restart was requested since then and has not begun: it waits for another change of the cluster.
+    restart_waits: bool,
 }
 
 impl RoleNodes {
@@ -139,24 +144,37 @@ impl RoleNodes {
         nodes.retain(|node| {
             node.role == role && node.physical_id.is_some() && node.status != NodeStatus::Deleting
         });
-        let replaced = match role {
-            NodeRole::Head => {
-                let restarts = call.service().restarts_of(cluster).await?;
-                let is_asked = |at: Timestamp| stamp::whole_seconds(at) == stamp::whole_seconds(since);
-                restarts.into_iter().find(|restart| is_asked(restart.at)).map(|restart| restart.uid)
-            }
-            _ => None,
+        let restarts = match role {
+            NodeRole::Head => call.service().restarts_of(cluster).await?,
+            _ => Vec::new(),
         };
-        Ok(Self { present: nodes, since, replaced })
+        Ok(Self::since(since, nodes, restarts))
+    }
+
+    /// Compares nodes with the restarts since a time, of which clients know the whole seconds only.
+    fn since(since: Timestamp, present: Vec<Node>, restarts: Vec<HeadRestart>) -> Self {
+        let is_meant = |restart: &HeadRestart| {
+            let began = restart.replaced.as_ref().map(|replaced| replaced.at);
+            let latest = began.map_or(restart.requested_at, |at| at.max(restart.requested_at));
+            stamp::whole_seconds(latest) >= stamp::whole_seconds(since)
+        };
+        let mut compared = Self { present, since, replaced: HashSet::new(), restart_waits: false };
+        for restart in restarts.into_iter().filter(is_meant) {
+            match restart.replaced {
+                Some(replaced) => drop(compared.replaced.insert(replaced.uid)),
+                None => compared.restart_waits |= restart.is_open,
+            }
+        }
+        compared
     }
 
     /// Returns true if nodes exist and all of them were created since that time.
     fn are_restarted(&self) -> bool {
         let is_new = |node: &Node| {
             let is_late = node.started_at().is_some_and(|at| at >= self.since);
-            is_late && (self.replaced.is_none() || node.member_uid() != self.replaced)
+            is_late && node.member_uid().is_none_or(|uid| !self.replaced.contains(&uid))
         };
-        !self.present.is_empty() && self.present.iter().all(is_new)
+        !self.restart_waits && !self.present.is_empty() && self.present.iter().all(is_new)
     }
 
     fn are_ready(&self) -> bool {

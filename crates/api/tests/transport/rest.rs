@@ -220,7 +220,7 @@ async fn a_wrong_method_is_answered_with_those_that_are_possible() {
 }
 
 #[rstest]
-#[case(Method::POST, "", json!({"name": "c", "workers": 2}), "'cluster.workers' is not known: known are name")]
+#[case(Method::POST, "", json!({"name": "c", "workers": 2}), "'cluster.workers' is not known: use one of name")]
 #[case(Method::POST, "?waitfor=reached", json!({"name": "c"}), "'waitfor' is not known: did you mean 'wait_for'?")]
 #[case(Method::POST, "", json!({"name": "c", "statusreason": ""}), "did you mean 'status_reason'?")]
 #[case(Method::POST, "", json!({"cluster_spec": {}, "clusterSpec": {}}), "'cluster.cluster_spec' twice")]

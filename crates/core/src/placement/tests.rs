@@ -45,9 +45,9 @@ fn some(counts: PlacementCounts) -> PlacementCounts {
 #[case::a_cap_leaves_the_rest_to_others("a:100:1 b:100", "", 5, Some("a:1 b:4"))]
 #[case::by_weight_among_the_others("a:100:2 b:200 c:100", "", 8, Some("a:2 b:4 c:2"))]
 #[case::a_cap_that_is_exceeded_already("a:100:1 b:100", "a:3", 2, Some("b:2"))]
-#[case::just_as_many_as_there_is_room("a:100:1 b:100:2", "a:1", 2, Some("b:2"))]
-#[case::no_room("a:100:1 b:100:2", "a:1", 3, None)]
-#[case::no_room_without_a_weight("a:100:1 b:0", "", 2, None)]
+#[case::exactly_the_capacity("a:100:1 b:100:2", "a:1", 2, Some("b:2"))]
+#[case::beyond_the_capacity("a:100:1 b:100:2", "a:1", 3, None)]
+#[case::beyond_the_capacity_without_a_weight("a:100:1 b:0", "", 2, None)]
 #[case::elsewhere_does_not_count("a:100 b:100", "x:7", 2, Some("a:1 b:1"))]
 fn new_nodes_come_where_they_are_missing(
     #[case] spread: &str,
@@ -67,7 +67,7 @@ fn new_nodes_come_where_they_are_missing(
 #[case::of_equals_the_last("a:100 b:100", "a:1 b:1", 0, 1, "b:1")]
 #[case::by_weight("a:300 b:100", "a:6 b:2", 0, 4, "a:3 b:1")]
 #[case::all_go_that_have_no_weight("a:100 b:0", "a:3 b:2", 0, 2, "b:2")]
-#[case::who_is_elsewhere_goes_first("a:100 b:100", "a:1 b:1", 2, 2, "")]
+#[case::nodes_elsewhere_are_removed_first("a:100 b:100", "a:1 b:1", 2, 2, "")]
 #[case::then_the_others("a:100 b:100", "a:2 b:1", 1, 2, "a:1")]
 #[case::beyond_a_cap_first("a:100:1 b:100", "a:3 b:3", 0, 2, "a:2")]
 #[case::no_more_than_there_are("a:100 b:100", "a:1 b:1", 1, 9, "a:1 b:1")]
@@ -98,7 +98,7 @@ fn split(shares: Vec<(Share, u32)>) -> (Vec<Share>, PlacementCounts) {
 
 proptest! {
     #[test]
-    fn all_come_or_there_is_no_room(shares in any_shares(true), count in 0_u32..60) {
+    fn either_all_nodes_are_placed_or_none(shares in any_shares(true), count in 0_u32..60) {
         let (shares, have) = split(shares);
         let room = |share: &Share| share.cap.map_or(u32::MAX, |cap| cap.saturating_sub(have[&share.name]));
         let room = shares.iter().map(room).fold(0_u32, u32::saturating_add);

@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 
-/// The tier of the contract's sample, with changes.
+/// A tier as Domino returns it, with changes.
 fn domino(change: impl FnOnce(&mut Value)) -> HardwareTier {
     let mut tier = json!({
         "id": "small-k8s", "name": "Small", "nodePool": "default",

@@ -53,6 +53,8 @@ pub(crate) async fn begin(
         let workers = workers(&run.subject).into_iter().filter(|id| replaced.contains(id));
         recreate.extend(workers);
     }
+    let newly = |node: &&Node| outdated.contains(&node.id) && !node.is_outdated();
+    run.data.update().outdated = run.subject.nodes.iter().filter(newly).map(|node| node.id).collect();
     run.subject.nodes.change_where(|node| outdated.contains(&node.id), |node| node.set_outdated(true));
     if restart.is_some() && !outdated.is_empty() {
         report_restart_needed(run);
@@ -123,6 +125,9 @@ pub(crate) fn roll_back(subject: &mut RunSubject, data: &ActionData) {
         let tried = subject.cluster.clone();
         before.restore(&mut subject.cluster);
         if !tried.has_same_recipe(&subject.cluster) {
+            // Nodes that kept the recipe are not older than the cluster any more.
+            let kept = |node: &Node| rollout.outdated.contains(&node.id);
+            subject.nodes.change_where(kept, |node| node.set_outdated(false));
             // Members of finished batches were recreated from the recipe that is rolled back.
             let done: HashSet<NodeId> =
                 rollout.plan.iter().flatten().take(rollout.batches_done).flatten().copied().collect();

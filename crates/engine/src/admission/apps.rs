@@ -6,8 +6,9 @@ use muster_core::change::{Change, Delete};
 use muster_core::cluster::Cluster;
 use muster_core::ephemeral::{AppStanding, DriverEnd, EphemeralDecision, LeaveRule, MarkState, decide};
 use muster_core::ids::InstanceId;
-use muster_store::StoreError;
 use muster_store::commands::{EndForApp, EndedForApp};
+use muster_store::reads::AppQuery;
+use muster_store::{Store, StoreError};
 
 use crate::admission::request::{Caller, SubmitError};
 use crate::admission::submit;
@@ -103,7 +104,8 @@ impl Engine {
         };
         let (state, why) = Box::pin(context.mark_state(cluster, mark, given)).await?;
         let marked = Box::pin(context.marked_app(cluster, mark)).await?;
-        match decide(state, marked.standing, end) {
+        let standing = context.standing_with_pods(cluster, mark, &marked).await;
+        match decide(state, standing, end) {
             EphemeralDecision::Leave(rule) => Ok(DeletionForApp::Left(rule)),
             EphemeralDecision::Later => {
                 let reason = why.unwrap_or(marked.reason);
@@ -203,6 +205,26 @@ impl Context {
         Ok(apps.observe(&app.identity()).await.map_or(AppStanding::Unknown, |observed| observed.standing))
     }
 
+    /// Returns the standing of an app that wants one driver, with all drivers that it has now: those of two rollouts may
+    /// use the cluster at the same time.
+    async fn standing_with_pods(
+        &self,
+        cluster: &Cluster,
+        mark: &EphemeralMark,
+        marked: &MarkedApp,
+    ) -> AppStanding {
+        let identity = mark.identity(&cluster.namespace).or_else(|| marked.named.clone());
+        let is_one = matches!(marked.standing, AppStanding::Wanted(None | Some(1)));
+        let is_object = mark.kind != Some(AppKind::Command);
+        match (identity.filter(|_| is_one && is_object), self.app_provider(&cluster.instance)) {
+            (Some(identity), Some(apps)) => {
+                let count = apps.running_pods(&identity).await;
+                count.map_or(AppStanding::Unknown, |count| AppStanding::Wanted(Some(count.max(1))))
+            }
+            _ => marked.standing,
+        }
+    }
+
     /// Observes the app that a cluster is marked with.
     pub(crate) async fn marked_app(
         &self,
@@ -224,7 +246,7 @@ impl Context {
         };
         let observed = match mark.identity(&cluster.namespace) {
             Some(identity) => apps.observe(&identity).await.map(|observed| (observed, None)),
-            None => observe_named(apps.as_ref(), cluster, mark).await,
+            None => observe_named(&self.store, apps.as_ref(), cluster, mark).await,
         };
         let (AppObservation { standing, reason, has_pods }, named) = match observed {
             Ok(observed) => observed,
@@ -266,16 +288,21 @@ impl Context {
 /// Observes the app of a mark that another program wrote, of which only the name is known. Also returns the identity of
 /// the app, if exactly one matches.
 async fn observe_named(
+    store: &Store,
     apps: &dyn AppProvider,
     cluster: &Cluster,
     mark: &EphemeralMark,
 ) -> Result<(AppObservation, Option<AppIdentity>), ProviderError> {
     let given = GivenApp { kind: mark.kind, name: mark.app.clone() };
     match apps.resolve(&cluster.namespace, &given).await?.as_slice() {
-        [] => {
-            let reason = "it does not exist".to_owned();
-            Ok((AppObservation { standing: AppStanding::Gone, reason, has_pods: false }, None))
-        }
+        [] => match last_known(store, cluster, mark).await? {
+            // Its pods may outlive it.
+            Some(known) => Ok((apps.observe(&known).await?, Some(known))),
+            None => {
+                let reason = "it does not exist".to_owned();
+                Ok((AppObservation { standing: AppStanding::Gone, reason, has_pods: false }, None))
+            }
+        },
         [one] => {
             let meant = [Some(&one.app), one.deployment.as_ref()];
             let named = meant.into_iter().flatten().find(|identity| mark.is_of(identity)).cloned();
@@ -286,6 +313,19 @@ async fn observe_named(
             Err(ProviderError::transient("AppUnknown", ambiguous(&given, apps)))
         }
     }
+}
+
+/// Returns the app that a mark with only a name meant when the app was last observed.
+async fn last_known(
+    store: &Store,
+    cluster: &Cluster,
+    mark: &EphemeralMark,
+) -> Result<Option<AppIdentity>, ProviderError> {
+    let query = AppQuery { cluster: Some(cluster.id), ..AppQuery::default() };
+    let users = store.apps(&query).await;
+    let users = users.map_err(|error| ProviderError::transient("AppUnknown", error.to_string()))?.items;
+    let meant = users.into_iter().filter(|app| app.kind != AppKind::Command && mark.is_of(&app.identity()));
+    Ok(meant.max_by_key(|app| app.created_at).map(|app| app.identity()))
 }
 
 /// Returns the message that refuses a name that fits several apps.

@@ -103,7 +103,7 @@ fn refusal(cluster: &Cluster, template: &ImageTemplate) -> Option<String> {
 
 /// Removes an image, unless a template or a cluster uses it by now.
 pub(crate) async fn remove(context: &Context, builder: &dyn ImageBuilder, task: TaskId, build: &ImageBuild) {
-    // If the database cannot tell, the image stays.
+    // If the database is unavailable, the image stays.
     let is_used = Box::pin(async { context.store.is_image_used(&build.image).await.unwrap_or(true) });
     if let Err(error) = builder.remove(task, build, is_used).await {
         tracing::warn!(%error, image = build.image, "cannot remove an image");

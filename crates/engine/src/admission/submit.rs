@@ -284,7 +284,7 @@ fn never_idle(cluster: &Cluster) -> String {
 pub(crate) fn log_accepted(accepted: Accepted) -> Accepted {
     let Action { id, kind, door, principal, cluster_id, .. } = &accepted.action;
     let cluster = cluster_id.map(|id| id.to_string()).unwrap_or_default();
-    tracing::info!(action = %id, %kind, %cluster, %door, by = %principal.id, again = accepted.replayed, "accepted");
+    tracing::info!(action = %id, %kind, %cluster, %door, by = %principal.id, replayed = accepted.replayed, "accepted");
     accepted
 }
 

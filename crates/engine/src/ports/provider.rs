@@ -5,6 +5,7 @@
 //! fence was seen. A call may be dropped before it ends, because its action is cancelled, suspended, timed out or taken
 //! over: the next call of the same verb continues what the dropped call began, or a deletion removes it.
 
+pub(crate) mod activity;
 mod apps;
 mod call;
 pub(crate) mod changes;
@@ -450,7 +451,7 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Queries a cluster for its activity. Called only where [`Capabilities::reports_activity`] is set.
+    /// Queries a cluster for its activity.
     async fn activity(&self, _: ClusterTarget<'_>) -> Result<Activity, ProviderError> {
         Ok(Activity::Unknown)
     }

@@ -13,19 +13,20 @@ pub(crate) const BEING_REMOVED: &str = "being removed; running tasks may finish 
 pub(crate) const BEING_REPLACED: &str = "being stopped, to be recreated";
 
 /// Names the members that keep an older recipe until they are restarted; none if there are no such members.
-fn made_from_older_recipe(names: &[String]) -> Option<String> {
+fn keep_older_recipe(names: &[String]) -> Option<String> {
     let listed = names.join(", ");
-    (!names.is_empty()).then(|| format!("made from an older recipe until they are restarted: {listed}"))
+    (!names.is_empty())
+        .then(|| format!("these nodes keep an older recipe until they are restarted: {listed}"))
 }
 
 /// Names the members that need a restart, as a part of a status reason.
 pub(crate) fn restart_needed(names: &[String]) -> Option<String> {
-    made_from_older_recipe(names).map(|what| format!("{}: {what}.", reason::RESTART_NEEDED))
+    keep_older_recipe(names).map(|what| format!("{}: {what}.", reason::RESTART_NEEDED))
 }
 
 /// Reports the members that keep an older recipe after the change of this action.
 pub(crate) fn report_restart_needed(run: &mut ActionRun) {
-    if let Some(message) = made_from_older_recipe(&run.subject.nodes.outdated_names()) {
+    if let Some(message) = keep_older_recipe(&run.subject.nodes.outdated_names()) {
         let now = run.now();
         run.journal.report_cluster(&run.subject.cluster, Level::Warn, reason::RESTART_NEEDED, &message, now);
     }

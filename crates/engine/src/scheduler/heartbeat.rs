@@ -20,7 +20,7 @@ const AFTER_EXPIRY: Duration = Duration::from_millis(20);
 /// Registers under a new engine id.
 pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
     let lease = Lease::new();
-    let asked = Asked::now(context);
+    let start = RenewalStart::now(context);
     let command = Register {
         engine: lease.id,
         host: context.config.host.clone(),
@@ -29,7 +29,7 @@ pub(crate) async fn register(context: &Context) -> Result<(), StoreError> {
         lease: context.config.lease,
     };
     let now = context.store.register(command).await?;
-    asked.renew(context, &lease, now);
+    start.renew(context, &lease, now);
     context.replace_lease(lease);
     Ok(())
 }
@@ -81,11 +81,11 @@ async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
         register(context).await.inspect_err(|error| tracing::warn!(%error, "cannot register yet"))?;
         return Ok(None);
     }
-    let asked = Asked::now(context);
+    let start = RenewalStart::now(context);
     let command = Heartbeat { engine: lease.id, lease: context.config.lease };
     match context.store.heartbeat(command).await {
         Ok(Renewal { renewed: true, now, next_expiry }) => {
-            asked.renew(context, &lease, now);
+            start.renew(context, &lease, now);
             context.metrics.renewal("done");
             Ok(next_expiry)
         }
@@ -109,12 +109,12 @@ async fn renew(context: &Context) -> Result<Option<TimeSpan>, StoreError> {
 }
 
 /// The time right before a call to the database.
-struct Asked {
+struct RenewalStart {
     at: Instant,
     clock: Timestamp,
 }
 
-impl Asked {
+impl RenewalStart {
     fn now(context: &Context) -> Self {
         Self { at: Instant::now(), clock: context.clock.now() }
     }
@@ -123,8 +123,8 @@ impl Asked {
     /// from before the call: however long that took, the database's lease ends no earlier.
     fn renew(self, context: &Context, lease: &Lease, database: Timestamp) {
         let forward = context.clock.synchronize(database, self.at.elapsed());
-        let asked = Timestamp::from_micros(self.clock.micros().saturating_add(forward));
-        lease.renew(asked.after(context.config.lease));
+        let start = Timestamp::from_micros(self.clock.micros().saturating_add(forward));
+        lease.renew(start.after(context.config.lease));
     }
 }
 

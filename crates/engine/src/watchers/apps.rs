@@ -32,7 +32,7 @@ use crate::admission::submit;
 use crate::context::Context;
 use crate::events::{self, reason};
 use crate::ports::provider::{AppChange, ProcessProvider, Provider};
-use crate::watchers::apps::decide::{AppReaction, Seen, decide};
+use crate::watchers::apps::decide::{AppPresence, AppReaction, decide};
 use crate::watchers::apps::shared::SharedUsers;
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 
@@ -273,24 +273,26 @@ impl AppWatcher<'_> {
         let now = Instant::now();
         let grace: Duration = self.context.config.app_times.grace.into();
         let before = self.watched.get(&cluster.id).and_then(|known| known.gone_since);
-        let seen = seen(marked);
-        let (gone_since, step) = decide(before, seen, grace, now);
-        let next = match (seen, gone_since) {
-            (Seen::Gone { has_pods: false }, Some(since)) if now < since + grace => since + grace,
-            (Seen::Gone { .. } | Seen::Unknown, _) => now + Duration::from(self.context.config.safety_period),
-            (Seen::Present, _) => now + self.next_observation(marked),
+        let presence = presence(marked);
+        let (gone_since, step) = decide(before, presence, grace, now);
+        let next = match (presence, gone_since) {
+            (AppPresence::Gone { has_pods: false }, Some(since)) if now < since + grace => since + grace,
+            (AppPresence::Gone { .. } | AppPresence::Unknown, _) => {
+                now + Duration::from(self.context.config.safety_period)
+            }
+            (AppPresence::Present, _) => now + self.next_observation(marked),
         };
         if let Some(app) = &marked.app {
-            self.follow(app, seen);
+            self.follow(app, presence);
         }
-        if let (Some(identity), Seen::Present) = (&marked.named, seen)
+        if let (Some(identity), AppPresence::Present) = (&marked.named, presence)
             && named::register(self.context, cluster, identity, marked.app.as_ref()).await?
         {
             // The provider watches apps by a label, which only a mark writes.
             self.marks = true;
         }
         let warning = (step == AppReaction::Warn).then(|| self.warning(cluster, mark, &marked.reason));
-        let states = marked.app.as_ref().and_then(|app| self.changed_state(app, seen));
+        let states = marked.app.as_ref().and_then(|app| self.changed_state(app, presence));
         if !self.record(states, warning).await? {
             return Ok(false);
         }
@@ -311,8 +313,10 @@ impl AppWatcher<'_> {
     }
 
     /// Waits for the end of a command's process, in the background.
-    fn follow(&mut self, app: &App, seen: Seen) {
-        let (Some(processes), Some(process), Seen::Present) = (&self.processes, &app.process, seen) else {
+    fn follow(&mut self, app: &App, presence: AppPresence) {
+        let (Some(processes), Some(process), AppPresence::Present) =
+            (&self.processes, &app.process, presence)
+        else {
             return;
         };
         let (processes, process, ended, id) =
@@ -329,11 +333,17 @@ impl AppWatcher<'_> {
     }
 
     /// Returns the observed state of an app, if its row differs.
-    fn changed_state(&self, app: &App, seen: Seen) -> Option<(AppId, AppState, Option<Timestamp>)> {
-        let (state, ended_at) = match seen {
-            Seen::Present => (AppState::Running, None),
-            Seen::Gone { .. } => (AppState::Gone, app.ended_at.or_else(|| Some(self.context.clock.now()))),
-            Seen::Unknown => (AppState::Unobserved, app.ended_at),
+    fn changed_state(
+        &self,
+        app: &App,
+        presence: AppPresence,
+    ) -> Option<(AppId, AppState, Option<Timestamp>)> {
+        let (state, ended_at) = match presence {
+            AppPresence::Present => (AppState::Running, None),
+            AppPresence::Gone { .. } => {
+                (AppState::Gone, app.ended_at.or_else(|| Some(self.context.clock.now())))
+            }
+            AppPresence::Unknown => (AppState::Unobserved, app.ended_at),
         };
         ((state, ended_at) != (app.state, app.ended_at)).then_some((app.id, state, ended_at))
     }
@@ -389,10 +399,10 @@ impl AppWatcher<'_> {
 
 /// Classifies an app for the decision. An app that Kubernetes does not have is gone, even if its mark was written by
 /// hand.
-fn seen(marked: &MarkedApp) -> Seen {
+fn presence(marked: &MarkedApp) -> AppPresence {
     match marked.standing {
-        AppStanding::Unknown => Seen::Unknown,
-        AppStanding::Gone | AppStanding::Wanted(Some(0)) => Seen::Gone { has_pods: marked.has_pods },
-        AppStanding::Wanted(_) | AppStanding::Job(_) => Seen::Present,
+        AppStanding::Unknown => AppPresence::Unknown,
+        AppStanding::Gone | AppStanding::Wanted(Some(0)) => AppPresence::Gone { has_pods: marked.has_pods },
+        AppStanding::Wanted(_) | AppStanding::Job(_) => AppPresence::Present,
     }
 }

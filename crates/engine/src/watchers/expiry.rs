@@ -9,7 +9,6 @@ pub(crate) mod timers;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -24,6 +23,7 @@ use muster_store::reads::JobUse;
 
 use crate::admission::submit;
 use crate::context::Context;
+use crate::ports::provider::activity::query_activity;
 use crate::ports::provider::{ClusterTarget, Provider};
 use crate::watchers::change_feed::{ChangeFeed, ChangedClusters};
 use crate::watchers::expiry::decide::{ExpiryDecision, ExpiryReason, WatchState, decide, is_query_due};
@@ -34,9 +34,6 @@ const BATCH: usize = 100;
 
 /// The maximum of concurrent activity queries.
 const MAX_CONCURRENT: usize = 16;
-
-/// Timeout of an activity query; a cluster that does not answer counts as used.
-const ACTIVITY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Watches the clusters of one provider for as long as the engine runs.
 pub(crate) async fn run(context: Arc<Context>, provider: Arc<dyn Provider>) {
@@ -177,15 +174,14 @@ impl ExpiryWatcher<'_> {
         let is_due = |(cluster, _): &&(Cluster, Profile)| {
             is_query_due(cluster, self.timers.watch_state(cluster.id), now)
         };
-        let query_activity = |(cluster, profile): &(Cluster, Profile)| {
+        let query = |(cluster, profile): &(Cluster, Profile)| {
             let (provider, cluster, profile) = (&self.provider, cluster.clone(), profile.clone());
             async move {
                 let target = ClusterTarget { cluster: &cluster, profile: &profile };
-                let activities = tokio::time::timeout(ACTIVITY_TIMEOUT, provider.activity(target)).await;
-                (cluster.id, activities.ok().and_then(Result::ok).unwrap_or(Activity::Unknown))
+                (cluster.id, query_activity(provider.as_ref(), target).await)
             }
         };
-        let queries: Vec<_> = clusters.iter().filter(is_due).map(query_activity).collect();
+        let queries: Vec<_> = clusters.iter().filter(is_due).map(query).collect();
         stream::iter(queries).buffer_unordered(MAX_CONCURRENT).collect().await
     }
 

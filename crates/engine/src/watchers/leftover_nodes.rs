@@ -48,7 +48,7 @@ impl LeftoverNodes {
         };
         let leftovers = match without_row(context, made).await {
             Ok(leftovers) => leftovers,
-            Err(error) => return tracing::warn!(%error, "cannot tell which nodes have a row"),
+            Err(error) => return tracing::warn!(%error, "cannot read which nodes have a row"),
         };
         let now = context.clock.now();
         let before = std::mem::take(&mut self.first_seen);

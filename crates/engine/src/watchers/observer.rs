@@ -265,7 +265,7 @@ pub(crate) fn duty(provider: &Arc<dyn Provider>) -> String {
 /// Returns those of these clusters that an action holds; none if that is unknown, and the clusters are observed later.
 async fn locked(context: &Context, ids: &[ClusterId]) -> Option<HashSet<ClusterId>> {
     let locked = context.store.held(ids).await;
-    locked.inspect_err(|error| tracing::warn!(%error, "cannot tell which clusters actions have")).ok()
+    locked.inspect_err(|error| tracing::warn!(%error, "cannot read which clusters actions hold")).ok()
 }
 
 /// The trigger of an observation.

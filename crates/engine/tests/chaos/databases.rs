@@ -52,7 +52,7 @@ async fn actions_end_although_their_sessions_are_killed_again_and_again() {
 #[case::for_less_than_the_lease(UNHURRIED, "trying again")]
 #[case::for_more_than_the_lease(HASTY, "cannot read the action")]
 #[tokio::test]
-async fn an_action_goes_on_once_the_database_is_back(#[case] pace: Pace, #[case] words: &str) {
+async fn an_action_continues_once_the_database_is_back(#[case] pace: Pace, #[case] words: &str) {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let console = console().await;
     let engine = harness.engine_at(pace).await;

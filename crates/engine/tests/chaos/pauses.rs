@@ -38,7 +38,7 @@ async fn an_engine_that_slept_too_long_does_nothing_twice_and_begins_again() {
     let action = sleeper.end(resize).await;
     succeeded(&action);
     assert_eq!(action.owner, Some(sleeper.id().await));
-    assert_ne!(action.owner, Some(sleeper.first_id()), "it goes on under a new name");
+    assert_ne!(action.owner, Some(sleeper.first_id()), "it continues under a new name");
     facts::agree(&harness, cluster, Expected { workers: Some(10), made: 10, again: 0 }).await;
     let accepted: BTreeSet<_> =
         world.log().iter().filter(|entry| entry.is_accepted()).map(|entry| entry.fence).collect();

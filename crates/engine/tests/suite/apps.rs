@@ -12,7 +12,7 @@ use muster_core::{principal::Owner, sample};
 use muster_engine::admission::apps::DeletionForApp;
 use muster_engine::{Config, NewClusterUser, Recipe};
 use muster_store::commands::{AppUseChanged, AppUseRefusal, ChangeAppUse, RegisterApp, RenewApp};
-use muster_store::reads::{ActionQuery, EventQuery};
+use muster_store::reads::{ActionQuery, AppQuery, EventQuery};
 use muster_testkit::operator::{OPERATED_CLUSTER, Operated};
 use muster_testkit::{ManualClock, database_test, eventually};
 use uuid::Uuid;
@@ -296,6 +296,25 @@ async fn a_mark_that_names_what_is_not_there_ends_its_cluster(scenario: Scenario
     assert_eq!(of_a_living_app.status, ClusterStatus::Active);
 }
 
+#[database_test(no_grace)]
+async fn pods_that_outlive_an_app_of_a_mark_by_hand_keep_its_cluster(scenario: Scenario) {
+    let (apps, carl) = (&scenario.harness.operators.apps, identity("carl-7"));
+    apps.wants(&carl, 1);
+    let cluster = marked_by_hand(&scenario).await;
+    let query = AppQuery { cluster: Some(cluster.id), ..AppQuery::default() };
+    eventually("the app is a user of the cluster", PATIENCE, async || {
+        let users = scenario.harness.store().apps(&query).await.expect("the store answers").items;
+        if users.is_empty() { Err("not yet") } else { Ok(()) }
+    })
+    .await;
+    apps.is_gone(&carl, true);
+    apps.lose_name(&carl);
+    apps.observed_again(4).await;
+    assert_eq!(scenario.harness.cluster(cluster.id).await.status, ClusterStatus::Active);
+    apps.is_gone(&carl, false);
+    scenario.harness.until_status(cluster.id, ClusterStatus::Deleted).await;
+}
+
 #[database_test(long_grace)]
 async fn a_driver_deletes_a_cluster_whose_mark_names_what_is_not_there(scenario: Scenario) {
     let cluster = marked_by_hand(&scenario).await;
@@ -318,6 +337,10 @@ async fn a_driver_deletes_only_what_is_its_own(scenario: Scenario) {
     scenario.harness.operators.apps.wants(&scenario.app.identity(), 2);
     left(scenario.delete("bob-1", AppStatus::Completed).await, LeaveRule::StillWanted);
     scenario.harness.operators.apps.wants(&scenario.app.identity(), 1);
+    // A pod of the next rollout uses the cluster, too.
+    scenario.harness.operators.apps.runs_pods(&scenario.app.identity(), 2);
+    left(scenario.delete("bob-1", AppStatus::Completed).await, LeaveRule::StillWanted);
+    scenario.harness.operators.apps.runs_pods(&scenario.app.identity(), 1);
     let deleted = scenario.delete("replicaset/bob-1", AppStatus::Completed).await;
     assert!(matches!(deleted, Ok(DeletionForApp::Deleting(_))), "{deleted:?}");
     scenario.is_deleted().await;

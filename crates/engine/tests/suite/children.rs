@@ -21,7 +21,7 @@ async fn statuses(harness: &Harness, parent: ActionId) -> Vec<ActionStatus> {
 }
 
 #[database_test]
-async fn cancelling_a_part_leaves_its_node_out_and_the_rest_goes_on(harness: Harness) {
+async fn cancelling_a_child_leaves_its_node_out_and_the_others_continue(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;
@@ -44,7 +44,7 @@ async fn cancelling_a_part_leaves_its_node_out_and_the_rest_goes_on(harness: Har
 }
 
 #[database_test]
-async fn a_node_that_was_left_out_stays_so_when_another_engine_goes_on(mut harness: Harness) {
+async fn a_node_that_was_left_out_stays_out_when_another_engine_continues(mut harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;

@@ -256,7 +256,7 @@ async fn time_that_passes_while_no_server_runs_counts(mut scenario: LimitScenari
 }
 
 #[database_test(LimitScenario::idle)]
-async fn two_servers_end_a_cluster_once_and_one_goes_on_for_the_other(mut scenario: LimitScenario) {
+async fn two_servers_end_a_cluster_once_and_one_continues_for_the_other(mut scenario: LimitScenario) {
     scenario.turn().await;
     let first = scenario.harness.engine.clone();
     scenario.another_server().await;
@@ -314,7 +314,7 @@ async fn a_deletion_that_fails_is_tried_again_after_a_while(kind: Kind) {
 }
 
 #[database_test]
-async fn what_cannot_tell_whether_it_is_used_has_no_idle_timeout(harness: Harness) {
+async fn a_type_whose_use_is_not_observed_has_no_idle_timeout(harness: Harness) {
     let limits = Limits { idle_timeout: Some(LIMIT), max_lifetime: None };
     let silent = Cluster { instance: Operated::instance_id(), ..harness::cluster(OPERATED_CLUSTER, 1) };
     let refused = harness.try_create(&Cluster { limits, ..silent.clone() }).await.unwrap_err();

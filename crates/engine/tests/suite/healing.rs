@@ -119,7 +119,7 @@ async fn a_worker_that_died_while_no_engine_ran_is_found_and_brought_back(mut ha
 }
 
 #[database_test]
-async fn a_type_without_default_healing_only_tells(harness: Harness) {
+async fn a_loss_without_default_healing_is_only_reported(harness: Harness) {
     let (cluster, _) = harness.created(2).await;
     let worker = harness.nodes(cluster.id).await[0].id;
     harness.provider.kill(worker, "killed by signal 9");

@@ -66,7 +66,7 @@ impl HealthScenario {
 
     /// Returns when earlier changes are processed, because another cluster of the same policy was recovered twice
     /// since.
-    async fn has_looked_around(&self) {
+    async fn has_processed_changes(&self) {
         let other = harness::cluster(FAKE_NODE, 2);
         let created = self.harness.create(&other).await;
         self.harness.ended(created).await;
@@ -105,7 +105,7 @@ async fn a_dead_node_is_recovered_at_the_next_check(scenario: HealthScenario) {
 }
 
 #[database_test(|kind| HealthScenario::by(kind, FAKE_NODE, "LIFECYCLE_EVENTS"))]
-async fn what_the_provider_tells_is_not_waited_for(scenario: HealthScenario) {
+async fn a_reported_change_is_checked_at_once(scenario: HealthScenario) {
     scenario.kill_a_worker().await;
     scenario.is_well_again().await;
 }
@@ -115,7 +115,7 @@ async fn a_recovery_that_failed_is_tried_again_after_an_interval(scenario: Healt
     scenario.harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it is broken"));
     scenario.kill_a_worker().await;
     scenario.harness.until_healed(scenario.cluster.id).await;
-    scenario.has_looked_around().await;
+    scenario.has_processed_changes().await;
     assert_eq!(scenario.healings().await.len(), 1, "its failure is no reason to try again");
     scenario.clock.advance(INTERVAL);
     scenario.harness.until_status(scenario.cluster.id, ClusterStatus::Active).await;
@@ -169,7 +169,7 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kin
     let options = json!({"poll_url": "http://{nodename}/", "poll_url_retry_limit": 1});
     let mode = json!({"type": "NODE_STATUS_POLL_URL", "options": options});
     let Some(scenario) = HealthScenario::with(kind, FAKE_NODE, &mode, policies).await else { return };
-    let looks = async |count: usize| {
+    let check = async |count: usize| {
         scenario.clock.a_task_sleeps().await;
         scenario.clock.advance(INTERVAL);
         eventually(&format!("{count} polls"), PATIENCE, async || {
@@ -179,11 +179,11 @@ async fn a_node_that_answers_badly_has_its_time_before_it_is_recovered(kind: Kin
         .await;
         scenario.clock.a_task_sleeps().await;
     };
-    for look in 1..=4 {
-        looks(2 * look).await;
-        assert_eq!(scenario.healings().await, [], "its time is not over after look {look}");
+    for round in 1..=4 {
+        check(2 * round).await;
+        assert_eq!(scenario.healings().await, [], "its time is not over after round {round}");
     }
-    looks(10).await;
+    check(10).await;
     scenario.harness.until_healed(scenario.cluster.id).await;
     let nodes = scenario.harness.nodes(scenario.cluster.id).await;
     let urls = answers.urls.lock().expect("not poisoned").clone();

@@ -86,7 +86,7 @@ async fn a_node_that_cannot_start_fails_the_action_and_says_why(harness: Harness
     let nodes = harness.nodes(cluster.id).await;
     let failed: Vec<_> = nodes.iter().filter(|node| node.status == NodeStatus::Error).collect();
     assert_eq!((failed.len(), failed[0].status_reason.as_str()), (1, "there is no image 'x'"));
-    assert_eq!(harness.provider.running().len(), 2, "the others go on");
+    assert_eq!(harness.provider.running().len(), 2, "the others continue");
     assert_eq!(harness.provider.count(Verb::Start), 3, "it was tried again");
 }
 

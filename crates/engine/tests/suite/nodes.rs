@@ -77,7 +77,7 @@ async fn a_node_lives_without_a_cluster(harness: Harness) {
 }
 
 #[database_test]
-async fn an_engine_that_goes_on_makes_an_orphan_once(mut harness: Harness) {
+async fn an_engine_that_continues_an_action_creates_its_orphan_once(mut harness: Harness) {
     let profile = profile(&harness, FAKE_NODE).await;
     harness.provider.hold(Verb::Start);
     let new = NewNode {
@@ -147,7 +147,7 @@ async fn a_node_that_is_made_in_a_cluster_gets_its_place_and_name_there(harness:
 }
 
 #[database_test]
-async fn a_node_for_which_there_is_no_room_stays_outside(harness: Harness) {
+async fn a_node_beyond_the_bounds_becomes_an_orphan(harness: Harness) {
     let mut full = cluster(FAKE_NODE, 1);
     (full.groups[0].min, full.groups[0].max) = (1, Some(1));
     let created = harness.create(&full).await;

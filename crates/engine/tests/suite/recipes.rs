@@ -299,7 +299,7 @@ async fn nodes_that_an_update_does_not_restart_are_named_until_they_are_replaced
     assert_eq!(outdated(&nodes), names);
     let row = harness.cluster(cluster.id).await;
     assert_eq!(row.observed.outdated, names);
-    let needed = "RestartNeeded: made from an older recipe until they are restarted: ";
+    let needed = "RestartNeeded: these nodes keep an older recipe until they are restarted: ";
     assert!(row.status_reason.contains(needed), "{}", row.status_reason);
     assert_eq!(recorded_events(&harness, cluster.id, "RestartNeeded").await.len(), 1);
 
@@ -331,6 +331,20 @@ async fn workers_can_be_replaced_without_their_head(harness: Harness) {
     let nodes = harness.nodes(cluster.id).await;
     let heads = nodes.iter().filter(|node| node.role == NodeRole::Head);
     assert_eq!(outdated(&nodes), heads.map(|node| node.name.clone()).collect::<Vec<_>>());
+}
+
+#[database_test(Harness::open)]
+async fn a_head_that_keeps_a_recipe_that_is_restored_is_not_outdated(harness: Harness) {
+    let cluster = harness.created_with_head(1).await;
+    harness.provider.fail_next(Verb::Start, ProviderError::permanent("Broken", "it cannot start"));
+    let update = json!({"env": {"keys": {"A": "1"}}, "restart": "workers"});
+    let action = harness.submit(ActionKind::ClusterUpdate, &cluster, update).await;
+    let action = harness.ended(action).await;
+    assert_eq!(action.status, ActionStatus::Failed, "{}", action.status_reason);
+    let nodes = harness.nodes(cluster.id).await;
+    let head = nodes.iter().find(|node| node.role == NodeRole::Head).expect("a head");
+    assert!(!head.is_outdated(), "{:?}", outdated(&nodes));
+    assert_eq!(harness.cluster(cluster.id).await.observed.outdated, Vec::<String>::new());
 }
 
 #[database_test(Harness::open)]

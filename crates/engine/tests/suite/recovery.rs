@@ -64,7 +64,7 @@ async fn a_forced_node_is_recreated_as_soon_as_it_is_gone(kind: Kind) {
     let node = orphan(&harness).await;
     let recovery = late(&harness, &clock, &node, true).await;
     let again = tokio::time::timeout(PATIENCE.into(), harness.provider.begun(Verb::Stop, 2)).await;
-    again.expect("it goes on being stopped");
+    again.expect("it is still stopped");
     harness.provider.release();
     let ended = harness.ended(recovery).await;
     assert_eq!(ended.status, ActionStatus::Succeeded, "{}", ended.status_reason);

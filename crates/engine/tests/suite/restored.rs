@@ -32,16 +32,16 @@ async fn reported(harness: &Harness, cluster: ClusterId) -> usize {
 async fn single_nodes_are_started_and_stopped_again(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     assert_eq!(harness.resized(&cluster, 2).await.status, ActionStatus::Succeeded);
-    let before = harness.store().reach_of_changes().await.unwrap();
+    let before = harness.store().change_bounds().await.unwrap();
     restore(&harness).await;
     let resize = harness.resized(&cluster, 3).await;
     assert_eq!(resize.status, ActionStatus::Succeeded, "{}", resize.status_reason);
     assert_eq!(harness.provider.running().len(), 3);
     assert_eq!(reported(&harness, cluster.id).await, 1);
-    let after = harness.store().reach_of_changes().await.unwrap();
+    let after = harness.store().change_bounds().await.unwrap();
     assert!(
         after.oldest > before.last && after.newest >= after.oldest,
-        "watches go on from before: {after:?}"
+        "watches continue from before: {after:?}"
     );
     restore(&harness).await;
     let delete = harness.submit(ActionKind::ClusterDelete, &cluster, json!({})).await;

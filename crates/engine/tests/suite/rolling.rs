@@ -158,7 +158,7 @@ async fn the_first_batch_that_fails_is_the_last(harness: Harness) {
 }
 
 #[database_test(|kind| setup().policies(Policies::standard()).open(kind))]
-async fn a_head_follows_first_and_takes_along_who_cannot_be_without_it(harness: Harness) {
+async fn a_head_is_replaced_first_with_the_workers_that_cannot_outlive_it(harness: Harness) {
     let cluster = harness.created_with_head(2).await;
     let (before, since) = (makings(&harness.nodes(cluster.id).await), harness.provider.log().len());
     let profile = recipe(&harness, &cluster).await;

@@ -40,7 +40,7 @@ async fn cancelling_reaches_node_work_that_is_under_way(harness: Harness) {
 }
 
 #[database_test]
-async fn a_suspended_action_keeps_its_lock_and_goes_on_when_resumed(harness: Harness) {
+async fn a_suspended_action_keeps_its_lock_and_continues_when_resumed(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.provider.hold(Verb::Start);
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(3)).await;

@@ -156,7 +156,7 @@ async fn a_build_whose_end_cannot_be_stored_is_run_again_by_the_same_engine(harn
 }
 
 #[database_test(polling_often)]
-async fn a_build_goes_on_while_its_log_cannot_be_stored(harness: Harness) {
+async fn a_build_continues_while_its_log_cannot_be_stored(harness: Harness) {
     harness.provider.hold(Verb::Build);
     let template = template(&harness).await;
     harness.provider.begun(Verb::Build, 1).await;

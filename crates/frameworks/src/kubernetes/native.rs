@@ -39,8 +39,8 @@ const METRICS: &str = "its metrics";
 /// The annotation of the master with the configuration that the cluster was created with.
 const CONFIG: &str = "oshinko-config";
 
-/// Returns the name of the Service for metrics. Its labels are those of the master's Service, so only the name tells
-/// them apart.
+/// Returns the name of the Service for metrics. Its labels are those of the master's Service, so only the name
+/// distinguishes them.
 fn metrics_service(cluster: &str) -> String {
     format!("{cluster}-metrics")
 }

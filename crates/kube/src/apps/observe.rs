@@ -89,14 +89,23 @@ impl Apps {
 
     /// Returns true if an app has pods that have not ended. `successor` is another object that has the app's name now.
     async fn has_pods(&self, app: &AppIdentity, successor: Option<&Value>) -> Result<bool, ProviderError> {
-        let mut found = false;
+        Ok(self.count_pods(app, successor).await? > 0)
+    }
+
+    /// Returns the number of an app's pods that have not ended.
+    pub(super) async fn count_pods(
+        &self,
+        app: &AppIdentity,
+        successor: Option<&Value>,
+    ) -> Result<u32, ProviderError> {
+        let mut count = 0;
         let api = untyped_api(self.client.clone(), &POD, Some(&app.namespace));
         watches::list_all(&api, "", |pod| {
             let has_ended = ["Succeeded", "Failed"].iter().any(|phase| pod.body["status"]["phase"] == *phase);
-            found |= !has_ended && belongs(&pod.body, app, successor);
+            count += u32::from(!has_ended && belongs(&pod.body, app, successor));
         })
         .await?;
-        Ok(found)
+        Ok(count)
     }
 }
 
@@ -189,7 +198,8 @@ fn job_state(job: &Value) -> AppState {
     }
     let completions = number(&job["spec"]["completions"]);
     let succeeded = number(&job["status"]["succeeded"]).unwrap_or(0);
-    AppState::Job(JobProgress { completions, succeeded })
+    let active = number(&job["status"]["active"]).unwrap_or(0);
+    AppState::Job(JobProgress { completions, succeeded, active })
 }
 
 #[cfg(test)]
@@ -213,8 +223,8 @@ mod tests {
     #[case::ended_pod(AppKind::Pod, json!({"status": {"phase": "Succeeded"}}), AppState::Gone("it has ended"))]
     #[case::job(
         AppKind::Job,
-        json!({"spec": {"completions": 3}, "status": {"succeeded": 1}}),
-        AppState::Job(JobProgress { completions: Some(3), succeeded: 1 })
+        json!({"spec": {"completions": 3}, "status": {"succeeded": 1, "active": 2}}),
+        AppState::Job(JobProgress { completions: Some(3), succeeded: 1, active: 2 })
     )]
     #[case::complete(
         AppKind::Job,

@@ -1,5 +1,6 @@
 //! The Job that builds an image, and the state of the build by its pod. Pure.
 
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::Pod;
 use muster_core::ids::TaskId;
 use muster_engine::ports::images::{BUILD_LIMIT, ImageBuild};
@@ -105,6 +106,20 @@ pub(super) enum BuildState {
     Failed(String),
 }
 
+/// Returns why a Job has ended, of whose pod nothing is left that has the result; none while it has not ended.
+pub(super) fn end_without_pod(job: &Job) -> Option<String> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let ended = |condition: &&JobCondition| {
+        condition.status == "True" && matches!(condition.type_.as_str(), "Failed" | "Complete")
+    };
+    let end = conditions.iter().find(ended)?;
+    let (reason, message) = (end.reason.as_deref(), end.message.as_deref());
+    let details: Vec<&str> =
+        [reason, message].into_iter().flatten().filter(|text| !text.is_empty()).collect();
+    let details = if details.is_empty() { end.type_.clone() } else { details.join(": ") };
+    Some(format!("its pod is gone, and its Job has ended without a result: {details}"))
+}
+
 /// Reads the state of a build from its pod.
 pub(super) fn build_state(pod: &Pod) -> BuildState {
     match containers::container_progress(pod, CONTAINER) {
@@ -169,7 +184,7 @@ mod tests {
         assert_eq!(container["resources"]["requests"]["cpu"], "2");
         assert_eq!(container["volumeMounts"][0]["mountPath"], "/home/user/.docker");
         assert_eq!(pod["volumes"][0]["secret"]["secretName"], "push");
-        let parsed: Result<k8s_openapi::api::batch::v1::Job, _> = serde_json::from_value(job);
+        let parsed: Result<Job, _> = serde_json::from_value(job);
         assert!(parsed.is_ok(), "{parsed:?}");
     }
 
@@ -178,6 +193,23 @@ mod tests {
         json!({"phase": "Running", "containerStatuses": [{
             "name": CONTAINER, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state,
         }]})
+    }
+
+    #[rstest]
+    #[case::open(json!({"active": 1}), None)]
+    #[case::its_pod_was_deleted(
+        json!({"conditions": [
+            {"type": "FailureTarget", "status": "True"},
+            {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]}),
+        Some("its pod is gone, and its Job has ended without a result: BackoffLimitExceeded: too often")
+    )]
+    #[case::its_pod_was_collected(
+        json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+        Some("its pod is gone, and its Job has ended without a result: Complete")
+    )]
+    fn a_job_that_has_ended_without_a_pod_has_failed(#[case] status: Value, #[case] expected: Option<&str>) {
+        let job = serde_json::from_value(json!({"metadata": {}, "status": status})).expect("a Job");
+        assert_eq!(end_without_pod(&job).as_deref(), expected);
     }
 
     #[rstest]

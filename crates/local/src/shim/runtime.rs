@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leaves_no_room_for_a_socket_is_refused() {
+    fn a_path_too_long_for_a_socket_is_refused() {
         let long = format!("/tmp/{}", "x".repeat(80));
         assert!(RuntimeFolder::at(long).unwrap_err().to_string().contains("more than 66 bytes"));
     }

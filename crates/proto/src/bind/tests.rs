@@ -48,13 +48,13 @@ fn a_body_may_repeat_what_the_path_says_but_not_contradict_it() {
     let same = bind("/ScaleCluster", &PLACE, "", Some(json!({"name": "n", "namespace": ""})));
     assert_eq!(same.unwrap(), json!({"namespace": "ns", "name": "n"}));
     let error = bind("/ScaleCluster", &PLACE, "", Some(json!({"name": "m"}))).unwrap_err().to_string();
-    assert!(error.contains("name is 'n' in the path and 'm' beside it"), "{error}");
+    assert!(error.contains("name is 'n' in the path and 'm' in the body or query"), "{error}");
     assert_eq!(
         bind("/ScaleCluster", &PLACE, "name=n", None).unwrap(),
         json!({"namespace": "ns", "name": "n"})
     );
     let error = bind("/ScaleCluster", &PLACE, "name=m", None).unwrap_err().to_string();
-    assert!(error.contains("name is 'n' in the path and 'm' beside it"), "{error}");
+    assert!(error.contains("name is 'n' in the path and 'm' in the body or query"), "{error}");
 }
 
 #[rstest]

@@ -51,7 +51,7 @@ fn a_query_fills_the_fields_that_it_names(#[case] message: &str, #[case] query: 
 #[case("CreateClusterRequest", "waitFro=reached", "did you mean 'waitFor'?")]
 #[case("CreateClusterRequest", "cluster.naem=1", "'cluster.naem' is not known: did you mean 'name'?")]
 #[case("CreateClusterRequest", "cluster.name.more=1", "'cluster.name.more' is not known: leave it out")]
-#[case("GetActionRequest", "verbose=1", "'verbose' is not known: known are id")]
+#[case("GetActionRequest", "verbose=1", "'verbose' is not known: use one of id")]
 fn a_bad_value_is_named(#[case] message: &str, #[case] query: &str, #[case] words: &str) {
     let error = read_as(message, query).unwrap_err().to_string();
     assert!(error.contains(words), "{error}");

@@ -35,7 +35,7 @@ impl Duration {
 
 /// The error for text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no duration: write it as 200ms, 30s, 1.5s, 10m, 2h or 1d")]
+#[error("'{0}' is not a duration: write it as 200ms, 30s, 1.5s, 10m, 2h or 1d")]
 pub struct NoDuration(String);
 
 impl fmt::Display for Duration {

@@ -20,7 +20,7 @@ fn a_moment_with_an_offset_is_the_same_moment() {
     let moment: Timestamp = from_value(json!("2023-11-15T00:13:20+02:00")).unwrap();
     assert_eq!(moment.micros(), 1_700_000_000_000_000);
     let error = from_value::<Timestamp>(json!("yesterday")).unwrap_err().to_string();
-    assert!(error.contains("'yesterday' is no moment"), "{error}");
+    assert!(error.contains("'yesterday' is not a time"), "{error}");
 }
 
 #[rstest]

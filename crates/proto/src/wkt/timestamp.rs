@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let nanos = text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_nanosecond).map_err(|_| {
-            serde::de::Error::custom(format!("'{text}' is no moment: write it as 2026-01-31T12:00:00Z"))
+            serde::de::Error::custom(format!("'{text}' is not a time: write it as 2026-01-31T12:00:00Z"))
         })?;
         let second = i128::from(MICROS * NANOS_IN_MICRO);
         // Both conversions succeed: jiff's timestamps end with the year 9999.

@@ -9,7 +9,7 @@ use muster_core::policy::Policy;
 use muster_core::profile::Profile;
 use muster_core::receiver::Receiver;
 use muster_store::StoreError;
-use muster_store::reads::{Found, Thing};
+use muster_store::reads::{Found, ObjectKind};
 use uuid::Uuid;
 
 use super::is_permitted;
@@ -45,7 +45,7 @@ fn at_most_one(given: &str, found: Found) -> Result<Option<Uuid>, IdentifyError>
 
 /// Declares functions that identify an object, read it, and authorize the operation on it.
 macro_rules! identified {
-    ($($(#[$doc:meta])* $name:ident: $thing:ident, $id:ident, $read:ident -> $object:ident,
+    ($($(#[$doc:meta])* $name:ident: $kind:ident, $id:ident, $read:ident -> $object:ident,
         |$found:ident| $project:expr;)+) => {
         impl Service {
             $(
@@ -55,9 +55,9 @@ macro_rules! identified {
                     access: &Access,
                     given: &str,
                 ) -> Result<Option<$object>, IdentifyError> {
-                    let Some(id) = self.identify(access, Thing::$thing, given).await? else { return Ok(None) };
+                    let Some(id) = self.identify(access, ObjectKind::$kind, given).await? else { return Ok(None) };
                     let Some($found) = self.store().$read($id::from_uuid(id)).await? else { return Ok(None) };
-                    let what = format!("{} '{given}'", stringify!($thing).to_lowercase());
+                    let what = format!("{} '{given}'", stringify!($kind).to_lowercase());
                     let on = Resource { what: &what, project: &$project, owner: &UNOWNED };
                     Ok(is_permitted(access, on)?.then_some($found))
                 }
@@ -88,10 +88,10 @@ impl Service {
     async fn identify(
         &self,
         access: &Access,
-        thing: Thing,
+        kind: ObjectKind,
         given: &str,
     ) -> Result<Option<Uuid>, IdentifyError> {
-        at_most_one(given, self.store().identify(thing, access.scope(), given).await?)
+        at_most_one(given, self.store().identify(kind, access.scope(), given).await?)
     }
 
     /// The ids of the clusters that texts identify, in their order.
@@ -100,7 +100,7 @@ impl Service {
         access: &Access,
         given: &[String],
     ) -> Result<Vec<Option<ClusterId>>, IdentifyError> {
-        let found = self.identify_all(access, Thing::Cluster, given).await?;
+        let found = self.identify_all(access, ObjectKind::Cluster, given).await?;
         Ok(found.into_iter().map(|id| id.map(ClusterId::from_uuid)).collect())
     }
 
@@ -110,18 +110,18 @@ impl Service {
         access: &Access,
         given: &[String],
     ) -> Result<Vec<Option<NodeId>>, IdentifyError> {
-        let found = self.identify_all(access, Thing::Node, given).await?;
+        let found = self.identify_all(access, ObjectKind::Node, given).await?;
         Ok(found.into_iter().map(|id| id.map(NodeId::from_uuid)).collect())
     }
 
     async fn identify_all(
         &self,
         access: &Access,
-        thing: Thing,
+        kind: ObjectKind,
         given: &[String],
     ) -> Result<Vec<Option<Uuid>>, IdentifyError> {
         let texts: Vec<&str> = given.iter().map(String::as_str).collect();
-        let found = self.store().identify_all(thing, access.scope(), &texts).await?;
+        let found = self.store().identify_all(kind, access.scope(), &texts).await?;
         texts.into_iter().zip(found).map(|(given, found)| at_most_one(given, found)).collect()
     }
 }

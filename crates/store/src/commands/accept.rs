@@ -135,7 +135,7 @@ pub struct Accepted {
 }
 
 /// The decision about an action beside existing actions.
-enum Settled {
+enum ConflictOutcome {
     /// The request is answered by this existing action.
     Joins(Box<Action>),
     /// The action is stored. It may run before actions that were accepted earlier.
@@ -181,12 +181,12 @@ impl Accept {
         let mut yields = false;
         match &self.cluster {
             Some(new) => make_cluster(tx, new).await?,
-            None => match self.settle_conflicts(tx).await? {
-                Settled::Joins(action) => {
+            None => match self.resolve_conflicts(tx).await? {
+                ConflictOutcome::Joins(action) => {
                     let action = self.join(tx, *action).await?;
                     return Ok(Accepted { action, replayed: true });
                 }
-                Settled::Runs { before_others } => yields = before_others,
+                ConflictOutcome::Runs { before_others } => yields = before_others,
             },
         }
         nodes::insert(tx, &self.nodes).await?;
@@ -249,14 +249,14 @@ impl Accept {
 
     /// Resolves conflicts: a user's action preempts healing; among users' actions the conflict rule decides. A deletion
     /// joins one in progress.
-    async fn settle_conflicts(&self, tx: &mut Transaction<'_>) -> Result<Settled, StoreError> {
+    async fn resolve_conflicts(&self, tx: &mut Transaction<'_>) -> Result<ConflictOutcome, StoreError> {
         let open = self.open_actions(tx).await?;
         let (healing, users): (Vec<Action>, Vec<Action>) =
             open.into_iter().partition(|action| action.cause == Cause::Healing);
         if self.action.cause == Cause::Healing {
             // At most one healing action per target, and never beside a user's action.
             return if healing.is_empty() && users.is_empty() {
-                Ok(Settled::Runs { before_others: false })
+                Ok(ConflictOutcome::Runs { before_others: false })
             } else {
                 Err(StoreError::Conflict(healing.into_iter().chain(users).collect()))
             };
@@ -266,7 +266,7 @@ impl Accept {
             && matches!(self.action.kind, ActionKind::ClusterDelete | ActionKind::NodeDelete)
             && let Some(deletion) = users.iter().find(same)
         {
-            return Ok(Settled::Joins(Box::new(deletion.clone())));
+            return Ok(ConflictOutcome::Joins(Box::new(deletion.clone())));
         }
         // Actions that wait for a deletion would find no target.
         let deletion = |action: &&Action| match action.kind {
@@ -300,7 +300,7 @@ impl Accept {
                 }
             }
         }
-        Ok(Settled::Runs { before_others })
+        Ok(ConflictOutcome::Runs { before_others })
     }
 
     /// The conflicting actions that have not ended, on the same cluster or node.

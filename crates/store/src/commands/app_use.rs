@@ -72,6 +72,9 @@ impl Command for ChangeAppUse {
                 Some(owner) if !self.uses => {
                     return Ok(AppUseChanged::Refused(AppUseRefusal::OfThis(owner)));
                 }
+                Some(_) if held.leaving => {
+                    return Ok(AppUseChanged::Refused(AppUseRefusal::Leaving));
+                }
                 // The use of its Deployment covers the app.
                 Some(owner) if owner != app.identity() => return Ok(AppUseChanged::Unchanged),
                 Some(_) => {}

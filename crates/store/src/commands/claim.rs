@@ -114,16 +114,16 @@ impl Claim {
     /// Reads actions. An unreadable one is deferred for a while, with the reason: it must not block the others, and
     /// another version may be able to read it.
     async fn readable(&self, tx: &mut Transaction<'_>, rows: Vec<Row>) -> Result<Vec<Action>, StoreError> {
-        const SET_ASIDE: &str = "UPDATE actions SET not_before = $2, status_reason = $3 WHERE id = $1";
+        const DEFER: &str = "UPDATE actions SET not_before = $2, status_reason = $3 WHERE id = $1";
         let mut readable = Vec::with_capacity(rows.len());
         for row in rows {
             match actions::read(&row) {
                 Ok(action) => readable.push(action),
                 Err(error) => {
                     let id = row.text(0)?;
-                    tracing::error!(action = id, %error, "set an action aside: its row cannot be read");
+                    tracing::error!(action = id, %error, "deferred an action: its row cannot be read");
                     let reason = format!("The action cannot be run, because its row cannot be read: {error}");
-                    tx.execute(SET_ASIDE, args![id, self.now.after(UNREADABLE_DEFERRED_FOR), reason]).await?;
+                    tx.execute(DEFER, args![id, self.now.after(UNREADABLE_DEFERRED_FOR), reason]).await?;
                 }
             }
         }
@@ -219,7 +219,7 @@ async fn add_failed_tasks(tx: &mut Transaction<'_>, claimed: &mut [Claimed]) -> 
 }
 
 /// Notifies dispatchers once a lock is released, if anything may have waited for it.
-pub(super) async fn tell_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
+pub(super) async fn notify_waiting(tx: &mut Transaction<'_>) -> Result<(), StoreError> {
     let sql = format!("SELECT 1 FROM actions a WHERE {OPEN} AND a.status = $1 LIMIT 1");
     if tx.row(sql, args![ActionStatus::Ready.as_str()]).await?.is_some() {
         tx.touch(Touched::Work);

@@ -163,7 +163,7 @@ impl Command for Record {
             if self.end.is_some() {
                 tx.execute("DELETE FROM locks WHERE action_id = $1", args![self.ticket.action.to_string()])
                     .await?;
-                super::claim::tell_waiting(tx).await?;
+                super::claim::notify_waiting(tx).await?;
             }
             let touched = if self.end.is_some() { Touched::Action } else { Touched::Progress };
             tx.touch(touched(self.ticket.action));

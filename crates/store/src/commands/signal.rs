@@ -63,7 +63,7 @@ impl Command for Signal {
                 return Err(wrong("it has ended and takes no more signals"));
             }
             if let Some(parent) = action.parent {
-                tell_child(tx, &action, parent, self.kind, self.now).await?;
+                signal_child(tx, &action, parent, self.kind, self.now).await?;
                 return find(tx, self.id).await;
             }
             match (self.kind, action.status) {
@@ -95,7 +95,7 @@ async fn find(tx: &mut Transaction<'_>, id: ActionId) -> Result<Action, StoreErr
 }
 
 /// Signals a child action. Its parent runs it, so that it can be cancelled, but not suspended or resumed alone.
-async fn tell_child(
+async fn signal_child(
     tx: &mut Transaction<'_>,
     child: &Action,
     parent: ActionId,

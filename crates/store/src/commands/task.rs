@@ -119,7 +119,7 @@ impl ClaimTasks {
         const CLAIM: &str = "UPDATE tasks SET status = $2, status_reason = $3, owner = $4, fence = $5, \
                             started_at = coalesce(started_at, $6), tries = tries + 1, not_before = NULL WHERE id = $1";
         task.status = TaskStatus::Running;
-        // A task that has an intermediate result is taken over, and goes on as its reason says.
+        // A task that has an intermediate result is taken over: its status reason still holds.
         if task.outputs.is_null() {
             "An engine has claimed it.".clone_into(&mut task.status_reason);
         }

@@ -34,7 +34,7 @@ impl Position {
 
 /// The range of changes that can be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct ChangeBounds {
     /// The oldest position from which history is complete.
     pub oldest: i64,
     /// The newest position: a watch that continues from there misses nothing.
@@ -81,9 +81,9 @@ pub struct Changes {
 
 impl Store {
     /// The oldest and the newest position from which changes can be followed.
-    pub async fn reach_of_changes(&self) -> Result<Reach, StoreError> {
+    pub async fn change_bounds(&self) -> Result<ChangeBounds, StoreError> {
         let drawn = self.drawn_changes().await?;
-        self.read(async |tx| reach(tx, drawn).await).await
+        self.read(async |tx| bounds(tx, drawn).await).await
     }
 
     /// The clusters that changed after a position.
@@ -99,7 +99,7 @@ async fn changes(
     query: ChangesQuery<'_>,
 ) -> Result<Changes, StoreError> {
     let ChangesQuery { after, project, namespace, limit } = query;
-    let upto = reach(tx, drawn).await?.newest.max(after.change);
+    let upto = bounds(tx, drawn).await?.newest.max(after.change);
     let mut filter = Filter::default();
     let (from, to, known_until) =
         (filter.place(after.change), filter.place(upto), filter.place(after.known_until));
@@ -159,13 +159,13 @@ fn note_known(changes: &mut [Changed], before: i64, upto: i64) {
     }
 }
 
-async fn reach(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<Reach, StoreError> {
+async fn bounds(tx: &mut Transaction<'_>, drawn: Option<Drawn>) -> Result<ChangeBounds, StoreError> {
     let row = tx.row("SELECT value FROM counters WHERE name = $1", args![FORGOTTEN]).await?;
     let oldest = row.map_or(Ok(0), |row| row.int(0))?;
     // The cluster with the highest number may have been purged.
     let highest = change_order::highest(tx).await?.unwrap_or(0).max(oldest);
     Ok(match drawn {
-        Some(Drawn { last, settled }) => Reach { oldest, newest: highest.min(settled), last },
-        None => Reach { oldest, newest: highest, last: highest },
+        Some(Drawn { last, settled }) => ChangeBounds { oldest, newest: highest.min(settled), last },
+        None => ChangeBounds { oldest, newest: highest, last: highest },
     })
 }

@@ -12,7 +12,7 @@ use crate::transaction::Transaction;
 
 /// The kinds of objects that can be identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thing {
+pub enum ObjectKind {
     /// A cluster that is not deleted.
     Cluster,
     /// A node.
@@ -29,7 +29,7 @@ pub enum Thing {
     Event,
 }
 
-impl Thing {
+impl ObjectKind {
     const fn table(self) -> &'static str {
         match self {
             Self::Cluster => "clusters",
@@ -68,18 +68,18 @@ impl Store {
     /// id is searched as an id and then as a name; any other one as a name and then as a prefix of an id.
     pub async fn identify(
         &self,
-        thing: Thing,
+        kind: ObjectKind,
         project: Option<&str>,
         given: &str,
     ) -> Result<Found, StoreError> {
-        let found = self.identify_all(thing, project, &[given]).await?;
+        let found = self.identify_all(kind, project, &[given]).await?;
         Ok(found.first().copied().unwrap_or(Found::Nothing))
     }
 
     /// Finds many objects at once; the results have the order of the references.
     pub async fn identify_all(
         &self,
-        thing: Thing,
+        kind: ObjectKind,
         project: Option<&str>,
         given: &[&str],
     ) -> Result<Vec<Found>, StoreError> {
@@ -91,11 +91,11 @@ impl Store {
                 // An empty text would be a prefix of every id.
                 let mut open: BTreeSet<&str> =
                     given.iter().copied().filter(|text| !text.is_empty()).collect();
-                let mut search = Search { tx, thing, project, known: HashMap::new() };
+                let mut search = Search { tx, kind, project, known: HashMap::new() };
                 let ids: Vec<&str> = open.iter().copied().filter(|text| looks_like_id(text)).collect();
                 search.by("id", &ids).await?;
                 open.retain(|text| !search.known.contains_key(*text));
-                if thing.has_name() {
+                if kind.has_name() {
                     search.by("name", &open.iter().copied().collect::<Vec<_>>()).await?;
                     open.retain(|text| !search.known.contains_key(*text));
                 }
@@ -112,7 +112,7 @@ impl Store {
 /// The objects found so far, by their references.
 struct Search<'s, 'c> {
     tx: &'s mut Transaction<'c>,
-    thing: Thing,
+    kind: ObjectKind,
     project: Option<&'s str>,
     known: HashMap<String, Found>,
 }
@@ -128,7 +128,7 @@ impl Search<'_, '_> {
         let (these, argument) = self.tx.dialect().any_of(column, &place, given);
         filter.place(argument);
         filter.add(these);
-        let (table, scope) = (self.thing.table(), filter.to_where());
+        let (table, scope) = (self.kind.table(), filter.to_where());
         let sql = format!("SELECT {column}, min(id), max(id) FROM {table} {scope} GROUP BY {column}");
         for row in self.tx.rows(sql, filter.arguments).await? {
             let (least, most): (Uuid, Uuid) = (row.parse(1)?, row.parse(2)?);
@@ -142,7 +142,7 @@ impl Search<'_, '_> {
         let mut filter = self.scope();
         let (from, upto) = (filter.place(given), filter.place(format!("{given}\u{10ffff}")));
         filter.add(format!("id >= {from} AND id < {upto}"));
-        let sql = format!("SELECT id FROM {} {} LIMIT 2", self.thing.table(), filter.to_where());
+        let sql = format!("SELECT id FROM {} {} LIMIT 2", self.kind.table(), filter.to_where());
         let found = match self.tx.rows(sql, filter.arguments).await?.as_slice() {
             [] => return Ok(()),
             [one] => Found::One(one.parse(0)?),
@@ -159,7 +159,7 @@ impl Search<'_, '_> {
             let place = filter.place(project);
             filter.add(format!("project = {place}"));
         }
-        if self.thing == Thing::Cluster {
+        if self.kind == ObjectKind::Cluster {
             filter.add("deleted_at IS NULL");
         }
         filter

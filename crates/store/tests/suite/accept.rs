@@ -156,7 +156,7 @@ async fn rejecting_names_the_users_action_that_is_in_the_way(harness: Harness) {
 }
 
 #[database_test]
-async fn preempting_ends_what_has_not_begun_and_tells_what_has(harness: Harness) {
+async fn preempting_ends_pending_actions_and_signals_running_ones(harness: Harness) {
     let store = &harness.store;
     let running = harness.create(1).await;
     let engine = living(store, 9).await;

@@ -50,9 +50,9 @@ async fn a_write_whose_caller_goes_away_is_made_and_announced(harness: Harness) 
         }
         drop(write);
         let announced = async {
-            while commits.recv().await.expect("commits go on") != Touched::Cluster(harness::cluster(polls).id)
-            {
-            }
+            while commits.recv().await.expect("commits continue")
+                != Touched::Cluster(harness::cluster(polls).id)
+            {}
         };
         let announced = tokio::time::timeout(PATIENCE, announced).await;
         assert!(announced.is_ok(), "dropped after {polls} polls");

@@ -101,13 +101,13 @@ const FROM_A_BUSIER_SERVER: &str = "UPDATE clusters SET change = change + 100000
          ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
 #[tokio::test]
-async fn changes_go_on_above_those_of_an_earlier_server() {
+async fn changes_continue_above_those_of_an_earlier_server() {
     let Some(database) = version_1(Kind::Postgres).await else { return };
     database.execute(FROM_A_BUSIER_SERVER).await;
     let known = Position::at(highest_change(&database).await);
     let store = database.open().await;
-    let reach = store.reach_of_changes().await.unwrap();
-    assert!((reach.oldest..=reach.last).contains(&known.change), "{known:?} cannot be resumed: {reach:?}");
+    let bounds = store.change_bounds().await.unwrap();
+    assert!((bounds.oldest..=bounds.last).contains(&known.change), "{known:?} cannot be resumed: {bounds:?}");
     store.accept(creation(1)).await.unwrap();
     let changes = changes_after(&store, known).await;
     assert_eq!(names(&changes), ["c1"]);
@@ -120,7 +120,7 @@ async fn highest_change(database: &RawDatabase) -> i64 {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_the_database_was_dumped_and_restored() {
+async fn a_watch_continues_where_the_database_was_dumped_and_restored() {
     let Some(harness) = Harness::open(Kind::Postgres).await else { return };
     let start = newest(&harness.store).await;
     harness.create(1).await;
@@ -129,8 +129,8 @@ async fn a_watch_goes_on_where_the_database_was_dumped_and_restored() {
     deleted(&harness, 1).await;
     let restored = harness.database().dump_and_restore().await;
     let store = Store::connect(restored.url()).await.unwrap();
-    let reach = store.reach_of_changes().await.unwrap();
-    assert!((reach.oldest..=reach.last).contains(&position.change), "{position:?}, {reach:?}");
+    let bounds = store.change_bounds().await.unwrap();
+    assert!((bounds.oldest..=bounds.last).contains(&position.change), "{position:?}, {bounds:?}");
     store.accept(creation(3)).await.unwrap();
     let changes = changes_after(&store, position).await;
     let gone = |changed: &Changed| {

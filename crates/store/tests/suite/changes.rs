@@ -40,7 +40,7 @@ pub(crate) async fn follow(
 }
 
 pub(crate) async fn newest(store: &Store) -> Position {
-    Position::at(store.reach_of_changes().await.expect("the store answers").newest)
+    Position::at(store.change_bounds().await.expect("the store answers").newest)
 }
 
 pub(crate) fn names(changed: &[Changed]) -> Vec<&str> {
@@ -66,7 +66,7 @@ async fn a_follower_gets_each_change_and_the_deletion_too(harness: Harness) {
 }
 
 #[database_test]
-async fn changes_come_in_batches_and_go_on_behind_any_of_them(harness: Harness) {
+async fn changes_come_in_batches_and_continue_after_any_of_them(harness: Harness) {
     let start = newest(&harness.store).await;
     for number in 1..=5 {
         harness.create(number).await;
@@ -102,12 +102,12 @@ async fn changes_reach_back_to_what_was_purged(harness: Harness) {
     };
     harness.create(1).await;
     purge().await.unwrap();
-    assert_eq!(harness.store.reach_of_changes().await.unwrap().oldest, 0, "nothing is forgotten");
+    assert_eq!(harness.store.change_bounds().await.unwrap().oldest, 0, "nothing is forgotten");
     let start = newest(&harness.store).await;
     deleted(&harness, 1).await;
     let is_gone = |changed: &[Changed]| changed.iter().any(|changed| changed.cluster.deleted_at.is_some());
     let (_, upto) = follow(&harness.store, start, 10, is_gone).await;
     purge().await.unwrap();
-    let oldest = harness.store.reach_of_changes().await.unwrap().oldest;
+    let oldest = harness.store.change_bounds().await.unwrap().oldest;
     assert!(start.change < oldest && oldest <= upto.change, "{} {oldest} {}", start.change, upto.change);
 }

@@ -38,7 +38,7 @@ async fn requeue(store: &Store, parent: &Claimed, suspend: bool) {
         above: None,
         now: harness::now(4_000),
     };
-    store.requeue(back).await.expect("it is put back");
+    store.requeue(back).await.expect("it is requeued");
 }
 
 async fn status(store: &Store, number: u128) -> ActionStatus {

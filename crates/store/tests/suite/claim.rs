@@ -223,7 +223,7 @@ async fn a_dead_engines_action_is_taken_over_and_the_dead_cannot_write(kind: Kin
 }
 
 #[database_test]
-async fn an_action_that_was_put_back_keeps_its_lock_and_waits_its_time(harness: Harness) {
+async fn a_requeued_action_keeps_its_lock_until_it_is_due(harness: Harness) {
     let store = &harness.store;
     harness.create(1).await;
     let cluster = harness::cluster(1).id;
@@ -303,7 +303,7 @@ async fn deaths_can_be_counted_otherwise_by_the_engine_that_has_the_action(harne
 }
 
 #[database_test]
-async fn an_action_whose_row_cannot_be_read_is_set_aside_and_the_others_are_claimed(harness: Harness) {
+async fn an_action_whose_row_cannot_be_read_is_deferred_and_the_others_are_claimed(harness: Harness) {
     let store = &harness.store;
     let broken = harness.create(1).await.id;
     harness.execute(&format!("UPDATE actions SET principal = 'x' WHERE id = '{broken}'")).await;

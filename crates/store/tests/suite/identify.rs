@@ -1,7 +1,7 @@
 //! The search for objects by id, name or a prefix of an id.
 
 use muster_core::policy::Policy;
-use muster_store::reads::{Found, Thing};
+use muster_store::reads::{Found, ObjectKind};
 use muster_testkit::database_test;
 
 use crate::harness::Harness;
@@ -42,13 +42,13 @@ async fn many_are_found_at_once_each_as_if_it_were_alone(harness: Harness) {
     ];
     let given: Vec<&str> = expected.iter().map(|(given, _)| *given).collect();
     let found: Vec<Found> = expected.iter().map(|(_, found)| *found).collect();
-    assert_eq!(store.identify_all(Thing::Policy, Some("demo"), &given).await.unwrap(), found);
+    assert_eq!(store.identify_all(ObjectKind::Policy, Some("demo"), &given).await.unwrap(), found);
     for (given, found) in expected {
-        assert_eq!(store.identify(Thing::Policy, Some("demo"), given).await.unwrap(), found, "{given}");
+        assert_eq!(store.identify(ObjectKind::Policy, Some("demo"), given).await.unwrap(), found, "{given}");
     }
-    let of_all = store.identify_all(Thing::Policy, None, &["one", "2000"]).await.unwrap();
+    let of_all = store.identify_all(ObjectKind::Policy, None, &["one", "2000"]).await.unwrap();
     assert_eq!(of_all, [Found::Several, Found::One(*other.id.as_uuid())]);
-    assert_eq!(store.identify_all(Thing::Policy, None, &[]).await.unwrap(), []);
+    assert_eq!(store.identify_all(ObjectKind::Policy, None, &[]).await.unwrap(), []);
 }
 
 #[database_test]
@@ -56,7 +56,7 @@ async fn what_has_no_name_is_found_by_its_id_and_how_that_begins(harness: Harnes
     let action = harness.create(1).await;
     let given = [action.id.to_string(), action.id.to_string()[..35].to_owned(), action.kind.to_string()];
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let found = harness.store.identify_all(Thing::Action, None, &given).await.unwrap();
+    let found = harness.store.identify_all(ObjectKind::Action, None, &given).await.unwrap();
     let one = Found::One(*action.id.as_uuid());
     assert_eq!(found, [one, one, Found::Nothing]);
 }

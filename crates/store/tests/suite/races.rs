@@ -91,7 +91,11 @@ async fn a_deletion_frees_what_is_suspended_at_the_same_moment() {
     let (_, accepted) = futures::join!(harness.psql(SUSPEND), delete);
     accepted.unwrap();
     let row = store.action(create.id).await.unwrap().unwrap();
-    assert_eq!((row.status, row.control), (ActionStatus::Ready, Some(Control::Cancel)), "it goes on, to end");
+    assert_eq!(
+        (row.status, row.control),
+        (ActionStatus::Ready, Some(Control::Cancel)),
+        "it is claimed again, to end"
+    );
 }
 
 #[database_test]

@@ -69,8 +69,8 @@ async fn a_task_is_one_engines_until_that_is_dead(harness: Harness) {
     let [task] = &claimed(store, first).await[..] else { panic!("one task") };
     assert_eq!((task.status, task.tries, &task.inputs), (TaskStatus::Running, 1, &json!({"a": 1})));
     assert_eq!(claimed(store, first).await, []);
-    let go_on = record(task, TaskProgress::Running, "a line\n");
-    assert_eq!(store.record_task(go_on).await.unwrap(), TaskRecorded::Ours);
+    let progress = record(task, TaskProgress::Running, "a line\n");
+    assert_eq!(store.record_task(progress).await.unwrap(), TaskRecorded::Ours);
 
     let second = living(store, 10).await;
     if store.dialect() == Dialect::Postgres {
@@ -129,8 +129,8 @@ async fn a_task_whose_template_is_deleted_is_cancelled(harness: Harness) {
     assert!(store.delete_image_template(delete.clone()).await.unwrap());
     assert!(!store.delete_image_template(delete).await.unwrap());
     assert!(!store.is_image_used(&template.image).await.unwrap());
-    let go_on = record(task, TaskProgress::Running, "");
-    assert_eq!(store.record_task(go_on).await.unwrap(), TaskRecorded::Cancelled);
+    let progress = record(task, TaskProgress::Running, "");
+    assert_eq!(store.record_task(progress).await.unwrap(), TaskRecorded::Cancelled);
     let end = record(task, ended(TaskStatus::Cancelled), "");
     assert_eq!(store.record_task(end).await.unwrap(), TaskRecorded::Cancelled);
     assert_eq!(claimed(store, engine).await, []);

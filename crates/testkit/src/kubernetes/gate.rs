@@ -47,27 +47,27 @@ pub struct RecordedWrite {
 /// A proxy to the API server, with the admin's permissions, that closes at a chosen write: the client then stops at a
 /// defined point, as if it had been killed at that instruction.
 pub struct Gate {
-    state: Arc<GateState>,
+    state: Arc<GateInner>,
     folder: TempDir,
     task: JoinHandle<()>,
 }
 
-struct GateState {
+struct GateInner {
     client: Client,
     count: Mutex<Count>,
-    stand: watch::Sender<Stand>,
+    status: watch::Sender<GateState>,
 }
 
 /// The state of the gate.
 #[derive(Default)]
-struct Stand {
+struct GateState {
     closed: bool,
     /// True if writes are delayed, even if their client has disconnected.
     holds_writes: bool,
     /// True if watches stay open without events.
     holds_watches: bool,
     /// The number of forwarded writes whose responses are pending.
-    under_way: usize,
+    pending_writes: usize,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Gate {
         });
         std::fs::write(folder.path().join("kubeconfig"), config.to_string()).expect("a kubeconfig");
         let client = kubernetes.client();
-        let state = GateState { client, count: Mutex::default(), stand: watch::Sender::default() };
+        let state = GateInner { client, count: Mutex::default(), status: watch::Sender::default() };
         let state = Arc::new(state);
         let task = tokio::spawn(listen(listener, Arc::clone(&state)));
         Self { state, folder, task }
@@ -115,43 +115,43 @@ impl Gate {
     /// Opens the gate until the n-th write from now, or for good, and clears the recorded writes.
     pub fn open(&self, until: Option<(usize, Side)>) {
         *self.state.count.lock() = Count { closes: until, ..Count::default() };
-        self.state.stand.send_modify(|stand| stand.closed = false);
+        self.state.status.send_modify(|status| status.closed = false);
     }
 
     /// Opens the gate for good, for the successor of the stopped writer, and keeps the recorded writes.
     pub fn open_again(&self) {
         self.state.count.lock().closes = None;
-        self.state.stand.send_modify(|stand| stand.closed = false);
+        self.state.status.send_modify(|status| status.closed = false);
     }
 
     /// Waits until the chosen write has arrived and all writes before it have taken effect; with [`Side::After`] also
     /// the chosen one.
     pub async fn closed(&self) {
-        let mut stand = self.state.stand.subscribe();
+        let mut status = self.state.status.subscribe();
         // Never closed: this value owns the sender.
-        drop(stand.wait_for(|stand| stand.closed && stand.under_way == 0).await);
+        drop(status.wait_for(|status| status.closed && status.pending_writes == 0).await);
     }
 
     /// Keeps all watches open without events, like a connection whose peer has vanished.
     pub fn hold_watches(&self) {
-        self.state.stand.send_modify(|stand| stand.holds_watches = true);
+        self.state.status.send_modify(|status| status.holds_watches = true);
     }
 
     /// Delays writes, as an admission webhook may; they take effect even if their client has disconnected.
     pub fn hold_writes(&self) {
-        self.state.stand.send_modify(|stand| stand.holds_writes = true);
+        self.state.status.send_modify(|status| status.holds_writes = true);
     }
 
     /// Releases delayed writes.
     pub fn release_writes(&self) {
-        self.state.stand.send_modify(|stand| stand.holds_writes = false);
+        self.state.status.send_modify(|status| status.holds_writes = false);
     }
 
     /// Waits until a write has arrived since the gate was opened.
     pub async fn write_came(&self) {
-        let mut stand = self.state.stand.subscribe();
+        let mut status = self.state.status.subscribe();
         // Never closed: this value owns the sender.
-        drop(stand.wait_for(|_| self.state.count.lock().come > 0).await);
+        drop(status.wait_for(|_| self.state.count.lock().come > 0).await);
     }
 
     /// The recorded writes.
@@ -166,7 +166,7 @@ impl Drop for Gate {
     }
 }
 
-async fn listen(listener: TcpListener, state: Arc<GateState>) {
+async fn listen(listener: TcpListener, state: Arc<GateInner>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         connections.spawn(serve(stream, Arc::clone(&state)));
@@ -174,36 +174,35 @@ async fn listen(listener: TcpListener, state: Arc<GateState>) {
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<GateState>) {
-    let service =
-        service_fn(move |request| {
-            let state = Arc::clone(&state);
-            async move {
-                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                // In a separate task, because an API server does not notice disconnected clients either.
-                let passed = Arc::clone(&state);
-                let answer = tokio::spawn(async move { passed.pass(request).await }).await.expect("no panic");
-                Ok::<_, Infallible>(answer.map(|body| {
-                    if is_watch { held(body, state.stand.subscribe()) } else { body.boxed_unsync() }
-                }))
-            }
-        });
+async fn serve(stream: TcpStream, state: Arc<GateInner>) {
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            // In a separate task, because an API server does not notice disconnected clients either.
+            let passed = Arc::clone(&state);
+            let answer = tokio::spawn(async move { passed.pass(request).await }).await.expect("no panic");
+            Ok::<_, Infallible>(answer.map(|body| {
+                if is_watch { held(body, state.status.subscribe()) } else { body.boxed_unsync() }
+            }))
+        }
+    });
     // Clients may be killed in the middle of a request.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
 /// A body whose parts wait while watches are held.
-fn held(body: Body, stand: watch::Receiver<Stand>) -> UnsyncBoxBody<Bytes, kube::Error> {
-    let parts = stream::unfold((body, stand), |(mut body, mut stand)| async move {
+fn held(body: Body, status: watch::Receiver<GateState>) -> UnsyncBoxBody<Bytes, kube::Error> {
+    let parts = stream::unfold((body, status), |(mut body, mut status)| async move {
         let part = body.frame().await?;
         // The sender is dropped with the test.
-        drop(stand.wait_for(|stand| !stand.holds_watches).await);
-        Some((part, (body, stand)))
+        drop(status.wait_for(|status| !status.holds_watches).await);
+        Some((part, (body, status)))
     });
     StreamBody::new(parts).boxed_unsync()
 }
 
-impl GateState {
+impl GateInner {
     async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
         let passed = if is_write(request.method()) {
             self.write(request).await
@@ -229,22 +228,22 @@ impl GateState {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
         let turn = self.turn();
-        self.stand.send_modify(|_| {});
-        drop(self.stand.subscribe().wait_for(|stand| !stand.holds_writes).await);
+        self.status.send_modify(|_| {});
+        drop(self.status.subscribe().wait_for(|status| !status.holds_writes).await);
         match turn {
             WriteVerdict::StopsBefore => self.stop().await,
             WriteVerdict::ComesTooLate => std::future::pending().await,
             WriteVerdict::Passes | WriteVerdict::StopsAfter => {}
         }
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        let under_way = UnderWay::begin(self);
+        let pending = PendingWrite::begin(self);
         let answer = self.forward(Request::from_parts(parts, body.clone())).await?;
         let (parts, answered) = answer.into_parts();
         let answered = answered.collect_bytes().await.map_err(io::Error::other)?;
         if parts.status.is_success() {
             self.count.lock().written.push(written(&method, path, &body, &answered));
         }
-        drop(under_way);
+        drop(pending);
         if matches!(turn, WriteVerdict::StopsAfter) {
             self.stop().await;
         }
@@ -266,24 +265,24 @@ impl GateState {
 
     /// Records that the gate is closed, and waits until the client disconnects.
     async fn stop(&self) {
-        self.stand.send_modify(|stand| stand.closed = true);
+        self.status.send_modify(|status| status.closed = true);
         std::future::pending::<()>().await;
     }
 }
 
 /// The registration of a forwarded write, which ends when the write is recorded or has failed.
-struct UnderWay<'a>(&'a GateState);
+struct PendingWrite<'a>(&'a GateInner);
 
-impl<'a> UnderWay<'a> {
-    fn begin(state: &'a GateState) -> Self {
-        state.stand.send_modify(|stand| stand.under_way += 1);
+impl<'a> PendingWrite<'a> {
+    fn begin(state: &'a GateInner) -> Self {
+        state.status.send_modify(|status| status.pending_writes += 1);
         Self(state)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
-        self.0.stand.send_modify(|stand| stand.under_way -= 1);
+        self.0.status.send_modify(|status| status.pending_writes -= 1);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Apps in memory, whose states a test sets and whose marks it can read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -20,6 +20,10 @@ pub struct FakeApps {
     apps: Mutex<HashMap<String, (AppIdentity, Option<AppObservation>)>>,
     /// The Deployments of apps, by the UID of the app.
     deployments: Mutex<HashMap<String, AppIdentity>>,
+    /// The UIDs of apps that are not found by their names.
+    unnamed: Mutex<HashSet<String>>,
+    /// The numbers of pods of apps that have another number than one, by UID.
+    running_pods: Mutex<HashMap<String, u32>>,
     marks: Mutex<HashMap<String, AppMarks>>,
     observed: watch::Sender<u64>,
     changes: watch::Sender<u64>,
@@ -40,6 +44,16 @@ impl FakeApps {
     /// Sets the desired number of drivers of an app.
     pub fn wants(&self, app: &AppIdentity, drivers: u32) {
         self.set(app, Some(observation(AppStanding::Wanted(Some(drivers)), false)));
+    }
+
+    /// Lets the name of an app mean nothing any more: its object was deleted.
+    pub fn lose_name(&self, app: &AppIdentity) {
+        self.unnamed.lock().insert(app.uid.clone());
+    }
+
+    /// Sets the number of pods of an app that have not ended.
+    pub fn runs_pods(&self, app: &AppIdentity, count: u32) {
+        self.running_pods.lock().insert(app.uid.clone(), count);
     }
 
     /// Deletes an app; its pods may still run.
@@ -76,7 +90,8 @@ impl AppProvider for FakeApps {
                 && app.name == given.name
                 && given.kind.is_none_or(|kind| kind == app.kind)
         };
-        let found = apps.values().filter(|(app, _)| fits(app));
+        let unnamed = self.unnamed.lock();
+        let found = apps.values().filter(|(app, _)| fits(app) && !unnamed.contains(&app.uid));
         Ok(found
             .map(|(app, _)| ResolvedApp {
                 app: app.clone(),
@@ -95,6 +110,10 @@ impl AppProvider for FakeApps {
             Some((_, None)) => Err(ProviderError::transient("Unreachable", "nothing answers")),
             None => Ok(observation(AppStanding::Gone, false)),
         }
+    }
+
+    async fn running_pods(&self, app: &AppIdentity) -> Result<u32, ProviderError> {
+        Ok(self.running_pods.lock().get(&app.uid).copied().unwrap_or(1))
     }
 
     async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError> {

@@ -132,8 +132,8 @@ impl OperatorWorld {
         self.state.lock().stopped = true;
     }
 
-    /// Continues the operator.
-    pub fn go_on(&self) {
+    /// Resumes the operator.
+    pub fn resume(&self) {
         self.change(None, |state| state.stopped = false);
     }
 
@@ -258,7 +258,7 @@ impl OperatorWorld {
     }
 
     /// The number of observations.
-    pub fn looks(&self) -> usize {
+    pub fn observations(&self) -> usize {
         self.faults.lock().begun.get(&Verb::Observe).copied().unwrap_or(0)
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{OnceCell, mpsc};
 
 use super::folder::TestbedFolder;
 use super::group::{ComponentGroup, Death, Nursery, first_death};
-use super::inventory::{TestbedInventory, Trouble};
+use super::inventory::{PartProblem, TestbedInventory};
 use super::kubernetes::KubernetesSite;
 use super::operators::Instance;
 use super::output::say;
@@ -121,7 +121,7 @@ impl TestbedParts {
                 return answer.clone();
             }
         }
-        answer_with("Kubernetes", kubernetes::publish(self, site).map_err(Trouble::from))
+        answer_with("Kubernetes", kubernetes::publish(self, site).map_err(PartProblem::from))
     }
 
     async fn site(&self) -> Result<&KubernetesSite, &TestbedAnswer> {
@@ -196,11 +196,11 @@ fn no_operator(name: &str) -> TestbedAnswer {
     TestbedAnswer::Failed(format!("there is no operator `{name}` in the testbed: it has {known}"))
 }
 
-fn answer_with(what: &str, parts: Result<impl Serialize, Trouble>) -> TestbedAnswer {
+fn answer_with(what: &str, parts: Result<impl Serialize, PartProblem>) -> TestbedAnswer {
     parts.map_or_else(|trouble| trouble.answer(what), |parts| TestbedAnswer::have(&parts))
 }
 
-impl Trouble {
+impl PartProblem {
     fn answer(self, what: &str) -> TestbedAnswer {
         match self {
             Self::Missing(why) => TestbedAnswer::Missing(why),

@@ -42,14 +42,14 @@ pub(super) enum PostgresSource {
 
 /// The reason why a part is not available.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum PartProblem {
     /// The part is not available on this machine.
     Missing(String),
     /// The part should be available, and failed.
     Failed(anyhow::Error),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Trouble {
+impl<E: Into<anyhow::Error>> From<E> for PartProblem {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -87,7 +87,7 @@ impl TestbedInventory {
         Ok(Self { text, ..read })
     }
 
-    pub(super) fn kubernetes(&self) -> Result<KubernetesBinaries, Trouble> {
+    pub(super) fn kubernetes(&self) -> Result<KubernetesBinaries, PartProblem> {
         let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
         let absent: Vec<_> = names.into_iter().filter(|name| !self.binaries.contains_key(*name)).collect();
         if !absent.is_empty() {
@@ -103,7 +103,7 @@ impl TestbedInventory {
         })
     }
 
-    pub(super) fn operator(&self, operator: Operator) -> Result<OperatorFiles, Trouble> {
+    pub(super) fn operator(&self, operator: Operator) -> Result<OperatorFiles, PartProblem> {
         let program = match operator {
             Operator::KubeRay | Operator::Domino => self.binary(operator.name())?,
             Operator::Dask => self.python("dask-operator")?,
@@ -113,7 +113,7 @@ impl TestbedInventory {
     }
 
     /// The folder with an operator's custom resource definitions.
-    pub(super) fn crds(&self, operator: Operator) -> Result<PathBuf, Trouble> {
+    pub(super) fn crds(&self, operator: Operator) -> Result<PathBuf, PartProblem> {
         let name = operator.name();
         let part = if operator == Operator::Dask { "python/dask-operator" } else { name };
         let whole = format!("crds/{name}");
@@ -121,24 +121,24 @@ impl TestbedInventory {
         present(&whole, path)
     }
 
-    pub(super) fn binary(&self, name: &str) -> Result<PathBuf, Trouble> {
+    pub(super) fn binary(&self, name: &str) -> Result<PathBuf, PartProblem> {
         let path = self.binaries.get(name).ok_or_else(|| self.missing(name, &[name]))?;
         present(name, path)
     }
 
-    pub(super) fn python(&self, environment: &str) -> Result<PathBuf, Trouble> {
+    pub(super) fn python(&self, environment: &str) -> Result<PathBuf, PartProblem> {
         let name = format!("python/{environment}");
         let path = self.python.get(environment).ok_or_else(|| self.missing(&name, &[&name]))?;
         present(&name, path)
     }
 
-    pub(super) fn postgres(&self) -> Result<PostgresSource, Trouble> {
+    pub(super) fn postgres(&self) -> Result<PostgresSource, PartProblem> {
         self.postgres.clone().ok_or_else(|| self.missing("PostgreSQL", &["postgres"]))
     }
 
     /// The reasons why `whole` is not available: each reason once, with the names of the parts that are missing because
     /// of it.
-    fn missing(&self, whole: &str, parts: &[&str]) -> Trouble {
+    fn missing(&self, whole: &str, parts: &[&str]) -> PartProblem {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for part in parts {
             let why = self
@@ -152,11 +152,11 @@ impl TestbedInventory {
         }
         let reasons: Vec<_> =
             reasons.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
-        Trouble::Missing(format!("{whole} is missing here ({})", reasons.join("; ")))
+        PartProblem::Missing(format!("{whole} is missing here ({})", reasons.join("; ")))
     }
 }
 
-fn present(name: &str, path: &Path) -> Result<PathBuf, Trouble> {
+fn present(name: &str, path: &Path) -> Result<PathBuf, PartProblem> {
     if path.exists() {
         return Ok(path.to_owned());
     }

@@ -13,12 +13,12 @@ use self::programs::KubernetesPorts;
 pub(super) use self::site::KubernetesSite;
 use super::bed::TestbedParts;
 use super::group::ComponentGroup;
-use super::inventory::{KubernetesBinaries, Trouble};
+use super::inventory::{KubernetesBinaries, PartProblem};
 use super::ports;
 use crate::kubernetes::connect;
 use crate::wire::KubernetesParts;
 
-pub(super) async fn start(bed: &TestbedParts) -> Result<KubernetesSite, Trouble> {
+pub(super) async fn start(bed: &TestbedParts) -> Result<KubernetesSite, PartProblem> {
     let binaries = bed.inventory.kubernetes()?;
     Ok(bed.run(async |group| Box::pin(bring_up(bed, &binaries, group)).await).await?)
 }

@@ -12,7 +12,7 @@ use kube::Client;
 use self::programs::OperatorPorts;
 use super::bed::TestbedParts;
 use super::group::ComponentGroup;
-use super::inventory::{OperatorFiles, Trouble};
+use super::inventory::{OperatorFiles, PartProblem};
 use super::kubernetes::{KubernetesSite, ready};
 use super::ports;
 use crate::Operator;
@@ -30,7 +30,7 @@ pub(super) async fn start(
     bed: &TestbedParts,
     site: &KubernetesSite,
     operator: Operator,
-) -> Result<Instance, Trouble> {
+) -> Result<Instance, PartProblem> {
     let files = bed.inventory.operator(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
     definitions::make(&admin, &files.crds).await?;
@@ -44,7 +44,7 @@ pub(super) async fn make_known(
     bed: &TestbedParts,
     site: &KubernetesSite,
     operator: Operator,
-) -> Result<(), Trouble> {
+) -> Result<(), PartProblem> {
     let crds = bed.inventory.crds(operator)?;
     let admin = connect(&site.kubeconfig(), None).await?;
     Ok(definitions::make(&admin, &crds).await?)

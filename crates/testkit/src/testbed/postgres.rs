@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tokio::process::Command;
 
 use super::bed::TestbedParts;
-use super::inventory::{PostgresSource, Trouble};
+use super::inventory::{PartProblem, PostgresSource};
 use super::ports;
 use super::program::Program;
 use crate::wire::PostgresParts;
@@ -29,7 +29,7 @@ pub(super) struct User {
     pub(super) gid: u32,
 }
 
-pub(super) async fn start(bed: &TestbedParts) -> Result<PostgresParts, Trouble> {
+pub(super) async fn start(bed: &TestbedParts) -> Result<PostgresParts, PartProblem> {
     let bin_dir = match bed.inventory.postgres()? {
         PostgresSource::Url(url) => return Ok(PostgresParts { url, bin_dir: None }),
         PostgresSource::BinDir(bin_dir) => bin_dir,
@@ -117,10 +117,10 @@ fn check_way_to(data: &Path) -> io::Result<()> {
 }
 
 /// The user for PostgreSQL if this process runs as root, because PostgreSQL refuses to run as root.
-fn unprivileged_user() -> Result<User, Trouble> {
+fn unprivileged_user() -> Result<User, PartProblem> {
     let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
     user_named(USER, &passwd).ok_or_else(|| {
-        Trouble::Missing(format!(
+        PartProblem::Missing(format!(
             "PostgreSQL is missing here (it does not run as root, and there is no user `{USER}`)"
         ))
     })

@@ -74,11 +74,11 @@ impl World {
     }
 
     /// Waits until the log satisfies a condition, which is checked after each new entry.
-    pub async fn until_log(&self, what: &str, is_so: impl Fn(&[Entry]) -> bool) {
+    pub async fn until_log(&self, what: &str, is_met: impl Fn(&[Entry]) -> bool) {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
                 let log = self.log();
-                if is_so(&log) {
+                if is_met(&log) {
                     return;
                 }
                 self.request(&WorldRequest::Longer(log.len())).await;

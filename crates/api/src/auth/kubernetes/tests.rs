@@ -72,7 +72,7 @@ fn harness() -> Harness {
     Harness { identity, clock, chain: Authenticators::new().with(tokens) }
 }
 
-fn vouched(user: &str, groups: &[&str]) -> TokenIdentity {
+fn token_of(user: &str, groups: &[&str]) -> TokenIdentity {
     let groups = groups.iter().map(|group| (*group).to_owned()).collect();
     TokenIdentity { user: user.to_owned(), groups }
 }
@@ -100,7 +100,7 @@ async fn a_user_of_kubernetes_has_a_project_and_a_role(
     #[case] role: Role,
 ) {
     let harness = harness();
-    harness.identity.answers(Ok(Some(vouched(user, groups))));
+    harness.identity.answers(Ok(Some(token_of(user, groups))));
     let principal = call(&harness, "Bearer t").await.unwrap();
     let expected = Principal {
         scheme: "kubernetes".to_owned(),
@@ -115,7 +115,7 @@ async fn a_user_of_kubernetes_has_a_project_and_a_role(
 #[tokio::test]
 async fn an_account_in_a_namespace_of_no_project_is_refused() {
     let harness = harness();
-    harness.identity.answers(Ok(Some(vouched("system:serviceaccount:demo:robot", &[]))));
+    harness.identity.answers(Ok(Some(token_of("system:serviceaccount:demo:robot", &[]))));
     let why = call(&harness, "t").await.unwrap_err().to_string();
     assert!(why.contains("namespace 'demo', which belongs to no project"), "{why}");
 }
@@ -124,7 +124,7 @@ async fn an_account_in_a_namespace_of_no_project_is_refused() {
 async fn good_and_bad_answers_hold_for_a_moment_and_none_does_not() {
     let harness = harness();
     let asked = || harness.identity.asked.load(Ordering::Relaxed);
-    harness.identity.answers(Ok(Some(vouched("ann", &[]))));
+    harness.identity.answers(Ok(Some(token_of("ann", &[]))));
     call(&harness, "good").await.unwrap();
     harness.identity.answers(Ok(None));
     call(&harness, "good").await.unwrap();

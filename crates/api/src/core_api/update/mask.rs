@@ -96,7 +96,7 @@ type NamedFields<'m> = Vec<(&'m str, &'m str)>;
 pub(super) struct Fields<'m> {
     /// The fields that the mask names; an empty name stands for the whole message.
     named: NamedFields<'m>,
-    /// The fields that the request gives; none if the request cannot tell.
+    /// The fields that the request gives; none if the request does not list them.
     given: Option<NamedFields<'m>>,
 }
 
@@ -138,7 +138,7 @@ impl<'m> Fields<'m> {
         self.named.iter().any(|(field, _)| field.is_empty())
     }
 
-    /// Returns true if the request gives any of these fields; none if the request cannot tell.
+    /// Returns true if the request gives any of these fields; none if the request does not list them.
     pub(super) fn gives_any(&self, fields: &[&str]) -> Option<bool> {
         Some(self.given.as_ref()?.iter().any(|(field, _)| fields.contains(field)))
     }

@@ -10,11 +10,13 @@ use muster_proto::v1::{
     ListComputeTemplatesResponse, PodToleration,
 };
 use muster_proto::wkt::Empty;
+use muster_service::Writer;
 use muster_service::lists::{ComputeTemplateQuery, ComputeTemplateSort, Direction};
+use prost::Message;
 use tonic::{Request, Response, async_trait};
 
 use super::super::compute_templates::writer;
-use super::super::{CoreApi, access, create};
+use super::super::{CoreApi, access, create, mutate};
 use crate::access::Access;
 use crate::core_api::GrpcResult;
 use crate::error::ApiError;
@@ -44,7 +46,7 @@ impl ComputeTemplateService for CoreApi {
         request: Request<CreateComputeTemplateRequest>,
     ) -> GrpcResult<ComputeTemplate> {
         let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
+        let writer = named_writer(&access, &request, "v1.CreateComputeTemplate")?;
         let CreateComputeTemplateRequest { compute_template, namespace } = request.into_inner();
         check_namespace(&namespace)?;
         let given = compute_template.unwrap_or_default();
@@ -95,7 +97,7 @@ impl ComputeTemplateService for CoreApi {
         request: Request<DeleteComputeTemplateRequest>,
     ) -> GrpcResult<Empty> {
         let access = access(&request)?;
-        let writer = writer(&access, request.metadata());
+        let writer = named_writer(&access, &request, "v1.DeleteComputeTemplate")?;
         let DeleteComputeTemplateRequest { name, namespace } = request.into_inner();
         check_named(&name, &namespace)?;
         // Existing clients delete templates that are in use.
@@ -103,6 +105,12 @@ impl ComputeTemplateService for CoreApi {
         deleted.map_err(ApiError::from)?;
         Ok(Response::new(Empty::default()))
     }
+}
+
+/// Returns the caller with the request id, which can only come from the header: the messages have no field.
+fn named_writer<R: Message>(access: &Access, request: &Request<R>, method: &str) -> Result<Writer, ApiError> {
+    let caller = mutate::caller(access, request.metadata(), "", method, request.get_ref())?;
+    Ok(Writer { named: caller.request, ..writer(access, request.metadata()) })
 }
 
 fn check_namespace(namespace: &str) -> Result<(), ApiError> {

@@ -38,7 +38,7 @@ fn modes_that_differ_in_an_option_are_no_duplicates() {
 }
 
 #[test]
-fn looks_are_not_more_frequent_than_the_setting_allows() {
+fn an_interval_below_the_setting_is_refused() {
     let detection = json!({"interval": 10, "detection_modes": modes(&["NODE_STATUS_POLLING"])});
     let words = "Specified interval of 10 seconds has to be larger than health_check_interval_min of 60 seconds set \
                  in configuration.";
@@ -62,7 +62,7 @@ fn one_recovery_action_is_enough() {
 #[case("ALL_FAILED", &[false, false], false)]
 #[case("ALL_FAILED", &[], true)]
 #[case("ANY_FAILED", &[], true)]
-fn a_node_is_well_by_what_all_looks_found(
+fn a_node_is_healthy_by_the_results_of_all_checks(
     #[case] conditional: &str,
     #[case] results: &[bool],
     #[case] healthy: bool,

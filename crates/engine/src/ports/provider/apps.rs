@@ -17,6 +17,9 @@ pub trait AppProvider: Send + Sync {
     /// Observes an app by its UID. An error is *unknown*, never *gone*.
     async fn observe(&self, app: &AppIdentity) -> Result<AppObservation, ProviderError>;
 
+    /// Counts the pods of an app that have not ended: while an app is rolled out, more than it wants.
+    async fn running_pods(&self, app: &AppIdentity) -> Result<u32, ProviderError>;
+
     /// Writes on an app's object which clusters it uses; returns false if the object is gone.
     async fn mark(&self, app: &AppIdentity, marks: &AppMarks) -> Result<bool, ProviderError>;
 

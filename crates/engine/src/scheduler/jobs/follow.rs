@@ -6,6 +6,7 @@ use std::time::Duration;
 use muster_core::cluster::Cluster;
 use muster_core::event::Level;
 use muster_core::job::{ClusterReadiness, CommandEnd, Job, JobOutputs, cluster_is_deleted, last_lines};
+use muster_core::recipe::ClusterRecipe;
 use muster_core::task::{Task, TaskStatus};
 use muster_core::time::Timestamp;
 use muster_store::StoreError;
@@ -75,7 +76,7 @@ pub(super) async fn follow(context: &Context, lease: &Lease, task: &Task) {
             Err(StepError::Store(error)) => error.to_string(),
         };
         failures += 1;
-        tracing::warn!(task = %task.id, error, "a job could not go on: it is retried");
+        tracing::warn!(task = %task.id, error, "cannot continue a job; it is retried");
         tokio::time::sleep(context.config.retry_delay(failures).into()).await;
     }
 }
@@ -166,7 +167,9 @@ impl Following<'_> {
         let missing = || ProviderError::permanent("NoProvider", "no server serves its cluster");
         let provider = self.context.provider(&cluster.instance).ok_or_else(missing)?;
         let target = ClusterTarget { cluster, profile: &profile };
-        let mut variables = client_environment(provider.as_ref(), target).await?;
+        // Those of the cluster's own programs come first: a command finds what its nodes find.
+        let mut variables = ClusterRecipe::of_cluster(cluster, &profile).unwrap_or_default().head().env;
+        variables.extend(client_environment(provider.as_ref(), target).await?);
         variables.insert("MUSTER_JOB".to_owned(), job.name.clone());
         let start = JobStart { cluster, variables };
         let progress = runner.start(JobCall { job, fence: self.ticket.fence }, start).await?;

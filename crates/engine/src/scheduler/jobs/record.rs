@@ -25,7 +25,7 @@ impl JobRecord<'_> {
         outputs: &JobOutputs,
         event: Option<Event>,
     ) -> Result<bool, StoreError> {
-        tracing::debug!(job = %job.id, reason, "goes on");
+        tracing::debug!(job = %job.id, reason, "job continues");
         let outputs = serde_json::to_value(outputs).unwrap_or_default();
         let recorded = self.write(TaskProgress::Reached { reason, outputs }, event).await?;
         Ok(recorded != TaskRecorded::Lost)

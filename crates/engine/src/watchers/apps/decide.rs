@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// The observed state of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum AppPresence {
     /// The app wants its cluster.
     Present,
     /// The app is gone; its pods may still run.
@@ -32,17 +32,19 @@ pub(super) enum AppReaction {
 /// Returns the time since which the app has been gone and without pods, without interruption, and the next step.
 pub(super) fn decide(
     gone_since: Option<Instant>,
-    seen: Seen,
+    presence: AppPresence,
     grace: Duration,
     now: Instant,
 ) -> (Option<Instant>, AppReaction) {
-    match (seen, gone_since) {
-        (Seen::Present | Seen::Unknown | Seen::Gone { has_pods: true }, _) => (None, AppReaction::Wait),
-        (Seen::Gone { has_pods: false }, None) => (Some(now), AppReaction::Warn),
-        (Seen::Gone { has_pods: false }, Some(since)) if now >= since + grace => {
+    match (presence, gone_since) {
+        (AppPresence::Present | AppPresence::Unknown | AppPresence::Gone { has_pods: true }, _) => {
+            (None, AppReaction::Wait)
+        }
+        (AppPresence::Gone { has_pods: false }, None) => (Some(now), AppReaction::Warn),
+        (AppPresence::Gone { has_pods: false }, Some(since)) if now >= since + grace => {
             (Some(since), AppReaction::End)
         }
-        (Seen::Gone { has_pods: false }, Some(since)) => (Some(since), AppReaction::Wait),
+        (AppPresence::Gone { has_pods: false }, Some(since)) => (Some(since), AppReaction::Wait),
     }
 }
 
@@ -53,26 +55,26 @@ mod tests {
     use super::*;
 
     const GRACE: Duration = Duration::from_secs(30);
-    const GONE: Seen = Seen::Gone { has_pods: false };
+    const GONE: AppPresence = AppPresence::Gone { has_pods: false };
 
     #[rstest]
-    #[case::it_is_there(Some(0), Seen::Present, 60, None, AppReaction::Wait)]
+    #[case::it_is_there(Some(0), AppPresence::Present, 60, None, AppReaction::Wait)]
     #[case::it_has_just_gone(None, GONE, 60, Some(60), AppReaction::Warn)]
-    #[case::its_pods_still_run(None, Seen::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
-    #[case::a_pod_has_come_back(Some(0), Seen::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
+    #[case::its_pods_still_run(None, AppPresence::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
+    #[case::a_pod_has_come_back(Some(0), AppPresence::Gone { has_pods: true }, 60, None, AppReaction::Wait)]
     #[case::grace(Some(31), GONE, 60, Some(31), AppReaction::Wait)]
     #[case::grace_is_over(Some(30), GONE, 60, Some(30), AppReaction::End)]
-    #[case::unknown_is_not_gone(Some(0), Seen::Unknown, 60, None, AppReaction::Wait)]
+    #[case::unknown_is_not_gone(Some(0), AppPresence::Unknown, 60, None, AppReaction::Wait)]
     fn an_app_has_to_be_gone_for_the_whole_grace(
         #[case] since: Option<u64>,
-        #[case] seen: Seen,
+        #[case] presence: AppPresence,
         #[case] now: u64,
         #[case] remembered: Option<u64>,
         #[case] step: AppReaction,
     ) {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let decided = decide(since.map(at), seen, GRACE, at(now));
+        let decided = decide(since.map(at), presence, GRACE, at(now));
         assert_eq!(decided, (remembered.map(at), step));
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{AppWatcher, MAX_CONCURRENT};
 use crate::ports::provider::AppChange;
-use crate::watchers::apps::decide::Seen;
+use crate::watchers::apps::decide::AppPresence;
 
 /// The number of safety periods between two observations: a minute by default.
 const PERIODS: u32 = 12;
@@ -73,7 +73,7 @@ impl AppWatcher<'_> {
             let (app, standing) = found?;
             match standing {
                 AppStanding::Gone => {
-                    let ended = self.changed_state(&app, Seen::Gone { has_pods: false });
+                    let ended = self.changed_state(&app, AppPresence::Gone { has_pods: false });
                     if !self.record(ended, None).await? {
                         return Ok(false);
                     }

@@ -54,7 +54,7 @@ pub(crate) async fn collect(
         }
         Ok(_) => {}
         Err(error) => {
-            tracing::debug!(%error, "cannot tell when an object was made");
+            tracing::debug!(%error, "cannot read when an object was created");
             return Ok(ObserveOutcome::Pending);
         }
     }

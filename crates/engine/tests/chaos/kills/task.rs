@@ -169,7 +169,7 @@ impl ClusterTask {
             }
         }
         self.is_as_asked(harness).await;
-        self.tell_whose(engine).await;
+        self.observe_moved_nodes(engine).await;
         facts::agree(harness, self.cluster, self.operation.sizes().1).await;
     }
 
@@ -202,7 +202,7 @@ impl ClusterTask {
     }
 
     /// Observes nodes that changed their cluster, because the world learns the cluster of a node only then.
-    async fn tell_whose(&self, engine: &Replica) {
+    async fn observe_moved_nodes(&self, engine: &Replica) {
         if !matches!(self.operation, KilledOperation::Add | KilledOperation::Replace) {
             return;
         }

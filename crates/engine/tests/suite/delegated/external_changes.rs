@@ -75,7 +75,7 @@ async fn a_change_after_our_write_ends_the_action_and_stays(harness: Harness) {
     let words = "changed elsewhere: group 'default' now has desired size 2, min 0, no max";
     assert_eq!(resize.status_reason, words);
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2);
-    harness.operators.go_on();
+    harness.operators.resume();
     until(&harness, cluster.id, "two", |_, nodes| nodes.len() == 3).await;
     assert_eq!(harness.operators.count(Verb::Update), 1, "it was fought");
     assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await.len(), 1);

@@ -108,7 +108,7 @@ async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
     harness.operators.lie(Some(lie));
     harness.operators.remove(cluster.id);
     harness.operators.release();
-    let looks = harness.operators.looks();
+    let observations = harness.operators.observations();
     let resize = harness.submit(ActionKind::ClusterResize, &cluster, exactly(4)).await;
     eventually("the resize runs", PATIENCE, async || {
         let status = harness.action(resize).await.status;
@@ -116,7 +116,7 @@ async fn while_the_state_is_unknown_nothing_is_written_and_nothing_is_gone(
     })
     .await;
     // One observation by the observer and one by the action.
-    harness.operators.begun(Verb::Observe, looks + 2).await;
+    harness.operators.begun(Verb::Observe, observations + 2).await;
     assert_eq!(harness.action(resize).await.status, ActionStatus::Running);
     assert_eq!(harness.operators.count(Verb::Update), 0);
     assert_eq!(harness.nodes(cluster.id).await, before);
@@ -137,13 +137,13 @@ async fn a_resize_cancelled_after_its_write_leaves_what_was_written_to_the_opera
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Cancelled);
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Warning);
     assert_eq!(ids(&workers(harness.nodes(cluster.id).await)), ids(&asked));
-    harness.operators.go_on();
+    harness.operators.resume();
     until(&harness, cluster.id, "four", |row, nodes| {
         row.status == ClusterStatus::Active && nodes.iter().all(|node| node.status == NodeStatus::Active)
     })
     .await;
     let after = workers(harness.nodes(cluster.id).await);
-    assert_eq!(ids(&after), ids(&asked), "the ids that were given out");
+    assert_eq!(ids(&after), ids(&asked), "the ids that were assigned");
     assert_eq!(recorded_events(&harness, cluster.id, "ChangedElsewhere").await, []);
 }
 
@@ -174,7 +174,7 @@ async fn clusters_with_an_idle_operator_do_not_block_others(kind: Kind) {
         assert!(applied.applied_at.is_some(), "it waits for a hand: {applied:?}");
         creates.push(create);
     }
-    harness.operators.go_on();
+    harness.operators.resume();
     for create in creates {
         assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
     }

@@ -23,7 +23,7 @@ async fn nodes_that_were_asked_for_keep_their_ids_when_their_members_come(harnes
     let asked = harness.nodes(cluster.id).await;
     assert_eq!(asked.len(), 4, "a head and three workers");
     assert!(asked.iter().all(|node| node.status == NodeStatus::Init && node.physical_id.is_none()));
-    harness.operators.go_on();
+    harness.operators.resume();
     assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
     let nodes = harness.nodes(cluster.id).await;
     assert_eq!(ids(&nodes), ids(&asked));
@@ -160,7 +160,10 @@ async fn what_was_never_made_is_made_by_a_recovery_and_by_nothing_else(harness: 
 #[case::sqlite_rolling(Kind::Sqlite, Some(ROLLING))]
 #[case::postgres_rolling(Kind::Postgres, Some(ROLLING))]
 #[tokio::test]
-async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] flavor: Option<&str>) {
+async fn a_changed_recipe_rolls_or_names_the_outdated_nodes(
+    #[case] kind: Kind,
+    #[case] flavor: Option<&str>,
+) {
     let Some(harness) = open(kind).await else { return };
     let cluster = Cluster { flavor: flavor.map(str::to_owned), ..operated(OPERATED_CLUSTER, 2) };
     let create = harness.create(&cluster).await;
@@ -180,7 +183,8 @@ async fn a_changed_recipe_rolls_or_says_who_is_old(#[case] kind: Kind, #[case] f
         assert_eq!(update.status_reason, "Cluster update completed.");
     } else {
         assert_eq!(after, before);
-        let words = format!("made from an older recipe until they are restarted: {}", before.join(", "));
+        let words =
+            format!("these nodes keep an older recipe until they are restarted: {}", before.join(", "));
         let needed = format!("RestartNeeded: {words}.");
         assert_eq!(update.status_reason, format!("Cluster update completed. {needed}"));
         assert!(row.status_reason.ends_with(&needed), "{}", row.status_reason);
@@ -259,7 +263,7 @@ async fn a_changed_recipe_of_the_head_is_written_like_a_groups(
         assert_eq!((after.status, recorded), (NodeStatus::Active, Vec::new()));
     } else {
         assert_eq!(after.physical_id, before.physical_id);
-        let words = format!("made from an older recipe until they are restarted: {}", before.name);
+        let words = format!("these nodes keep an older recipe until they are restarted: {}", before.name);
         assert_eq!(recorded.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), [words]);
     }
     assert_eq!(harness.operators.count(Verb::Update), 1);
@@ -349,7 +353,7 @@ async fn what_its_operator_cannot_do_is_refused_at_once(harness: Harness) {
 }
 
 #[database_test(open)]
-async fn a_check_looks_and_a_recovery_waits_for_the_operator(harness: Harness) {
+async fn a_check_observes_and_a_recovery_waits_for_the_operator(harness: Harness) {
     let cluster = created(&harness, 2).await;
     harness.operators.stop();
     harness.operators.lose(cluster.id, &harness.operators.workers(cluster.id)[0]);
@@ -359,7 +363,7 @@ async fn a_check_looks_and_a_recovery_waits_for_the_operator(harness: Harness) {
     assert_eq!((row.status, row.observed.ready_workers), (ClusterStatus::Warning, Some(1)));
     let recover = harness.submit(ActionKind::ClusterRecover, &cluster, json!({})).await;
     harness.applied(recover).await;
-    harness.operators.go_on();
+    harness.operators.resume();
     assert_eq!(harness.ended(recover).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.cluster(cluster.id).await.status, ClusterStatus::Active);
     assert_eq!(harness.operators.calls().len(), 1, "only the creation was ever asked of it");

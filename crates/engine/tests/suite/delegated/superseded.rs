@@ -26,7 +26,7 @@ async fn a_later_change_runs_as_soon_as_the_earlier_one_is_applied(harness: Harn
     let first = harness.ended(first).await;
     assert_eq!(first.status, ActionStatus::Cancelled);
     assert!(first.status_reason.starts_with("Superseded: its change is applied"), "{}", first.status_reason);
-    harness.operators.go_on();
+    harness.operators.resume();
     assert_eq!(harness.ended(second).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.cluster(cluster.id).await.desired(), 2);
 }
@@ -62,7 +62,7 @@ async fn a_later_change_completes_a_creation(harness: Harness) {
     // There is no worker to wait for, but the head was not created yet.
     let waiting = harness.cluster(cluster.id).await;
     assert_eq!((waiting.status, waiting.created_at), (ClusterStatus::Creating, None));
-    harness.operators.go_on();
+    harness.operators.resume();
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     let created = harness.cluster(cluster.id).await;
     assert_eq!((created.status, created.desired()), (ClusterStatus::Active, 0));
@@ -79,7 +79,7 @@ async fn a_restart_of_the_head_waits_for_the_creation(harness: Harness) {
     harness.applied(create).await;
     let head = harness.nodes(cluster.id).await.swap_remove(0);
     let restart = restart(&harness, &cluster, head.id).await;
-    harness.operators.go_on();
+    harness.operators.resume();
     assert_eq!(harness.ended(create).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.ended(restart).await.status, ActionStatus::Succeeded);
 }

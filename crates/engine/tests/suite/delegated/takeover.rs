@@ -110,7 +110,7 @@ async fn an_engine_that_stops_hands_over_what_it_waits_for(mut harness: Harness)
     harness.applied(resize).await;
     harness.engine.stop().await;
     assert_eq!(harness.action(resize).await.status, ActionStatus::Ready);
-    harness.operators.go_on();
+    harness.operators.resume();
     take_over(&mut harness).await;
     assert_eq!(harness.ended(resize).await.status, ActionStatus::Succeeded);
     assert_eq!(harness.operators.count(Verb::Update), 1);
@@ -120,10 +120,10 @@ async fn an_engine_that_stops_hands_over_what_it_waits_for(mut harness: Harness)
 #[database_test(open)]
 async fn a_stopping_engine_does_not_wait_for_a_hanging_observation(harness: Harness) {
     let cluster = created(&harness, 1).await;
-    let looks = harness.operators.looks();
+    let observations = harness.operators.observations();
     harness.operators.hold(Verb::Observe);
     harness.operators.edit(cluster.id, |group| group.desired = 2);
-    harness.operators.begun(Verb::Observe, looks + 1).await;
+    harness.operators.begun(Verb::Observe, observations + 1).await;
     let stopped = tokio::time::timeout(PATIENCE.into(), harness.engine.stop()).await;
     assert!(stopped.is_ok(), "it waits for an observation");
 }

@@ -122,7 +122,7 @@ async fn a_deletion_policy_chooses_within_each_zone(harness: Harness) {
 }
 
 #[database_test(with_policies)]
-async fn who_is_named_goes_wherever_it_is(harness: Harness) {
+async fn a_named_candidate_is_removed_from_any_zone(harness: Harness) {
     let cluster = placed(&harness, 0).await;
     zoned(&harness, &cluster, &["az1", "az2"]).await;
     scaled(&harness, ActionKind::ClusterScaleOut, &cluster, 4).await;

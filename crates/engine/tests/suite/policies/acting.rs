@@ -22,7 +22,7 @@ async fn ages(harness: &Harness, cluster: muster_core::ids::ClusterId) -> Vec<No
 #[case::postgres(Kind::Postgres, "OLDEST_FIRST")]
 #[case::youngest(Kind::Sqlite, "YOUNGEST_FIRST")]
 #[tokio::test]
-async fn a_deletion_policy_says_who_goes(#[case] kind: Kind, #[case] criteria: &str) {
+async fn a_deletion_policy_chooses_the_victims(#[case] kind: Kind, #[case] criteria: &str) {
     let Some(harness) = with_policies(kind).await else { return };
     let (cluster, _) = harness.created(1).await;
     for size in 2..=4 {
@@ -44,7 +44,7 @@ async fn a_deletion_policy_says_who_goes(#[case] kind: Kind, #[case] criteria: &
 }
 
 #[database_test(with_policies)]
-async fn an_update_that_shrinks_asks_who_a_resize_would_ask(harness: Harness) {
+async fn a_shrinking_update_is_checked_by_the_policies_of_a_resize(harness: Harness) {
     let (cluster, _) = harness.created(1).await;
     harness.resized(&cluster, 2).await;
     harness.resized(&cluster, 3).await;
@@ -93,7 +93,7 @@ async fn scaled(
 }
 
 #[database_test(with_policies)]
-async fn a_scaling_policy_says_by_how_many_and_then_rests(harness: Harness) {
+async fn a_scaling_policy_sets_the_count_and_starts_its_cooldown(harness: Harness) {
     let (cluster, _) = harness.created(2).await;
     let adjustment = json!({"number": 2, "cooldown": 3600});
     let properties = json!({"event": "CLUSTER_SCALE_OUT", "adjustment": adjustment});
@@ -117,7 +117,7 @@ async fn a_scaling_policy_says_by_how_many_and_then_rests(harness: Harness) {
 }
 
 #[database_test(with_policies)]
-async fn a_best_effort_that_comes_to_nothing_begins_no_rest(harness: Harness) {
+async fn a_best_effort_without_effect_starts_no_cooldown(harness: Harness) {
     let (cluster, _) = harness.created(2).await;
     let bound = json!({"max_size": 3});
     ended(&harness, ActionKind::ClusterResize, &cluster, bound).await;

@@ -80,14 +80,14 @@ fn pods_have_the_settings_of_their_group_but_no_labels_of_their_own() {
     let made = |properties: &Value| {
         DaskOperator.manifests(DesiredCluster { cluster: &cluster(), recipe: &recipe(properties) })
     };
-    let mut made_so = made(&json!({
+    let mut created = made(&json!({
         "environment": "TESTING",
         "version": "2026.8.0",
         "head": {"pod": {"service_type": "LoadBalancer"}},
         "worker": {"pod": {"service_account": "robot"}},
     }))
     .expect("it can be made");
-    let body = made_so.remove(0).body;
+    let body = created.remove(0).body;
     let known = json!({
         "team": "red", "muster.dev/user": "ann", "muster.dev/version": "2026.8.0", "muster.dev/environment": "TESTING",
     });

@@ -6,9 +6,9 @@ fn inventory(value: serde_json::Value) -> TestbedInventory {
     serde_json::from_value(value).unwrap()
 }
 
-fn missing<T: std::fmt::Debug>(answer: Result<T, Trouble>) -> String {
+fn missing<T: std::fmt::Debug>(answer: Result<T, PartProblem>) -> String {
     match answer {
-        Err(Trouble::Missing(why)) => why,
+        Err(PartProblem::Missing(why)) => why,
         other => panic!("it is not said to be missing: {other:?}"),
     }
 }
@@ -84,5 +84,5 @@ fn what_is_not_mentioned_is_missing() {
 #[test]
 fn what_the_inventory_promises_but_is_not_there_is_a_failure() {
     let broken = inventory(json!({"python": {"dask": "/nowhere/bin/python"}}));
-    assert!(matches!(broken.python("dask"), Err(Trouble::Failed(_))));
+    assert!(matches!(broken.python("dask"), Err(PartProblem::Failed(_))));
 }
