@@ -45,7 +45,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use muster_core::ids::InstanceId;
-use muster_proto::v1alpha2::{Cluster, GetClusterRequest, GetEnvironmentRequest, GetEnvironmentResponse};
+use muster_proto::v1alpha2::{
+    Action, Cluster, GetClusterRequest, GetEnvironmentRequest, GetEnvironmentResponse, ListActionsRequest,
+};
 use tonic::{Response, Status};
 use uuid::Uuid;
 
@@ -175,6 +177,18 @@ async fn find(
     }
 }
 
+/// Returns the latest action on a cluster that has not ended.
+async fn latest_open_action(client: &mut Client, cluster_id: &str) -> Result<Option<Action>, Failure> {
+    let request = ListActionsRequest {
+        target: cluster_id.to_owned(),
+        sort_by: "created_at".to_owned(),
+        ..ListActionsRequest::default()
+    };
+    let call = async |client: &Client| client.actions().list_actions(request.clone()).await;
+    let actions = client.retry(call).await?.into_inner().actions;
+    Ok(actions.into_iter().rfind(|action| action.ended_at.is_none()))
+}
+
 /// Finds the cluster of this name; `None` if there is none.
 async fn find_optional(
     client: &mut Client,
@@ -245,8 +259,8 @@ struct PendingChange {
 impl ChangeFlags {
     /// Finds the cluster of this name and starts the time of `--timeout`.
     async fn find(self, name: &str) -> Result<PendingChange> {
-        let mut client = self.server.connect_to_existing().await?;
         let deadline = self.wait.deadline();
+        let mut client = deadline.limit(self.server.connect_to_existing()).await?;
         let namespace = self.namespace.resolve(&mut client).await?;
         let cluster = find(&mut client, &namespace, name, &self.among).await?;
         Ok(PendingChange { client, cluster, deadline, flags: self })

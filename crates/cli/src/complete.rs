@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use muster_core::cluster::ClusterStatus;
 use muster_proto::v1alpha2::{
@@ -13,6 +14,7 @@ use muster_proto::v1alpha2::{
     ListNodesRequest, ListShapesRequest,
 };
 
+use crate::Args;
 use crate::commands::select::{FilterFlags, list};
 use crate::commands::{AmongFlags, DEFAULT_NAMESPACE};
 use crate::connect::{Client, ServerFlags};
@@ -197,7 +199,8 @@ impl TypedWords {
         let (mut server, mut token, mut data_dir) =
             (variable("MUSTER_SERVER"), variable("MUSTER_TOKEN"), variable("MUSTER_DATA_DIR"));
         let mut namespace = variable("MUSTER_NAMESPACE");
-        let (mut first, mut is_command) = (None, true);
+        let program = Args::command();
+        let (mut first, mut command) = (None, Some(&program));
         let mut words = words.peekable();
         while let Some(word) = words.next() {
             let (flag, given) = match word.split_once('=') {
@@ -214,10 +217,13 @@ impl TypedWords {
             if let Some(value) = known {
                 *value = given.or_else(|| words.next());
             } else if flag.starts_with('-') {
-                // Most flags have a value; skipping one word too many is harmless here.
-                words.next_if(|_| given.is_none() && first.is_some());
-            } else if is_command {
-                is_command = false;
+                words.next_if(|_| {
+                    given.is_none() && command.is_some_and(|command| takes_value(command, &flag))
+                });
+            } else if let Some(next) =
+                command.filter(|_| first.is_none()).and_then(|of| of.find_subcommand(&word))
+            {
+                command = Some(next);
             } else if first.is_none() {
                 first = Some(word);
             }
@@ -234,6 +240,20 @@ impl TypedWords {
     }
 }
 
+/// Returns true if a flag of a command has its value in the next word.
+fn takes_value(command: &Command, flag: &str) -> bool {
+    let is_meant = |argument: &&Arg| match flag.strip_prefix("--") {
+        Some(long) => {
+            argument.get_long() == Some(long)
+                || argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&long))
+        }
+        None => argument
+            .get_short()
+            .is_some_and(|short| flag.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4]))),
+    };
+    command.get_arguments().find(is_meant).is_some_and(|argument| argument.get_action().takes_values())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,5 +265,7 @@ mod tests {
         assert_eq!((read.namespace.as_deref(), read.first.as_deref()), (Some("demo"), Some("fred")));
         assert_eq!(words("logs fred --tail 5 --node").first.as_deref(), Some("fred"));
         assert_eq!(words("delete --namespace=a ").namespace.as_deref(), Some("a"));
+        assert_eq!(words("logs --tail 5 -f fred --node").first.as_deref(), Some("fred"));
+        assert_eq!(words("job submit --name x fred").first.as_deref(), Some("fred"));
     }
 }

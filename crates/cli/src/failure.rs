@@ -123,10 +123,7 @@ impl From<Status> for Failure {
 
 fn hint(status: &Status) -> &'static str {
     match error_code(status).unwrap_or_default() {
-        "ClusterNotFound" => {
-            "`muster get -A` lists the clusters of all namespaces, -n selects a namespace; `muster events NAME` shows what \
-                         happened to a deleted cluster"
-        }
+        "ClusterNotFound" => "`muster get -A` lists the clusters of all namespaces, -n selects a namespace",
         "ActionNotFound" => "`muster actions` lists them",
         "Unauthenticated" => "set --token or MUSTER_TOKEN",
         "QuotaExceeded" => "delete what you no longer need, or ask an admin for a higher quota",

@@ -33,13 +33,20 @@ fn leading_flag_count(arguments: &[OsString]) -> usize {
     while let Some(flag) = arguments.get(count).and_then(|argument| argument.to_str()) {
         if FLAGS.contains(&flag) && arguments.len() > count + 1 {
             count += 2;
-        } else if flag.split_once('=').is_some_and(|(flag, _)| FLAGS.contains(&flag)) {
+        } else if flag.split_once('=').is_some_and(|(flag, _)| FLAGS.contains(&flag))
+            || has_attached_value(flag)
+        {
             count += 1;
         } else {
             break;
         }
     }
     count
+}
+
+/// Returns true for a short flag that has its value in the same word, such as `-ojson`.
+fn has_attached_value(word: &str) -> bool {
+    FLAGS.iter().any(|flag| flag.len() == 2 && word.len() > 2 && word.starts_with(flag))
 }
 
 #[cfg(test)]
@@ -54,6 +61,7 @@ mod tests {
     #[case("--server http://x get fred", "get --server http://x fred")]
     #[case("--server=http://x -n demo ls", "ls --server=http://x -n demo")]
     #[case("-o json framework list", "framework list -o json")]
+    #[case("-ojson -ndemo get", "get -ojson -ndemo")]
     #[case("--data-dir d exec fred -- get --server y", "exec --data-dir d fred -- get --server y")]
     #[case("--server", "--server")]
     #[case("--workers 2 create", "--workers 2 create")]

@@ -28,6 +28,7 @@ mod whoami;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 use commands::{
@@ -103,7 +104,13 @@ impl Args {
     /// Parses the arguments of this process. Exits if they are wrong, or if a shell asks for completions.
     pub fn read() -> Self {
         CompleteEnv::with_factory(Self::command).complete();
-        Self::parse_from(leading_flags::move_behind_command(std::env::args_os(), &Self::command()))
+        let arguments = leading_flags::move_behind_command(std::env::args_os(), &Self::command());
+        Self::try_parse_from(arguments).unwrap_or_else(|error| {
+            if let Some(expected) = oshinko_message(&error) {
+                message!("error: {expected}");
+            }
+            error.exit()
+        })
     }
 
     /// Runs the command and returns its exit code.
@@ -153,5 +160,42 @@ impl Args {
                 Exit::Usage.into()
             }
         }
+    }
+}
+
+/// Returns the message of the Oshinko CLI for wrong arguments, which scripts look for.
+fn oshinko_message(error: &clap::Error) -> Option<&'static str> {
+    let argument = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(argument) => argument.clone(),
+        ContextValue::Strings(arguments) => arguments.join(" "),
+        _ => return None,
+    };
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument if argument.contains("<NAME>") => Some("NAME is required"),
+        ErrorKind::InvalidValue if argument.starts_with("--output") => {
+            Some("INVALID output format, only yaml|json allowed")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(&["create"], Some("NAME is required"))]
+    #[case(&["delete"], Some("NAME is required"))]
+    #[case(&["get", "-o", "xml"], Some("INVALID output format, only yaml|json allowed"))]
+    #[case(&["get", "--nothing"], None)]
+    #[case(&["scale", "fred", "--workers", "x"], None)]
+    fn wrong_arguments_have_the_messages_of_oshinko(
+        #[case] arguments: &[&str],
+        #[case] expected: Option<&str>,
+    ) {
+        let error = Args::try_parse_from([&["muster"], arguments].concat()).unwrap_err();
+        assert_eq!(oshinko_message(&error), expected);
     }
 }

@@ -5,6 +5,7 @@ mod progress;
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::Parser;
 use muster_api::error::ACTION_HEADER;
 use muster_core::action::{ActionKind, SUPERSEDED_OUTPUT};
@@ -56,7 +57,7 @@ impl WaitFlags {
 
     /// Starts the time limit.
     pub(crate) fn deadline(&self) -> Deadline {
-        Deadline { at: self.timeout.map(|limit| (Instant::now() + limit, limit)) }
+        self.timeout.map_or(Deadline::none(), Deadline::after)
     }
 }
 
@@ -67,11 +68,33 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
+    /// Starts a time limit.
+    pub(crate) fn after(limit: Duration) -> Self {
+        Self { at: Some((Instant::now() + limit, limit)) }
+    }
+
+    /// No time limit.
+    pub(crate) const fn none() -> Self {
+        Self { at: None }
+    }
+
     /// Waits for the end of the time limit; for ever if there is none.
     pub(crate) async fn wait(self) {
         match self.at {
             Some((at, _)) => sleep_until(at).await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for a connection or an answer, at most until the end of the time limit: a server that hangs must not delay a
+    /// command for longer than the user allows.
+    pub(crate) async fn limit<T>(self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            answer = answer => answer,
+            () = self.wait() => {
+                let what = format!("the server has not answered within {}", self.limit_text());
+                Err(Failure::new(Exit::TimedOut, what).into())
+            }
         }
     }
 

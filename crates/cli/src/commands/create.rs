@@ -3,6 +3,7 @@
 mod app;
 mod code;
 mod config;
+mod env_file;
 mod existing;
 mod group;
 mod manifest;
@@ -36,7 +37,7 @@ use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::format::{self, FormatFlag};
 use crate::output::{self, message};
-use crate::wait::WaitFlags;
+use crate::wait::{Deadline, WaitFlags};
 
 /// Create a cluster
 #[derive(Debug, Parser)]
@@ -185,8 +186,8 @@ impl Create {
             if let Some(given) = &given {
                 namespace.or(&given.namespace);
             }
-            let mut client = server.connect().await?;
             let deadline = wait.deadline();
+            let mut client = deadline.limit(server.connect()).await?;
             let namespace = namespace.resolve(&mut client).await?;
             let existing = ExistingCluster {
                 namespace: namespace.clone(),
@@ -198,13 +199,16 @@ impl Create {
                 return print_cluster(&format, &cluster);
             }
             let described = match given {
-                Some(given) => manifest::request(name, given, spec.default_framework()),
+                Some(given) => {
+                    let described = manifest::request(name, given, spec.default_framework());
+                    manifest::with_callers_python(&client, described).await?
+                }
                 None => {
                     if dry_run && spec.packages.first_given().is_some() {
                         message!("dry run: packages are neither checked nor installed");
                         spec.packages = PackageFlags::default();
                     }
-                    spec.resolve(&mut client, &namespace).await?;
+                    spec.resolve(&mut client, &namespace, deadline).await?;
                     app.add_to(spec.request(name, properties))
                 }
             };
@@ -307,12 +311,13 @@ impl Spec {
     }
 
     /// Resolves what depends on where the nodes will run: folder, variables, packages and Python. Returns the Python
-    /// with the packages if there are any. A framework runs in the user's active Python; an image of a stored
+    /// with the packages if there are any, which fails if they are not ready at the deadline. A framework runs in the user's active Python; an image of a stored
     /// configuration takes precedence unless that Python was named.
     pub(super) async fn resolve(
         &mut self,
         client: &mut Client,
         namespace: &str,
+        deadline: Deadline,
     ) -> Result<Option<PathBuf>, Failure> {
         let packages = self.packages.all()?;
         if self.profile.is_none() {
@@ -332,7 +337,8 @@ impl Spec {
                     }
                     None => python::resolve(client, self.provider(), framework, None).await?,
                 };
-                let Built { template, python } = packages::build(client, namespace, packages, base).await?;
+                let Built { template, python } =
+                    packages::build(client, namespace, packages, base, deadline).await?;
                 self.image_template = Some(template);
                 return Ok(Some(python));
             }

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use muster_core::ephemeral::AppStatus;
-use muster_proto::v1alpha2::{App, Cluster, DeleteClusterRequest, ListAppsRequest, WhoAmIResponse};
+use muster_proto::v1alpha2::{
+    App, Cluster, DeleteClusterRequest, GetActivityRequest, ListAppsRequest, WhoAmIResponse,
+};
 
 use super::select::{self, FilterFlags};
 use super::{AmongFlags, NamespaceFlag, app, deleted_with_app, find, find_by_id, request_id};
@@ -62,8 +64,8 @@ impl Delete {
     pub(crate) fn run(self) -> ExitCode {
         output::run(async {
             let driver = DriverEndFlags::parse(self.app.clone(), self.app_status.clone(), self.exit_code)?;
-            let mut client = self.server.connect_to_existing().await?;
             let deadline = self.wait.deadline();
+            let mut client = deadline.limit(self.server.connect_to_existing()).await?;
             let namespace = self.namespace.resolve(&mut client).await?;
             let (clusters, gone) = self.clusters(&mut client, &namespace).await?;
             let format = self.format.format;
@@ -197,7 +199,10 @@ impl Delete {
         }
         let me = select::who_am_i(client).await?;
         for cluster in clusters {
-            let used_by = users(client, cluster).await?;
+            let mut used_by = users(client, cluster).await?;
+            if used_by.is_empty() && is_busy(client, cluster).await {
+                used_by.push(format!("tasks or programs: {} reports that it is in use", cluster.framework));
+            }
             if let Some(why) = objection(cluster, &me, &used_by)
                 && !output::confirm(&format!("cluster '{}' {why}. Delete it?", cluster.name))?
             {
@@ -244,6 +249,13 @@ async fn users(client: &mut Client, cluster: &Cluster) -> Result<Vec<String>, Fa
         apps.iter().filter(|app| app.state == "running").filter(uses).map(|app| app.name.clone()).collect();
     names.extend(cluster.open_jobs.iter().map(|job| format!("job {job}")));
     Ok(names)
+}
+
+/// Returns true if the framework reports tasks or connected programs. A cluster that cannot be queried is not used.
+async fn is_busy(client: &mut Client, cluster: &Cluster) -> bool {
+    let request = GetActivityRequest { id: cluster.id.clone(), ..GetActivityRequest::default() };
+    let call = async |client: &Client| client.usage().get_activity(request.clone()).await;
+    client.retry(call).await.is_ok_and(|activity| activity.into_inner().state == "busy")
 }
 
 /// Returns why a deletion needs confirmation: other users or programs would lose the cluster.

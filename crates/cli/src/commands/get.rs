@@ -156,7 +156,8 @@ async fn used_by(
         app: app.to_owned(),
         ..ListAppsRequest::default()
     };
-    let apps = app::list(client, request).await?;
+    // Without the name of an app, the list would have the clusters of all apps.
+    let apps = if app.is_empty() { Vec::new() } else { app::list(client, request).await? };
     let mut ids: Vec<&str> = Vec::new();
     for used in apps.iter().flat_map(|app| &app.uses) {
         if name.is_none_or(|name| name == used.cluster) && !ids.contains(&used.cluster_id.as_str()) {

@@ -20,10 +20,13 @@ use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
 use crate::output::{self, message};
 use crate::table::{self, JobWithNamespace};
-use crate::wait::parse_duration;
+use crate::wait::{Deadline, parse_duration};
 
 /// Time for which one request waits for the end of a job before it is repeated.
 const WAIT_PER_REQUEST: Duration = Duration::from_secs(30);
+
+/// The time that the last request of a limited wait has for its answer.
+const ANSWER_MARGIN: Duration = Duration::from_secs(2);
 
 /// Run commands on a cluster that outlive this terminal: submit, list, show, logs, wait, stop
 #[derive(Debug, Parser)]
@@ -271,9 +274,14 @@ impl Wait {
     fn run(self) -> ExitCode {
         output::run(async {
             let Self { job: JobFlags { job, namespace, server }, timeout } = self;
-            let mut client = server.connect_to_existing().await?;
-            let namespace = namespace.resolve(&mut client).await?;
-            Ok(conclude(&ended(&mut client, &namespace, &job, timeout).await?))
+            // The request ends by itself at the end of the time limit, unless the server hangs.
+            let limit = timeout.map_or(Deadline::none(), |timeout| Deadline::after(timeout + ANSWER_MARGIN));
+            let job = limit.limit(async {
+                let mut client = server.connect_to_existing().await?;
+                let namespace = namespace.resolve(&mut client).await?;
+                Ok(ended(&mut client, &namespace, &job, timeout).await?)
+            });
+            Ok(conclude(&Box::pin(job).await?))
         })
     }
 }

@@ -15,6 +15,7 @@ use super::image;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::Spinner;
+use crate::wait::Deadline;
 
 /// Interval at which a build is polled while the command waits for it.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -126,20 +127,47 @@ fn check(name: &str, packages: &[String]) -> Result<(), Failure> {
 
 /// Finds or builds the environment with these packages. It is based on the caller's interpreter that has the framework,
 /// if there is one, else on what the server uses. A build that failed is started again: its cause may be gone.
+///
+/// At the deadline the build continues, and the next command finds its environment.
 pub(super) async fn build(
     client: &mut Client,
     namespace: &str,
     packages: Vec<String>,
     base: Option<String>,
+    deadline: Deadline,
 ) -> Result<Built, Failure> {
     let name = image_name(&packages, base.as_deref());
     check(&name, &packages)?;
+    let late = || {
+        let what = format!(
+            "the environment with {} is not ready after {}, and nothing was created",
+            package_names(&packages),
+            deadline.limit_text()
+        );
+        let hint = format!(
+            "its build continues: run the command again, or see `muster image logs {name} -n {namespace}`"
+        );
+        Failure::new(Exit::TimedOut, what).hint(hint)
+    };
+    tokio::select! {
+        built = find_or_build(client, namespace, &name, &packages, base) => built,
+        () = deadline.wait() => Err(late()),
+    }
+}
+
+async fn find_or_build(
+    client: &mut Client,
+    namespace: &str,
+    name: &str,
+    packages: &[String],
+    base: Option<String>,
+) -> Result<Built, Failure> {
     let spinner = Spinner::new(String::new());
-    spinner.print_line(&format!("Preparing an environment with {}", package_names(&packages)));
+    spinner.print_line(&format!("Preparing an environment with {}", package_names(packages)));
     let template = ImageTemplate {
-        name: name.clone(),
+        name: name.to_owned(),
         namespace: namespace.to_owned(),
-        pip_packages: packages,
+        pip_packages: packages.to_vec(),
         base_image: base.unwrap_or_default(),
         provider: "local".to_owned(),
         ..ImageTemplate::default()
@@ -150,18 +178,18 @@ pub(super) async fn build(
         ..CreateImageTemplateRequest::default()
     };
     if !create(client, &request).await?
-        && image::get(client, namespace, &name).await?.state == ImageState::Failed.as_str()
+        && image::get(client, namespace, name).await?.state == ImageState::Failed.as_str()
     {
         spinner.print_line("An earlier build failed: building it again");
-        delete_failed(client, namespace, &name).await?;
+        delete_failed(client, namespace, name).await?;
         create(client, &request).await?;
     }
     let mut shown = String::new();
     loop {
-        let found = image::get(client, namespace, &name).await?;
+        let found = image::get(client, namespace, name).await?;
         match found.state.as_str() {
             state if state == ImageState::Ready.as_str() => {
-                return Ok(Built { template: name, python: found.image.into() });
+                return Ok(Built { template: name.to_owned(), python: found.image.into() });
             }
             state if state == ImageState::Failed.as_str() => {
                 let what = format!("cannot build the environment: {}", found.status_reason);

@@ -142,7 +142,7 @@ fn interpreters(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<(PathBuf, En
         })
         .map(|python| (python, EnvironmentSource::Path));
     let all = [named, venv, conda, on_path].into_iter().flatten();
-    all.filter_map(|(python, source)| Some((absolute(python)?, source))).collect()
+    all.filter_map(|(python, source)| Some((interpreter_in(absolute(python)?), source))).collect()
 }
 
 #[cfg(test)]

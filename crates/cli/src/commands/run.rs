@@ -24,11 +24,15 @@ use super::{environment, find_by_id, image, python, python_version, reachability
 use crate::connect::{Client, ServerFlags};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, message};
-use crate::wait::parse_duration;
+use crate::wait::{Deadline, parse_duration};
 use app::Driver;
+use cleanup::CleanUp;
 use requirement::PythonRequirement;
 use script::ScriptNeeds;
 use startup::{DriverCluster, Startup};
+
+/// The delay before an idle launcher asks again for the deletion of its cluster.
+const CLEAN_UP_AGAIN: Duration = Duration::from_secs(5);
 
 /// Run a command with its own cluster: muster run -- python script.py
 #[derive(Debug, Parser)]
@@ -37,7 +41,7 @@ use startup::{DriverCluster, Startup};
 )]
 pub(crate) struct Run {
     /// The cluster to use; created if it does not exist
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::complete::clusters())]
     cluster: Option<String>,
     /// Keep the cluster when the command ends
     #[arg(long)]
@@ -48,7 +52,7 @@ pub(crate) struct Run {
     /// How long to wait for a cluster that is incomplete or still used by another app
     #[arg(long, env = "MUSTER_RUN_WAIT", value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     wait: Duration,
-    /// How long the creation of the cluster may take
+    /// How long the creation of the cluster may take, and before it that of an environment with packages
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -72,6 +76,16 @@ struct PreparedScript {
     needs_python: Option<PythonRequirement>,
 }
 
+/// A run whose app is registered and whose cluster is still to be found or created.
+struct PreparedRun {
+    launcher: Launcher,
+    startup: Startup,
+    spec: Spec,
+    program: PreparedScript,
+    /// True if the launcher waits for a signal after the command has ended.
+    idles: bool,
+}
+
 /// The client, namespace and app of one run.
 struct Launcher {
     client: Client,
@@ -84,7 +98,62 @@ impl Run {
         output::run(Box::pin(self.launch()))
     }
 
-    async fn launch(mut self) -> Result<ExitCode> {
+    async fn launch(self) -> Result<ExitCode> {
+        // From the first line: the first process of a container gets only signals that it handles.
+        let mut signals = launch::EndSignals::new()?;
+        let prepared = tokio::select! {
+            prepared = Box::pin(self.prepare()) => prepared?,
+            signal = signals.next() => {
+                message!("Received a termination signal");
+                return Ok(ExitCode::from(128 + signal.number()));
+            }
+        };
+        let PreparedRun { mut launcher, startup, spec, program, idles } = prepared;
+        // From here on every exit has to clean up.
+        let started = tokio::select! {
+            started = Box::pin(startup.cluster(&mut launcher, &spec)) => started,
+            signal = signals.next() => {
+                message!("Received a termination signal");
+                launcher.clean_up_by_name(startup.shared).await;
+                return Ok(ExitCode::from(128 + signal.number()));
+            }
+        };
+        let cluster = match started {
+            Ok(cluster) => cluster,
+            Err(failure) => {
+                launcher.end_app().await;
+                return Err(failure.into());
+            }
+        };
+        let ended = match launcher.execute(&cluster, &program, &mut signals).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                launcher.clean_up(&cluster, cleanup::ReportedEnd::completed(None)).await;
+                return Err(error);
+            }
+        };
+        let end = cleanup::ReportedEnd { status: ended.status, exit_code: Some(ended.code) };
+        let mut cleaned = launcher.clean_up(&cluster, end).await;
+        if idles && !ended.was_interrupted() {
+            message!("APP_EXIT is false: waiting for a termination signal");
+            // While this process runs, its app is not gone: only this process can ask for the deletion.
+            while cleaned == CleanUp::Unanswered
+                && tokio::time::timeout(CLEAN_UP_AGAIN, signals.next()).await.is_err()
+            {
+                cleaned = launcher.clean_up(&cluster, end).await;
+            }
+            if cleaned == CleanUp::Answered {
+                signals.next().await;
+            } else {
+                launcher.clean_up(&cluster, end).await;
+            }
+        }
+        Ok(ExitCode::from(ended.exit_status()))
+    }
+
+    /// Checks the command and the flags, connects, builds what the cluster needs and registers the app. Nothing has to be
+    /// deleted if this is interrupted: an app of a process ends with it.
+    async fn prepare(mut self) -> Result<PreparedRun> {
         let program = find_program(&self.command)?;
         let needs = match &program {
             Program::Script { file, .. } => script::needs(file)?,
@@ -116,7 +185,8 @@ impl Run {
             self.check_packages_of_script()?;
             self.spec.packages.add(needs.packages);
         }
-        let packages_python = self.spec.resolve(&mut client, &namespace).await?;
+        let packages_python =
+            self.spec.resolve(&mut client, &namespace, Deadline::after(self.timeout)).await?;
         let python = match &needs.python {
             Some(_) => self.expected_python(&mut client, &namespace, &program, packages_python.clone()).await,
             None => None,
@@ -131,7 +201,7 @@ impl Run {
             self.across_rollouts,
         )
         .await?;
-        let mut launcher = Launcher { client, namespace, driver };
+        let launcher = Launcher { client, namespace, driver };
         let startup = Startup {
             shared: self.shared,
             across_rollouts: self.across_rollouts,
@@ -140,39 +210,8 @@ impl Run {
             properties,
             python: needs.python.clone().zip(python),
         };
-        // From here on every exit has to clean up.
-        let mut signals = launch::EndSignals::new()?;
-        let started = tokio::select! {
-            started = Box::pin(startup.cluster(&mut launcher, &self.spec)) => started,
-            signal = signals.next() => {
-                message!("Received a termination signal");
-                launcher.clean_up_by_name(startup.shared).await;
-                return Ok(ExitCode::from(128 + signal.number()));
-            }
-        };
-        let cluster = match started {
-            Ok(cluster) => cluster,
-            Err(failure) => {
-                launcher.end_app().await;
-                return Err(failure.into());
-            }
-        };
         let program = PreparedScript { program, packages_python, needs_python: needs.python };
-        let ended = match launcher.execute(&cluster, &program, &mut signals).await {
-            Ok(ended) => ended,
-            Err(error) => {
-                launcher.clean_up(&cluster, cleanup::ReportedEnd::completed(None)).await;
-                return Err(error);
-            }
-        };
-        launcher
-            .clean_up(&cluster, cleanup::ReportedEnd { status: ended.status, exit_code: Some(ended.code) })
-            .await;
-        if idles && !ended.was_interrupted() {
-            message!("APP_EXIT is false: waiting for a termination signal");
-            signals.next().await;
-        }
-        Ok(ExitCode::from(ended.exit_status()))
+        Ok(PreparedRun { launcher, startup, spec: self.spec, program, idles })
     }
 
     /// Refuses an image that is built already, into which the packages of a script cannot be installed.

@@ -31,7 +31,7 @@ const AT_A_TIME: usize = 8;
 
 /// Show the cpu and memory that the nodes of a cluster, or of all clusters of a namespace, use now
 ///
-/// On a terminal it goes on until Ctrl-C; in a pipe, with -o json and with --once it measures once. Local nodes are measured
+/// On a terminal it repeats until Ctrl-C; in a pipe, with -o json and with --once it measures once. Local nodes are measured
 /// by all of their processes; nodes on Kubernetes by metrics-server, where that is installed.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:\n  muster top\n  muster top fred\n  muster top fred --once -o json")]

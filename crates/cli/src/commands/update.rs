@@ -63,10 +63,10 @@ impl RestartFlags {
 #[derive(Debug, Default, Parser)]
 struct UpdateFlags {
     /// Resources of each worker: the name of a shape, or the amounts that change, such as memory=8Gi
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse, add = crate::complete::shapes())]
     shape: Option<Shape>,
     /// Resources of the head, in the same form
-    #[arg(long, value_name = "SHAPE", value_parser = shape::parse)]
+    #[arg(long, value_name = "SHAPE", value_parser = shape::parse, add = crate::complete::shapes())]
     head_shape: Option<Shape>,
     /// Container image of head and workers; on the local provider their Python interpreter
     #[arg(long, value_name = "IMAGE")]

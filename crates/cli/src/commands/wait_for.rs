@@ -9,12 +9,15 @@ use muster_proto::v1alpha2::{Cluster, WatchClustersRequest};
 use tokio::time::timeout;
 use tonic::Status;
 
-use super::{ClusterFlags, find};
+use super::{ClusterFlags, find, latest_open_action};
 use crate::complete;
 use crate::connect::Client;
 use crate::failure::{Exit, Failure, error_code, is_retryable};
 use crate::output::{self, message};
-use crate::wait::parse_duration;
+use crate::wait::{Deadline, parse_duration};
+
+/// The state of a cluster that failed.
+const ERROR: &str = "ERROR";
 
 /// The state of a deleted cluster.
 const DELETED: &str = "DELETED";
@@ -54,7 +57,7 @@ impl Wait {
             let Self { cluster: ClusterFlags { name, namespace, among, server }, state, timeout: at_most } =
                 self;
             let wanted = state;
-            let mut client = server.connect_to_existing().await?;
+            let mut client = Deadline::after(at_most).limit(server.connect_to_existing()).await?;
             let namespace = namespace.resolve(&mut client).await?;
             let found = find(&mut client, &namespace, &name, &among).await;
             let cluster = match found {
@@ -117,6 +120,11 @@ async fn follow(
     };
     let mut watch = client.clusters().watch_clusters(request).await?.into_inner();
     let mut is_there = false;
+    let failed = |shown: &Cluster| {
+        let Cluster { name, namespace, status_reason, .. } = shown;
+        let what = format!("'{name}' is ERROR and does not recover by itself: {status_reason}");
+        Failure::new(Exit::Failed, what).hint(format!("see `muster events {name} -n {namespace}`"))
+    };
     while let Some(message) = watch.message().await? {
         client.mark_answered();
         let state = match &message.cluster {
@@ -131,6 +139,13 @@ async fn follow(
         *last = state;
         if last == wanted {
             return Ok(Ok(()));
+        }
+        if let Some(shown) = message.cluster.filter(|_| last == ERROR) {
+            match latest_open_action(client, &shown.id).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(Err(failed(&shown))),
+                Err(failure) => return Ok(Err(failure)),
+            }
         }
         if last == DELETED {
             let what = format!("'{}' was deleted before it was {wanted}", cluster.name);

@@ -162,10 +162,10 @@ pub(super) const DEFAULT_FILE: &str = include_str!("default.toml");
 /// The settings as flags and environment variables.
 #[derive(Debug, Parser)]
 pub(crate) struct Flags {
-    /// Address of REST and probes
+    /// Address of REST, probes and gRPC
     #[arg(long, env = "MUSTER_LISTEN", value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Address of gRPC
+    /// Another address of gRPC alone
     #[arg(long, env = "MUSTER_GRPC_LISTEN", value_name = "ADDR")]
     grpc_listen: Option<SocketAddr>,
     /// Field numbers of messages of package `proto`, for gRPC clients of the KubeRay API server

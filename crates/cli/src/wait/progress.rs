@@ -92,7 +92,7 @@ impl Progress {
         }
         // The action of a new cluster has no other action to wait for: it is just not claimed yet.
         let waits = self.queued && !self.observed.starts_with("INIT");
-        let queued = if waits { ", queued behind another action" } else { "" };
+        let queued = if waits { ", queued" } else { "" };
         let observed = if waits { self.observed.trim_end_matches('.') } else { &self.observed };
         let line = format!("{observed}{queued}");
         if line == self.last {
@@ -148,7 +148,8 @@ fn step(cluster: &Cluster, nodes: &[Node]) -> String {
         (_, Some("RECOVERING")) => return "head restarting".to_owned(),
         _ => {}
     }
-    if nodes.is_empty() {
+    // The nodes of a working cluster may have changed since its row was read.
+    if nodes.is_empty() || cluster.state == "ACTIVE" {
         return format!("{} workers ready", crate::table::workers(cluster));
     }
     let ready = nodes.iter().filter(|node| node.role != HEAD && node.state == "ACTIVE").count();
@@ -191,6 +192,14 @@ mod tests {
         let waiting = "fred-worker-2: draining: waiting for 1 task (4 min left)";
         let cluster = Cluster { status_reason: waiting.to_owned(), ..cluster };
         assert_eq!(describe(&cluster, &nodes, ""), format!("{expected}: {waiting}"));
+    }
+
+    #[test]
+    fn a_working_cluster_has_the_counts_of_its_row() {
+        let state = "ACTIVE".to_owned();
+        let cluster = Cluster { state, desired_workers: 2, ready_workers: Some(2), ..Cluster::default() };
+        let nodes = [node("head", "DELETING"), node("worker", "DELETING")];
+        assert_eq!(describe(&cluster, &nodes, ""), "ACTIVE, 2/2 workers ready");
     }
 
     #[test]

@@ -11,7 +11,7 @@ async fn create(server: &Server, fields: Value) -> Answer {
 }
 
 #[database_test(Server::start)]
-async fn a_node_created_in_a_cluster_is_counted_there(server: Server) {
+async fn a_node_without_a_cluster_is_created_changed_and_deleted(server: Server) {
     let profile = server.profile("p").await;
     let made =
         create(&server, json!({"name": "n", "profile_id": "p", "role": "db", "metadata": {"a": 1}})).await;
@@ -49,7 +49,7 @@ async fn a_node_created_in_a_cluster_is_counted_there(server: Server) {
 }
 
 #[tokio::test]
-async fn a_node_that_is_made_in_a_cluster_is_counted_there() {
+async fn a_node_created_in_a_cluster_counts_towards_its_size() {
     let server = Server::sqlite().await;
     let cluster = server.cluster("c", json!({"desired_capacity": 1})).await;
     let fields = json!({"name": "mine", "profile_id": cluster["profile_id"], "cluster_id": "c"});

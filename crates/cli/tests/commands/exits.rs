@@ -43,7 +43,7 @@ async fn bad_values_are_2() {
             &["create", "x", "--flavor", "kuberay"],
             "flavor 'kuberay' is not supported by the provider 'local', which has no flavors: omit it",
         ),
-        (&["create", "x", "--timeout", "5"], "'5' is no duration: write it as 200ms, 30s"),
+        (&["create", "x", "--timeout", "5"], "'5' is not a duration: write it as 200ms, 30s"),
         (&["create", "x", "--timeout=-5s"], "'-5s' is negative"),
         (
             &["create", "x", "--profile", "simulated.node-1.0", "--profile-properties", "[1]"],

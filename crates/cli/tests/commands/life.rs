@@ -150,7 +150,7 @@ async fn a_queued_change_says_that_it_waits() {
         .muster(&[create("slow", "1"), vec!["--no-wait", "--profile-properties", &properties]].concat())
         .success();
     let behind = harness.spawn(&["scale", "slow", "--workers", "2"]);
-    behind.wait_for_line("slow: CREATING, 0/1 workers ready, queued behind another action", TIMEOUT).await;
+    behind.wait_for_line("slow: CREATING, 0/1 workers ready, queued (", TIMEOUT).await;
 }
 
 #[tokio::test]

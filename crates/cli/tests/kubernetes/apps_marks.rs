@@ -119,7 +119,7 @@ async fn an_app_that_the_label_no_longer_names_does_not_delete_the_cluster() {
     output_of(&harness.create("goes", &["--app", "bob", "--ephemeral"]));
     let masters = harness.harness.namespace.api::<Deployment>();
     masters.patch("own-m", &PatchParams::default(), &unlabelled()).await.expect("it is labelled");
-    eventually("its app lets go of it", TIMEOUT, async || {
+    eventually("its app no longer owns it", TIMEOUT, async || {
         let metadata = masters.get("own-m").await.expect("the master").metadata;
         let owners = metadata.owner_references.unwrap_or_default();
         let is_marked = metadata.annotations.unwrap_or_default().contains_key("muster.dev/app");

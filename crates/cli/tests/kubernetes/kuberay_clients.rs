@@ -286,7 +286,7 @@ async fn clusters_of_the_existing_server_are_listed_and_deleted_and_others_are_u
     server.post(&templates, json!({"name": "theirs", "cpu": 1, "memory": 1})).await;
     let (status, _, why) = server.refusal(Method::DELETE, &format!("{templates}/theirs"), None).await;
     assert_eq!(status, 409, "{why}");
-    assert!(why.contains("is used by a, b, c"), "{why}");
+    assert!(why.contains("is used by clusters a, b, c"), "{why}");
 
     // A user's labels do not replace those of other programs.
     let labels = json!({"labels": {"team": "red"}});

@@ -121,7 +121,7 @@ async fn a_cluster_waits_for_its_image_and_imports_its_packages() {
     // It cannot be deleted while it is used.
     let (status, why) = refusal(&harness, Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
     assert_eq!(status, 409, "{why}");
-    assert!(why.contains("is used by fred"), "{why}");
+    assert!(why.contains("is used by cluster fred"), "{why}");
     harness.delete_without_trace("fred").await;
     let gone = harness.call(Method::DELETE, &format!("{TEMPLATES}/probe"), None).await;
     assert_eq!(gone.status(), StatusCode::OK);

@@ -33,9 +33,16 @@ async fn ended_by(harness: &Harness, cluster: &Value) -> Vec<String> {
 async fn an_idle_cluster_is_deleted_and_a_computing_one_is_not() {
     let Some((harness, python)) = Harness::with_dask().await else { return };
     let busy = harness.create(&dask("busy", 1)).await;
+    let activity = async || harness.get(&format!("{CLUSTERS}/busy/activity")).await["state"].clone();
+    assert_eq!(activity().await, "idle");
     let mut client = Client::connect(&python, &busy).await;
     let job = "lambda: __import__('distributed').Event('go').wait() and 42";
     client.run(&format!("kept.update(job=client.submit({job}))")).await;
+    eventually("the job runs", TIMEOUT, async || {
+        let state = activity().await;
+        if state == "busy" { Ok(()) } else { Err(state) }
+    })
+    .await;
     let limit = json!({"idle_timeout": "2s"});
     harness.answer(Method::PATCH, &format!("{CLUSTERS}/busy?wait_for=reached"), Some(limit)).await;
     // It starts later and is deleted first.

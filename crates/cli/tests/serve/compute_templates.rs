@@ -119,7 +119,7 @@ async fn a_cluster_gets_the_shape_of_its_template_which_is_then_in_use() {
     let path = format!("{TEMPLATES}/small");
     let (status, reason, message) = server.refusal(Method::DELETE, &path, None).await;
     assert_eq!((status, reason.as_str()), (409, "ComputeTemplateInUse"));
-    assert!(message.contains("is used by fred"), "{message}");
+    assert!(message.contains("is used by cluster fred"), "{message}");
     let forced = server.call(Method::DELETE, &format!("{path}?force=true"), None).await;
     assert_eq!(forced.status(), StatusCode::OK);
     let kept = server.get("/namespaces/demo/clusters/fred").await;

@@ -91,7 +91,7 @@ async fn a_watch_begins_with_the_full_list_and_reports_every_change() {
     let request = WatchClustersRequest { namespace: "demo".into(), ..WatchClustersRequest::default() };
     let mut watch = clusters.watch_clusters(request).await.unwrap().into_inner();
     let mut next = async || {
-        let message = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("the watch tells");
+        let message = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("the watch responds");
         let message = message.expect("the watch is open").expect("a message");
         let cluster = message.cluster.unwrap_or_default();
         (message.r#type, cluster.name, cluster.state)

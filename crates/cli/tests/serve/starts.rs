@@ -22,7 +22,7 @@ fn serve(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (Opti
 #[case::contradiction(&["--dev", "--listen", "0.0.0.0:1"], "0.0.0.0:1")]
 #[case::no_such_scheme(&["--auth", "magic"], "auth is 'magic': must be local, none, tokens:FILE, accounts:FILE, kubernetes or domino")]
 #[case::no_tokens(&["--auth", "tokens:missing.toml"], "missing.toml")]
-#[case::no_network(&["--egress-allow", "10.0.0.0/33"], "'10.0.0.0/33' is no network")]
+#[case::no_network(&["--egress-allow", "10.0.0.0/33"], "'10.0.0.0/33' is not a network")]
 #[case::no_history(&["--retention-days", "0"], "retention_days is 0")]
 #[case::no_time(&["--node-start-seconds", "0"], "node_start_seconds is 0")]
 #[case::no_hands(&["--parallel-actions", "0"], "parallel_actions is 0")]

@@ -441,7 +441,7 @@ async fn wait_for_jobs(server: &mut Server) {
 /// Returns true if a list or watch has any object.
 async fn first_of(method: &Method, mut response: Response) -> bool {
     if method.streaming {
-        let first = response.chunk().await.expect("the watch tells").expect("a message");
+        let first = response.chunk().await.expect("the watch responds").expect("a message");
         return String::from_utf8_lossy(&first).contains("ADDED");
     }
     let list: Value = response.json().await.expect("JSON");

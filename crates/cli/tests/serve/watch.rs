@@ -38,7 +38,7 @@ impl Watch {
                 return Some(serde_json::from_str(&line).expect("JSON"));
             }
             let chunk = tokio::time::timeout(TIMEOUT, self.response.chunk()).await;
-            let chunk = chunk.expect("the watch tells").expect("the stream is whole")?;
+            let chunk = chunk.expect("the watch responds").expect("the stream is whole")?;
             self.rest.push_str(&String::from_utf8_lossy(&chunk));
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use muster_local::environments::MODULE_PATH_VARIABLE;
 
+use super::env_file;
 use crate::failure::{Exit, Failure};
 
 /// Advice on how files get to pods. No environment variable can do it: programs connect to Ray in pods by the Ray
@@ -28,7 +29,7 @@ pub(crate) struct CodeFlags {
     /// Environment variable of all nodes, as KEY=VALUE, or KEY for its current value; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
-    /// File with lines KEY=VALUE; --env takes precedence; may be repeated
+    /// File with lines KEY=VALUE, whose values are taken literally; --env takes precedence; may be repeated
     #[arg(long, value_name = "FILE")]
     env_file: Vec<PathBuf>,
 }
@@ -133,11 +134,9 @@ fn no_current_folder(error: &io::Error) -> Failure {
 
 /// Reads the variables of a file.
 fn read_env_file(file: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let wrong = |error: dotenvy::Error| {
-        Failure::new(Exit::Usage, format!("--env-file {}: {error}", file.display()))
-            .hint("each line must be KEY=VALUE")
-    };
-    dotenvy::from_path_iter(file).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
+    let wrong = |why: String| Failure::new(Exit::Usage, format!("--env-file {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    env_file::parse(&text).map_err(wrong)
 }
 
 /// Makes all folders of a search path absolute.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use muster_proto::v1alpha2::{Action, Cluster, ListActionsRequest};
+use muster_proto::v1alpha2::Cluster;
 use tokio::time::sleep;
 
-use crate::commands::{AmongFlags, find_optional, is_incomplete};
+use crate::commands::{AmongFlags, find_optional, is_incomplete, latest_open_action};
 use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::message;
@@ -74,18 +74,6 @@ impl ExistingCluster {
             }
         }
     }
-}
-
-/// Returns the latest action on a cluster that has not ended.
-async fn latest_open_action(client: &mut Client, cluster_id: &str) -> Result<Option<Action>, Failure> {
-    let request = ListActionsRequest {
-        target: cluster_id.to_owned(),
-        sort_by: "created_at".to_owned(),
-        ..ListActionsRequest::default()
-    };
-    let call = async |client: &Client| client.actions().list_actions(request.clone()).await;
-    let actions = client.retry(call).await?.into_inner().actions;
-    Ok(actions.into_iter().rfind(|action| action.ended_at.is_none()))
 }
 
 /// Waits for the next poll.

@@ -14,6 +14,7 @@ pub(super) fn parse(text: &str) -> Result<WorkerGroupSpec, String> {
     let mut keys = HashSet::new();
     for pair in text.split(',') {
         let (key, value) = pair.split_once('=').ok_or_else(|| unknown_part(pair))?;
+        let (key, value) = (key.trim(), value.trim());
         shape::check_once(key, keys.insert(key))?;
         match key {
             "name" => value.clone_into(&mut group.group_name),
@@ -71,6 +72,7 @@ mod tests {
     #[rstest]
     #[case("name=a", 1, None, None, None)]
     #[case("name=a,workers=2,min=1,max=4", 2, Some(1), Some(4), None)]
+    #[case("name=a, workers = 2, min=1,max=4", 2, Some(1), Some(4), None)]
     #[case("name=a,workers=0,cpu=2,memory=4Gi", 0, None, None, Some(amounts("2", "4Gi")))]
     #[case("name=a,shape=cpu=2,memory=4Gi,workers=3", 3, None, None, Some(amounts("2", "4Gi")))]
     #[case("shape=small,name=a", 1, None, None, Some(Shape { name: "small".to_owned(), ..Shape::default() }))]

@@ -6,6 +6,8 @@ use muster_proto::names;
 use muster_proto::v1alpha2::{Cluster, ClusterConfig, CreateClusterRequest};
 use serde_json::Value;
 
+use super::python;
+use crate::connect::Client;
 use crate::failure::{Exit, Failure};
 
 /// The file name for standard input.
@@ -39,6 +41,38 @@ pub(super) fn request(name: String, given: Cluster, default_framework: &str) -> 
         default_framework.clone_into(&mut cluster.framework);
     }
     CreateClusterRequest { cluster: Some(cluster), config, ..CreateClusterRequest::default() }
+}
+
+/// Gives nodes without an image the caller's Python, as the flags do.
+pub(super) async fn with_callers_python(
+    client: &Client,
+    mut request: CreateClusterRequest,
+) -> Result<CreateClusterRequest, Failure> {
+    let Some(cluster) = request.cluster.as_mut().filter(|cluster| !cluster.framework.is_empty()) else {
+        return Ok(request);
+    };
+    if let Some(python) = python::resolve(client, &cluster.provider, &cluster.framework, None).await? {
+        match &mut request.config {
+            Some(config) => config.default_image = python,
+            None => fill_images(cluster, &python),
+        }
+    }
+    Ok(request)
+}
+
+/// Sets the image of the nodes that have none. Properties of the profile may have one too: they stay as they are.
+fn fill_images(cluster: &mut Cluster, image: &str) {
+    if cluster.profile_properties.is_some() {
+        return;
+    }
+    let spec = cluster.cluster_spec.get_or_insert_default();
+    let head = spec.head_group_spec.get_or_insert_default();
+    let groups = spec.worker_group_spec.iter_mut().map(|group| (&mut group.image, &group.image_template));
+    for (own, template) in groups.chain([(&mut head.image, &head.image_template)]) {
+        if own.is_empty() && template.is_empty() {
+            image.clone_into(own);
+        }
+    }
 }
 
 /// Parses a cluster from YAML or JSON, which is YAML too.
@@ -132,6 +166,18 @@ mod tests {
         let text = "framework: ray\nclusterSpec: {workerGroupSpec: [{groupName: a}]}";
         let full = request("fred".to_owned(), parse(text).unwrap(), "dask");
         assert_eq!((full.cluster.unwrap().framework.as_str(), full.config), ("ray", None));
+    }
+
+    #[test]
+    fn nodes_without_an_image_get_the_callers_python() {
+        let text = "framework: dask\nclusterSpec: {workerGroupSpec: [{groupName: a}, {groupName: b, image: own}, \
+                    {groupName: c, imageTemplate: t}]}";
+        let mut cluster = parse(text).unwrap();
+        fill_images(&mut cluster, "/venv/bin/python");
+        let spec = cluster.cluster_spec.unwrap();
+        assert_eq!(spec.head_group_spec.unwrap().image, "/venv/bin/python");
+        let images: Vec<&str> = spec.worker_group_spec.iter().map(|group| group.image.as_str()).collect();
+        assert_eq!(images, ["/venv/bin/python", "own", ""]);
     }
 
     #[test]

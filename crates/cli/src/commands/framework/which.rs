@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use muster_core::ids::LOCAL_PROVIDER;
 
 use super::list_frameworks;
+use crate::commands::python;
 use crate::connect::ServerFlags;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -29,6 +31,8 @@ impl Which {
                 let what = format!("framework '{name}' is unknown: use {}", names.join(", "));
                 return Err(Failure::new(Exit::Usage, what).into());
             };
+            // Fails as `create` does if `MUSTER_PYTHON` names a Python without the framework.
+            python::resolve(&client, LOCAL_PROVIDER, &name, None).await?;
             if !framework.usable {
                 let failure = Failure::new(Exit::NotFound, framework.missing.clone());
                 return Err(failure.hint(format!("install it with `{}`", framework.command)).into());

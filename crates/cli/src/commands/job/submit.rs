@@ -14,6 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::format::{self, Format, FormatFlag};
 use crate::output::{self, message};
 use crate::table;
+use crate::wait::Deadline;
 
 /// Submit a job: muster job submit NAME -- COMMAND, or with --framework on a cluster that is created for it
 #[derive(Debug, Parser)]
@@ -70,7 +71,7 @@ impl Submit {
             let new_cluster = match &cluster {
                 Some(_) => None,
                 None => {
-                    spec.resolve(&mut client, &namespace).await?;
+                    spec.resolve(&mut client, &namespace, Deadline::none()).await?;
                     let namespace = namespace.clone();
                     Some(CreateClusterRequest { namespace, ..spec.request(String::new(), None) })
                 }

@@ -1,5 +1,6 @@
 //! Logs of deleted clusters.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,6 +11,7 @@ use super::ClusterFlags;
 use super::choose::{HEAD, WORKERS};
 use super::print::LogPrinter;
 use crate::connect::Client;
+use crate::failure::{Exit, Failure};
 
 /// Suffix of the names of heads: the roles of deleted nodes are not stored.
 const OF_HEADS: &str = "-head";
@@ -24,7 +26,7 @@ pub(super) fn request(
 ) -> GetLogsRequest {
     let (framework, provider) = flags.among.request_fields();
     let node = match words {
-        [word] if word != HEAD && word != WORKERS => word.clone(),
+        [word] if word != HEAD && word != WORKERS && !is_number(word) => word.clone(),
         _ => String::new(),
     };
     GetLogsRequest {
@@ -50,7 +52,9 @@ pub(super) async fn print(
     let is_named = request.node.is_empty();
     let call = async |client: &Client| client.clusters().get_logs(request.clone()).await;
     let mut log = client.retry(call).await?.into_inner();
-    while let Some(chunk) = log.message().await.map_err(crate::failure::Failure::from)? {
+    let mut nodes = BTreeSet::new();
+    while let Some(chunk) = log.message().await.map_err(Failure::from)? {
+        nodes.insert(chunk.node.clone());
         if is_named && !words.is_empty() && !words.iter().any(|word| selects(word, &chunk.node)) {
             continue;
         }
@@ -58,7 +62,15 @@ pub(super) async fn print(
             return Ok(ExitCode::FAILURE);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let fits_none = |word: &&String| !nodes.iter().any(|node| selects(word, node));
+    match words.iter().filter(|_| is_named).find(fits_none) {
+        Some(word) => {
+            let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
+            let what = format!("node '{word}' has no stored log: there are logs of {}", names.join(", "));
+            Err(Failure::new(Exit::NotFound, what).into())
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Returns true if a value of `--node` selects this node.
@@ -66,6 +78,28 @@ fn selects(word: &str, node: &str) -> bool {
     match word {
         HEAD => node.ends_with(OF_HEADS),
         WORKERS => !node.ends_with(OF_HEADS),
+        number if is_number(number) => node.rsplit_once('-').is_some_and(|(_, of_node)| of_node == number),
         name => node == name,
+    }
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("head", true, false)]
+    #[case("worker", false, true)]
+    #[case("2", false, true)]
+    #[case("1", false, false)]
+    #[case("fred-worker-2", false, true)]
+    fn values_select_stored_logs(#[case] word: &str, #[case] head: bool, #[case] worker: bool) {
+        assert_eq!((selects(word, "fred-head"), selects(word, "fred-worker-2")), (head, worker));
     }
 }

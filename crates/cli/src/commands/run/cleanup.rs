@@ -30,21 +30,42 @@ impl ReportedEnd {
     }
 }
 
+/// The answer of the server to a clean-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CleanUp {
+    /// The server deletes the cluster, or the rules do not allow it.
+    Answered,
+    /// The server did not answer, or could not decide.
+    Unanswered,
+}
+
 impl Launcher {
     /// Ends the app and deletes its cluster if the rules for drivers allow it.
-    pub(super) async fn clean_up(&mut self, cluster: &DriverCluster, end: ReportedEnd) {
-        if timeout(CLEANUP_LIMIT, self.delete(cluster, end)).await.is_err() {
-            let name = &cluster.name;
-            message!("warning: cluster '{name}' is not deleted yet; the server continues the deletion");
+    pub(super) async fn clean_up(&mut self, cluster: &DriverCluster, end: ReportedEnd) -> CleanUp {
+        let mut progress = CleanUp::Unanswered;
+        let in_time = timeout(CLEANUP_LIMIT, self.delete(cluster, end, &mut progress)).await.is_ok();
+        let name = &cluster.name;
+        match progress {
+            CleanUp::Answered if !in_time => {
+                message!("warning: cluster '{name}' is not deleted yet; the server continues the deletion");
+            }
+            CleanUp::Unanswered => {
+                message!(
+                    "warning: cluster '{name}' is not deleted: the server deletes it once its app is gone"
+                );
+            }
+            CleanUp::Answered => {}
         }
+        progress
     }
 
-    async fn delete(&mut self, cluster: &DriverCluster, end: ReportedEnd) {
+    async fn delete(&mut self, cluster: &DriverCluster, end: ReportedEnd, progress: &mut CleanUp) {
         let name = &cluster.name;
         message!("Deleting cluster '{name}'");
         if !cluster.ephemeral {
             message!("cluster is not ephemeral");
             message!("cluster not deleted '{name}'");
+            *progress = CleanUp::Answered;
             // Other apps stay attached: their next driver finds the cluster that way.
             if self.driver.is_command() {
                 self.detach(cluster).await;
@@ -63,8 +84,11 @@ impl Launcher {
             ..DeleteClusterRequest::default()
         };
         let submit = async |client: &Client| client.clusters().delete_cluster(request.clone()).await;
-        let deadline = WaitFlags::without_limit().deadline();
-        match deadline.submit(&mut self.client, submit).await {
+        let submitted = WaitFlags::without_limit().deadline().submit(&mut self.client, submit).await;
+        if !submitted.as_ref().is_err_and(|failure| failure.exit == Exit::Failed) {
+            *progress = CleanUp::Answered;
+        }
+        match submitted {
             Ok((_, action)) => self.wait_for_deletion(cluster, action).await,
             // Kubernetes' garbage collector deleted the cluster together with its app.
             Err(failure) if failure.exit == Exit::NotFound => {

@@ -100,7 +100,17 @@ impl Startup {
             }
             let own = launcher.driver.owns(&found.app);
             match fit(&found, own) {
-                Fit::Usable => return self.use_existing(launcher, spec, found).await,
+                Fit::Usable => match self.use_existing(launcher, spec, found).await {
+                    // The cluster belongs to another app with the same name, or is being deleted: it may go.
+                    Err(refused) if refused.exit == Exit::Refused && own && Instant::now() < deadline => {
+                        if !is_announced {
+                            message!("Found incomplete cluster {name}, waiting ...");
+                        }
+                        is_announced = true;
+                        sleep(PERIOD).await;
+                    }
+                    used => return used,
+                },
                 Fit::Broken(why) => {
                     return Err(Failure::new(
                         Exit::Failed,
@@ -143,16 +153,15 @@ impl Startup {
         if found.ephemeral && self.shared {
             message!("note: cluster {name} is ephemeral; it is used unchanged, and deleted with its app");
         }
-        if !found.ephemeral {
-            let request = AttachAppRequest {
-                namespace: launcher.namespace.clone(),
-                cluster: name.clone(),
-                app: launcher.driver.given.clone(),
-                provider: found.instance.clone(),
-                framework: found.framework.clone(),
-            };
-            launcher.client.retry(async |client| client.apps().attach_app(request.clone()).await).await?;
-        }
+        // The store compares the identity of the app with that of the cluster's: names may have been used before.
+        let request = AttachAppRequest {
+            namespace: launcher.namespace.clone(),
+            cluster: name.clone(),
+            app: launcher.driver.given.clone(),
+            provider: found.instance.clone(),
+            framework: found.framework.clone(),
+        };
+        launcher.client.retry(async |client| client.apps().attach_app(request.clone()).await).await?;
         message!("Using {} cluster {name}", kind(found.ephemeral));
         Ok(found.into())
     }

@@ -37,6 +37,7 @@ pub(super) struct Create {
 #[derive(Debug, Parser)]
 pub(super) struct Show {
     /// Name of the shape
+    #[arg(add = crate::complete::shapes())]
     name: String,
     #[command(flatten)]
     namespace: NamespaceFlag,
@@ -50,6 +51,7 @@ pub(super) struct Show {
 #[derive(Debug, Parser)]
 pub(super) struct Delete {
     /// Name of the shape
+    #[arg(add = crate::complete::shapes())]
     name: String,
     /// Delete it even if clusters use it
     #[arg(long)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Result, bail};
 use muster_api::auth::{DOMINO_SCHEME, KUBERNETES_SCHEME};
+use muster_core::dns_label::{LONGEST_DNS_LABEL, is_dns_label};
 use muster_core::shape::{NamedShape, Shape};
 use muster_core::time::TimeSpan;
 use muster_store::Store;
@@ -61,6 +62,12 @@ impl ServerSettings {
                 bail!("domino_url is '{url}': must be a URL that begins with http:// or https://")
             }
             _ => {}
+        }
+        if !is_dns_label(&self.compute_namespace) {
+            bail!(
+                "compute_namespace is '{}': must be a namespace, of at most {LONGEST_DNS_LABEL} lower-case letters, digits and '-'",
+                self.compute_namespace
+            );
         }
         if self.scaler_max_replicas == 0 {
             bail!(
