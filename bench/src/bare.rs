@@ -111,8 +111,8 @@ impl Bare {
         Ok(Self { framework, head, python, processes, _folder: folder })
     }
 
-    /// Retires one worker and returns once its process has ended.
-    pub async fn retire_one(&mut self) -> Result<()> {
+    /// Drains one worker and returns once its process has ended.
+    pub async fn drain_one(&mut self) -> Result<()> {
         let (framework, name) = (self.framework, name(self.framework, 0));
         let alive = fetch_workers(framework, &self.head).await?;
         let one = alive.iter().find(|worker| worker.name == name).context("no such worker")?;
@@ -122,13 +122,13 @@ impl Bare {
             HeadCommand::Request(request) => send(&request).await?.to_vec(),
             HeadCommand::Program(process) => {
                 let ended = to_command(process)?.stdout(Stdio::piped()).output().await?;
-                ensure!(ended.status.success(), "the worker was not retired: {}", ended.status);
+                ensure!(ended.status.success(), "the worker was not drained: {}", ended.status);
                 ended.stdout
             }
         };
         ensure!(
             framework.read_retired(workers, &answer)?.contains(&one.address),
-            "the worker was not retired"
+            "the worker was not drained"
         );
         let process = self.processes.get_mut(1).context("no worker")?;
         match framework.after_retirement(one, 300) {

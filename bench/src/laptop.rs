@@ -94,7 +94,7 @@ async fn by_hand(
     let mut cluster = Bare::start(framework, python, package, WORKERS).await?;
     let create = started.elapsed();
     let started = Instant::now();
-    cluster.retire_one().await?;
+    cluster.drain_one().await?;
     let remove = started.elapsed();
     cluster.end().await?;
     Ok(LaptopRound { create, remove })

@@ -86,9 +86,9 @@ impl Start {
         if inventory.is_incomplete() {
             eprint!("{}", inventory.table());
         }
-        let handed = inventory.hand_over()?;
+        let inventory_file = inventory.write_to_memory()?;
         // Replaces this process, so that Ctrl-C and SIGTERM reach the runner, which cleans up.
-        let error = Command::new(runner).arg("--inventory").arg(handed.path()).args(arguments).exec();
+        let error = Command::new(runner).arg("--inventory").arg(inventory_file.path()).args(arguments).exec();
         Err(error).context("cannot start the testbed's runner")
     }
 

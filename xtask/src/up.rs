@@ -42,7 +42,8 @@ impl Up {
 /// The hints for another terminal.
 fn hints(muster: &Path) -> String {
     format!(
-        "\nMuster starts now. Ctrl-C stops it; clusters go on, and it finds them again. In another terminal:\n\n    \
+        "\nMuster starts now. Ctrl-C stops it; clusters keep running, and the next server finds them. \
+         In another terminal:\n\n    \
          alias muster={}\n    \
          muster framework install dask       # once, unless your Python has it\n    \
          muster create fred --workers 2      # a scheduler and two workers\n    \

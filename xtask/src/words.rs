@@ -1,8 +1,11 @@
 //! The check for retired words in names, texts, comments and documents.
 //!
+//! Comments of `.proto` files, which `/docs` shows, are also checked for sentences that begin like a question.
+//!
 //! `words.toml` has the number of retired words that each file may still have, which must not rise.
 
 mod allowed;
+mod proto_comments;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -21,6 +24,9 @@ const TABLE: &str = "xtask/words.toml";
 /// The files that have to contain these words.
 const EXEMPT: [&str; 3] = [TABLE, "xtask/src/words/scan.rs", "xtask/src/words/scan/tests.rs"];
 
+/// The folder of the `.proto` files of other projects.
+const FOREIGN_PROTO: &str = "/google/";
+
 /// The largest number of printed problems; a new file may have hundreds.
 const SHOWN: usize = 50;
 
@@ -28,7 +34,8 @@ const SHOWN: usize = 50;
 pub(crate) fn check() -> Result<()> {
     eprintln!("» words ({TABLE})");
     let root = layout::root();
-    let problems = compare(&Allowed::read(&root.join(TABLE))?, &hits(&root)?);
+    let mut problems = compare(&Allowed::read(&root.join(TABLE))?, &hits(&root)?);
+    problems.extend(sentences_without_verb(&root)?);
     if problems.is_empty() {
         return Ok(());
     }
@@ -66,6 +73,22 @@ fn hits(root: &Path) -> Result<BTreeMap<String, Vec<Hit>>> {
         }
     }
     Ok(hits)
+}
+
+/// The sentences of `.proto` comments that begin like a question and are none, one line each.
+fn sentences_without_verb(root: &Path) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for path in files(root)? {
+        let is_proto = Path::new(&path).extension().is_some_and(|extension| extension == "proto");
+        if !is_proto || path.contains(FOREIGN_PROTO) {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
+        let name =
+            |(line, sentence)| format!("{path}:{line}: \"{sentence}\": write a noun phrase or a sentence");
+        problems.extend(proto_comments::pseudo_questions(&text).into_iter().map(name));
+    }
+    Ok(problems)
 }
 
 /// The files of the repository, including untracked files that are not ignored.

@@ -22,9 +22,9 @@ impl TestbedSupervisor {
         // A copy, because a run in another tree that shares the cache may replace the program.
         let copy = folder.path().join("testbed");
         std::fs::copy(runner, &copy).context("cannot copy the testbed's runner")?;
-        let handed = inventory.hand_over()?;
+        let inventory_file = inventory.write_to_memory()?;
         let mut command = Command::new(copy);
-        command.args(["--lazy", "--until-eof", "--inventory"]).arg(handed.path());
+        command.args(["--lazy", "--until-eof", "--inventory"]).arg(inventory_file.path());
         let mut process = command
             .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())

@@ -31,7 +31,7 @@ pub(crate) struct Inventory {
     pub(super) missing: BTreeMap<String, String>,
     /// The missing parts for the table, with the ends of their logs.
     #[serde(skip)]
-    lacks: Vec<Lack>,
+    missing_parts: Vec<MissingPart>,
     /// The locks that keep the parts from being removed, also while processes that inherited them run.
     #[serde(skip)]
     pub(super) in_use: Vec<FileLock>,
@@ -49,18 +49,18 @@ pub(crate) enum FoundPostgres {
 
 /// The parts that are missing for one reason.
 #[derive(Debug)]
-struct Lack {
+struct MissingPart {
     names: Vec<String>,
     why: String,
     log: Vec<String>,
 }
 
 /// An inventory in memory, which may contain a password and disappears with the last process that has it open.
-pub(crate) struct Handed {
+pub(crate) struct InventoryFile {
     memory: File,
 }
 
-impl Handed {
+impl InventoryFile {
     /// The path of the inventory for child processes.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.memory.as_raw_fd()).into()
@@ -74,7 +74,7 @@ impl Inventory {
         let mut lines = text.lines().map(str::to_owned);
         let why = lines.next().unwrap_or_default();
         self.missing.extend(names.iter().map(|name| (name.clone(), why.clone())));
-        self.lacks.push(Lack { names, why, log: lines.collect() });
+        self.missing_parts.push(MissingPart { names, why, log: lines.collect() });
     }
 
     /// Returns true if any part is missing.
@@ -83,10 +83,10 @@ impl Inventory {
     }
 
     /// Writes the inventory for the testbed's runner.
-    pub(crate) fn hand_over(&self) -> Result<Handed> {
+    pub(crate) fn write_to_memory(&self) -> Result<InventoryFile> {
         let mut memory = File::from(memfd_create("muster-inventory", MemfdFlags::empty())?);
         memory.write_all(&serde_json::to_vec(self)?)?;
-        Ok(Handed { memory })
+        Ok(InventoryFile { memory })
     }
 
     /// The inventory as text.
@@ -114,7 +114,7 @@ impl Inventory {
         if self.is_incomplete() {
             text.push_str("It lacks:\n");
         }
-        for Lack { names, why, log } in &self.lacks {
+        for MissingPart { names, why, log } in &self.missing_parts {
             let names: Vec<&str> =
                 names.iter().map(String::as_str).filter(|name| self.missing.contains_key(*name)).collect();
             if let Some(first) = names.first() {

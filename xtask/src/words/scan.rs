@@ -4,12 +4,44 @@ use crate::rust_tokens::{Token, TokenKind, tokens};
 
 /// The retired words and phrases, and what to write instead.
 const RETIRED: &[(&[&str], &str)] = &[
+    (&["tell"], "report, notify, distinguish"),
+    (&["tells"], "reports, notifies, distinguishes"),
+    (&["telling"], "reporting, notifying"),
     (&["told"], "notified, reported, published"),
     (&["hear"], "subscribe, receive, observe"),
     (&["hears"], "subscribes, receives, observes"),
+    (&["hearing"], "receiving, observing"),
     (&["heard"], "received, observed"),
+    (&["ears"], "a subscription, a listener"),
+    (&["glance"], "an observation, a check"),
+    (&["glances"], "observations, checks"),
+    (&["lend"], "a slot, a permit; reserve"),
+    (&["lends"], "reserves"),
+    (&["lent"], "reserved"),
+    (&["let", "go"], "release, drain, terminate"),
+    (&["lets", "go"], "releases, drains, terminates"),
+    (&["letting", "go"], "releasing, draining"),
+    (&["put", "back"], "requeue, restore"),
+    (&["puts", "back"], "requeues, restores"),
+    (&["set", "aside"], "defer, deferred"),
+    (&["sets", "aside"], "defers"),
+    (&["go", "on"], "continue, resume, be retried"),
+    (&["goes", "on"], "continues, resumes, is retried"),
+    (&["going", "on"], "continuing, running"),
+    (&["went", "on"], "continued, was retried"),
+    (&["give", "out"], "issue, assign"),
+    (&["gives", "out"], "issues, assigns"),
+    (&["given", "out"], "issued, assigned"),
+    (&["is", "so"], "is in sync, is met; the condition itself"),
+    (&["stays", "so"], "does not change; the condition itself"),
+    (&["made", "so"], "applied, reconciled"),
+    (&["no", "room"], "no capacity, no quota"),
+    (&["stray"], "an orphan, a leftover"),
+    (&["strays"], "orphans, leftovers"),
+    (&["grave"], "a tombstone"),
     (&["whoever"], "the caller, user, client, principal"),
     (&["somebody"], "a caller, user, client"),
+    (&["anybody"], "any caller, any user"),
     (&["nobody"], "no caller, no user; unowned, orphan"),
     (&["anew"], "again; recreate, replace, restart"),
     (&["is", "behind"], "is stale, is pending"),
@@ -21,10 +53,15 @@ const RETIRED: &[(&[&str], &str)] = &[
     (&["everybody"], "all users, all callers"),
     (&["vouch"], "authenticate, identify"),
     (&["vouches"], "authenticates, identifies"),
+    (&["vouched"], "authenticated, identified"),
+    (&["vouching"], "authenticating, identifying"),
     (&["unasked"], "without a request"),
     (&["at", "home"], "belongs to, is in"),
     (&["is", "none", "that"], "is not one that"),
 ];
+
+/// The JSON files that are shown to users. All others are fixtures, or generated from checked texts.
+const JSON_DOCUMENTS: [&str; 2] = ["other_apis.json", "values.schema.json"];
 
 /// The folders whose data files are fixtures or pins, and are not checked.
 const DATA_FOLDERS: [&str; 3] = ["pins", "testbed", "tests"];
@@ -34,6 +71,8 @@ const DATA_FOLDERS: [&str; 3] = ["pins", "testbed", "tests"];
 pub(super) enum Language {
     /// Rust: identifiers, strings and comments.
     Rust,
+    /// SQL: comments, because names in released migrations cannot change.
+    Sql,
     /// Any other text: the whole content.
     Text,
 }
@@ -42,13 +81,14 @@ impl Language {
     /// The language of a file that is checked, by its path.
     pub(super) fn of(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if name == "Dockerfile" {
+        if name == "Dockerfile" || path == ".ci/run" || JSON_DOCUMENTS.contains(&name) {
             return Some(Self::Text);
         }
         let is_data = || path.split('/').any(|folder| DATA_FOLDERS.contains(&folder));
         match name.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
-            "md" | "proto" | "toml" => Some(Self::Text),
+            "md" | "proto" | "toml" | "py" | "sh" | "html" | "js" | "svg" => Some(Self::Text),
+            "sql" if !is_data() => Some(Self::Sql),
             "yaml" | "yml" | "tpl" | "txt" if !is_data() => Some(Self::Text),
             _ => None,
         }
@@ -70,8 +110,17 @@ pub(super) struct Hit {
 pub(super) fn hits(language: Language, text: &str) -> Vec<Hit> {
     match language {
         Language::Text => in_text(text, 1),
+        Language::Sql => in_text(&sql_comments(text), 1),
         Language::Rust => tokens(text).into_iter().flat_map(in_token).collect(),
     }
+}
+
+/// The comments of each line, so that lines keep their numbers.
+fn sql_comments(text: &str) -> String {
+    text.lines()
+        .map(|line| line.split_once("--").map_or("", |(_, comment)| comment))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn in_token(token: Token<'_>) -> Vec<Hit> {

@@ -96,9 +96,9 @@ where
 }
 
 /// Waits until a condition is true.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+pub(crate) async fn until(what: &str, is_met: impl AsyncFn() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
-    while !is_so().await? {
+    while !is_met().await? {
         ensure!(started.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
         tokio::time::sleep(LOOK).await;
     }

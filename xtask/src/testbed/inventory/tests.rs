@@ -46,8 +46,9 @@ fn it_is_written_as_the_runner_reads_it() {
     let sample = std::fs::read(crate::layout::root().join(SAMPLE)).unwrap();
     let sample: serde_json::Value = serde_json::from_slice(&sample).unwrap();
     assert_eq!(serde_json::to_value(&inventory).unwrap(), sample);
-    let handed = inventory.hand_over().unwrap();
-    let read: serde_json::Value = serde_json::from_slice(&std::fs::read(handed.path()).unwrap()).unwrap();
+    let inventory_file = inventory.write_to_memory().unwrap();
+    let read: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(inventory_file.path()).unwrap()).unwrap();
     assert_eq!(read, sample);
 }
 

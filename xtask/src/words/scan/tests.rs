@@ -41,6 +41,12 @@ fn a_hit_names_its_line_and_what_to_write() {
     assert_eq!((hit.line, hit.instead), (3, "is stale, is pending"));
 }
 
+#[test]
+fn only_comments_of_sql_are_read() {
+    let source = "CREATE TABLE t (\n    told BIGINT, -- nobody writes it\n    a TEXT\n);\n-- told\n";
+    assert_eq!(found(Language::Sql, source), [(2, "nobody".to_owned()), (5, "told".to_owned())]);
+}
+
 #[rstest]
 #[case("crates/core/src/lib.rs", Some(Language::Rust))]
 #[case("docs/cli.md", Some(Language::Text))]
@@ -51,6 +57,15 @@ fn a_hit_names_its_line_and_what_to_write() {
 #[case("deploy/helm/muster/values.yaml", Some(Language::Text))]
 #[case("deploy/helm/muster/templates/NOTES.txt", Some(Language::Text))]
 #[case("deploy/helm/muster/templates/_rules.tpl", Some(Language::Text))]
+#[case(".ci/run", Some(Language::Text))]
+#[case("crates/cli/tests/laptop/openstack/life.py", Some(Language::Text))]
+#[case("crates/store/migrations/0001_base.sql", Some(Language::Sql))]
+#[case("crates/api/tests/openapi/other_apis.json", Some(Language::Text))]
+#[case("deploy/helm/muster/values.schema.json", Some(Language::Text))]
+#[case("docs/images/overview.svg", Some(Language::Text))]
+#[case("crates/api/openapi.json", None)]
+#[case("crates/frameworks/src/spark/busy.json", None)]
+#[case("crates/store/tests/fixtures/v1/sqlite.sql", None)]
 #[case("deploy/Dockerfile.dockerignore", None)]
 #[case("crates/frameworks/pins/dask.txt", None)]
 #[case("crates/proto/tests/snapshots/routes.txt", None)]
