@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::Action;
+use crate::action::{Action, ActionKind, Target};
+use crate::ids::NodeId;
 use crate::time::Timestamp;
 
 /// The longest time that a head may take to end when it is restarted, in seconds.
@@ -24,6 +25,8 @@ pub struct ReplacedHead {
 pub struct HeadRestart {
     /// The time of the request.
     pub requested_at: Timestamp,
+    /// The recovered node, which may be a worker before the replaced head is known.
+    pub node: Option<NodeId>,
     /// True until the restart has ended.
     pub is_open: bool,
     /// The head that the restart replaces; none before the restart begins.
@@ -31,13 +34,18 @@ pub struct HeadRestart {
 }
 
 impl HeadRestart {
-    /// The restart that an action carries out.
-    pub fn of(action: &Action) -> Self {
-        Self {
+    /// The restart that an action carries out; none of an update that replaces no head.
+    pub fn of(action: &Action) -> Option<Self> {
+        let replaced = ReplacedHead::of(action);
+        (replaced.is_some() || action.kind == ActionKind::NodeRecover).then(|| Self {
             requested_at: action.created_at,
+            node: match &action.target {
+                Target::Node(id) => Some(*id),
+                Target::Cluster(_) | Target::Unknown(_) => None,
+            },
             is_open: !action.status.is_final(),
-            replaced: ReplacedHead::of(action),
-        }
+            replaced,
+        })
     }
 }
 

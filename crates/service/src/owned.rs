@@ -280,17 +280,17 @@ impl Service {
         }
     }
 
-    /// The latest restarts of a cluster's head, the newest first.
+    /// The latest restarts of a cluster's head, also those by updates of its recipe, the newest first.
     pub async fn restarts_of(&self, cluster: &Cluster) -> Result<Vec<HeadRestart>, ServiceError> {
         let query = ActionQuery {
             cluster: Some(cluster.id),
-            kinds: vec![ActionKind::NodeRecover],
+            kinds: vec![ActionKind::NodeRecover, ActionKind::ClusterUpdate],
             sort: vec![(ActionSort::CreatedAt, Direction::Descending)],
             limit: Some(KNOWN_RESTARTS),
             ..ActionQuery::default()
         };
         let actions = self.store().actions(&query).await?.items;
-        Ok(actions.iter().map(HeadRestart::of).collect())
+        Ok(actions.iter().filter_map(HeadRestart::of).collect())
     }
 }
 

@@ -288,7 +288,7 @@ mod tests {
     #[case::of_a_profile(
         "cluster_spec.worker_group_spec",
         of_group(wire::WorkerGroupSpec { group_name: "default".to_owned(), image: "x".to_owned(), ..wire::WorkerGroupSpec::default() }),
-        "are made from their profile"
+        "are created from their profile"
     )]
     fn an_update_that_would_reach_no_node_is_refused(
         #[case] path: &str,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use axum::response::Response;
 use http::StatusCode;
 use muster_core::cluster::Cluster;
+use muster_core::ids::NodeId;
 use muster_core::node::{Node, NodeRole, NodeStatus};
 use muster_core::restart::HeadRestart;
 use muster_core::time::Timestamp;
@@ -141,6 +142,7 @@ impl RoleNodes {
         since: Timestamp,
     ) -> Result<Self, ScalerError> {
         let mut nodes = call.service().members(cluster).await?;
+        let of_role = nodes.iter().filter(|node| node.role == role).map(|node| node.id).collect();
         nodes.retain(|node| {
             node.role == role && node.physical_id.is_some() && node.status != NodeStatus::Deleting
         });
@@ -148,11 +150,17 @@ impl RoleNodes {
             NodeRole::Head => call.service().restarts_of(cluster).await?,
             _ => Vec::new(),
         };
-        Ok(Self::since(since, nodes, restarts))
+        Ok(Self::since(since, &of_role, nodes, restarts))
     }
 
-    /// Compares nodes with the restarts since a time, of which clients know the whole seconds only.
-    fn since(since: Timestamp, present: Vec<Node>, restarts: Vec<HeadRestart>) -> Self {
+    /// Compares nodes with the restarts since a time, of which clients know the whole seconds only. `of_role` are all
+    /// nodes of the role, also those that do not exist now.
+    fn since(
+        since: Timestamp,
+        of_role: &HashSet<NodeId>,
+        present: Vec<Node>,
+        restarts: Vec<HeadRestart>,
+    ) -> Self {
         let is_meant = |restart: &HeadRestart| {
             let began = restart.replaced.as_ref().map(|replaced| replaced.at);
             let latest = began.map_or(restart.requested_at, |at| at.max(restart.requested_at));
@@ -162,7 +170,10 @@ impl RoleNodes {
         for restart in restarts.into_iter().filter(is_meant) {
             match restart.replaced {
                 Some(replaced) => drop(compared.replaced.insert(replaced.uid)),
-                None => compared.restart_waits |= restart.is_open,
+                None => {
+                    let is_of_role = restart.node.is_some_and(|node| of_role.contains(&node));
+                    compared.restart_waits |= restart.is_open && is_of_role;
+                }
             }
         }
         compared
@@ -187,5 +198,48 @@ impl RoleNodes {
 
     fn oldest(&self) -> Option<Timestamp> {
         self.present.iter().filter_map(Node::started_at).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::restart::ReplacedHead;
+    use muster_core::sample;
+
+    use super::*;
+
+    const fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    /// A head that was started in second 5.
+    fn head() -> Node {
+        let mut head = Node { role: NodeRole::Head, status: NodeStatus::Active, ..sample::node(1) };
+        head.physical_id = Some("new".to_owned());
+        head.set_started_at(at(5));
+        head
+    }
+
+    fn restart(requested_at: Timestamp, replaced: Option<&str>) -> HeadRestart {
+        let replaced =
+            replaced.map(|uid| ReplacedHead { name: "h".to_owned(), uid: uid.to_owned(), at: requested_at });
+        HeadRestart { requested_at, node: Some(head().id), is_open: true, replaced }
+    }
+
+    fn is_restarted(restarts: Vec<HeadRestart>) -> bool {
+        let heads = HashSet::from([head().id]);
+        RoleNodes::since(at(5), &heads, vec![head()], restarts).are_restarted()
+    }
+
+    #[test]
+    fn a_head_is_restarted_once_no_restart_since_then_waits_or_replaces_it() {
+        assert!(is_restarted(vec![restart(at(5), Some("old"))]));
+        assert!(!is_restarted(vec![restart(at(5), Some("new"))]), "it is the one that is replaced");
+        assert!(!is_restarted(vec![restart(at(6), None), restart(at(5), Some("old"))]), "a second one waits");
+        assert!(is_restarted(vec![restart(at(4), None)]), "of an earlier request");
+        let ended = HeadRestart { is_open: false, ..restart(at(6), None) };
+        assert!(is_restarted(vec![ended]), "it was cancelled");
+        let of_worker = HeadRestart { node: Some(sample::node(2).id), ..restart(at(6), None) };
+        assert!(is_restarted(vec![of_worker]), "a worker is recovered");
     }
 }

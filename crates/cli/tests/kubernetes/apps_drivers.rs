@@ -145,7 +145,10 @@ async fn a_driver_keeps_its_operator_cluster_while_it_runs() {
         panic!("{begun}")
     };
     assert_eq!(address, format!("ray://{cluster}-head-svc.{}.svc:10001", harness.harness.namespace.name()));
-    assert!(text(&ran).contains(&format!("cluster \"{cluster}\" deleted")), "{}", text(&ran));
+    // The operator of a busy machine may take longer than the launcher waits.
+    let is_accepted = |words: &str| text(&ran).contains(words);
+    let deleted = format!("cluster \"{cluster}\" deleted");
+    assert!(is_accepted(&deleted) || is_accepted("the server continues the deletion"), "{}", text(&ran));
     harness.wait_until_deleted(cluster).await;
     assert_eq!(harness.harness.desired_workers().await, []);
     harness.close().await;

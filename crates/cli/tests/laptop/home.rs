@@ -41,11 +41,13 @@ impl Home {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{{ {line}\n}} 2>&1")]).current_dir(self.path());
         let unset =
-            ["MUSTER_DATA_DIR", "MUSTER_SERVER", "VIRTUAL_ENV", "CONDA_PREFIX", "POD_NAME", "PYTHONPATH"];
+            ["MUSTER_DATA_DIR", "MUSTER_SERVER", "MUSTER_PYTHON", "CONDA_PREFIX", "POD_NAME", "PYTHONPATH"];
         for variable in unset {
             command.env_remove(variable);
         }
-        command.env("PATH", path.expect("a path")).env("HOME", self.path()).env("MUSTER_PYTHON", python);
+        // Clusters of frameworks that an active environment lacks use another Python; a named one would be refused.
+        let environment = python.parent().and_then(Path::parent).expect("the folder of an environment");
+        command.env("PATH", path.expect("a path")).env("HOME", self.path()).env("VIRTUAL_ENV", environment);
         command.env("XDG_DATA_HOME", self.data()).env("XDG_CONFIG_HOME", self.path());
         command.env("XDG_RUNTIME_DIR", self.path().join("run")).env(traces::MARK, self.path());
         command.env("MUSTER_GPUS", "0");

@@ -261,7 +261,10 @@ async fn an_update_changes_only_the_named_fields() {
     let head = json!({"cluster_spec": {"head_group_spec": {"image": "x"}}});
     let (status, _, printed) = server.refusal(Method::PATCH, &path, Some(head)).await;
     assert_eq!(status, 400, "{printed}");
-    assert!(printed.starts_with("nodes of type simulated.node-1.0 are made from their profile"), "{printed}");
+    assert!(
+        printed.starts_with("nodes of type simulated.node-1.0 are created from their profile"),
+        "{printed}"
+    );
     let (status, _, printed) = server.refusal(Method::PATCH, fred, Some(json!({"envs": {"A": "1"}}))).await;
     assert_eq!(status, 400, "{printed}");
 }

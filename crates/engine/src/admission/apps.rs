@@ -205,18 +205,18 @@ impl Context {
         Ok(apps.observe(&app.identity()).await.map_or(AppStanding::Unknown, |observed| observed.standing))
     }
 
-    /// Returns the standing of an app that wants one driver, with all drivers that it has now: those of two rollouts may
-    /// use the cluster at the same time.
+    /// Returns the standing of an app, for a Deployment that wants one driver with the pods that it has now: those of two
+    /// rollouts use its cluster at the same time.
     async fn standing_with_pods(
         &self,
         cluster: &Cluster,
         mark: &EphemeralMark,
         marked: &MarkedApp,
     ) -> AppStanding {
-        let identity = mark.identity(&cluster.namespace).or_else(|| marked.named.clone());
+        let identity = mark.identity(&cluster.namespace);
         let is_one = matches!(marked.standing, AppStanding::Wanted(None | Some(1)));
-        let is_object = mark.kind != Some(AppKind::Command);
-        match (identity.filter(|_| is_one && is_object), self.app_provider(&cluster.instance)) {
+        let has_rollouts = mark.kind == Some(AppKind::Deployment);
+        match (identity.filter(|_| is_one && has_rollouts), self.app_provider(&cluster.instance)) {
             (Some(identity), Some(apps)) => {
                 let count = apps.running_pods(&identity).await;
                 count.map_or(AppStanding::Unknown, |count| AppStanding::Wanted(Some(count.max(1))))

@@ -48,7 +48,7 @@ pub(crate) fn refusal(
                 && !operator.replaces_workers =>
         {
             "cannot have their workers replaced one after the other: their operator does not replace workers for a \
-             changed recipe; omit that, and scale the group to 0 and back when its work has ended"
+             changed recipe; leave out the restart (--restart-workers), and scale the group to 0 and back when its work has ended"
         }
         (Change::UpdateCluster(update), _)
             if update.restart == Some(RestartScope::Never)

@@ -278,7 +278,7 @@ impl Delegated {
         decision.called = decision.called.or(Some(run.action.fence));
         decision.save(&mut run.data);
         let decision = self.decision.insert(decision).clone();
-        if decision.goal.write == Write::RestartHead {
+        if decision.goal.write == Write::RestartHead || (decision.goal.head && decision.goal.rolled) {
             self.report_restart(run);
         }
         // A creation needs no record before the write: its intent was committed when the action was accepted.

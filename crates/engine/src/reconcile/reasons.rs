@@ -9,6 +9,8 @@ use crate::run::ActionRun;
 
 /// The status reason of a node that is removed; that may take long where the framework drains the node.
 pub(crate) const BEING_REMOVED: &str = "being removed; running tasks may finish first";
+/// The status reason of a node whose pod is deleted, by its operator or by another program.
+pub(crate) const BEING_DELETED: &str = "its pod is being deleted";
 /// The status reason of a node that is stopped to be recreated.
 pub(crate) const BEING_REPLACED: &str = "being stopped, to be recreated";
 

@@ -275,8 +275,13 @@ async fn a_command_that_renews_its_lease_keeps_its_cluster_and_a_silent_one_does
 
 /// A cluster with a mark that was written by hand.
 async fn marked_by_hand(scenario: &Scenario) -> Cluster {
+    marked(scenario, None, "carl-7", "").await
+}
+
+/// A cluster with a mark of another app.
+async fn marked(scenario: &Scenario, kind: Option<AppKind>, name: &str, uid: &str) -> Cluster {
     let mut other = scenario.cluster.ephemeral.clone().expect("a mark");
-    (other.app, other.kind, other.uid) = ("carl-7".to_owned(), None, String::new());
+    (other.app, other.kind, other.uid) = (name.to_owned(), kind, uid.to_owned());
     let cluster = Cluster {
         ephemeral: Some(other),
         name: "by-hand".to_owned(),
@@ -294,6 +299,26 @@ async fn a_mark_that_names_what_is_not_there_ends_its_cluster(scenario: Scenario
     scenario.harness.until_status(cluster.id, ClusterStatus::Deleted).await;
     let of_a_living_app = scenario.harness.cluster(scenario.cluster.id).await;
     assert_eq!(of_a_living_app.status, ClusterStatus::Active);
+}
+
+#[database_test(long_grace)]
+async fn the_cluster_of_a_deployment_stays_while_pods_of_another_rollout_use_it(scenario: Scenario) {
+    let deployment = AppIdentity { kind: AppKind::Deployment, ..identity("bob") };
+    let apps = &scenario.harness.operators.apps;
+    apps.wants(&deployment, 1);
+    let cluster = marked(&scenario, Some(deployment.kind), &deployment.name, &deployment.uid).await;
+    let delete = async || {
+        let end = DriverEnd { status: AppStatus::Completed, exit_code: Some(0) };
+        let given: GivenApp = "deployment/bob".parse().expect("an app");
+        let row = scenario.harness.cluster(cluster.id).await;
+        scenario.harness.engine.delete_for_app(&row, &given, end, &caller()).await
+    };
+    apps.runs_pods(&deployment, 2);
+    let left = delete().await;
+    assert!(matches!(left, Ok(DeletionForApp::Left(LeaveRule::StillWanted))), "{left:?}");
+    apps.runs_pods(&deployment, 1);
+    let deleted = delete().await;
+    assert!(matches!(deleted, Ok(DeletionForApp::Deleting(_))), "{deleted:?}");
 }
 
 #[database_test(no_grace)]
@@ -337,10 +362,6 @@ async fn a_driver_deletes_only_what_is_its_own(scenario: Scenario) {
     scenario.harness.operators.apps.wants(&scenario.app.identity(), 2);
     left(scenario.delete("bob-1", AppStatus::Completed).await, LeaveRule::StillWanted);
     scenario.harness.operators.apps.wants(&scenario.app.identity(), 1);
-    // A pod of the next rollout uses the cluster, too.
-    scenario.harness.operators.apps.runs_pods(&scenario.app.identity(), 2);
-    left(scenario.delete("bob-1", AppStatus::Completed).await, LeaveRule::StillWanted);
-    scenario.harness.operators.apps.runs_pods(&scenario.app.identity(), 1);
     let deleted = scenario.delete("replicaset/bob-1", AppStatus::Completed).await;
     assert!(matches!(deleted, Ok(DeletionForApp::Deleting(_))), "{deleted:?}");
     scenario.is_deleted().await;

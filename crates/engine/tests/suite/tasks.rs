@@ -11,6 +11,7 @@ use muster_core::task::{Task, TaskKind, TaskStatus};
 use muster_core::time::TimeSpan;
 use muster_engine::Config;
 use muster_engine::ports::images::ImageBuild;
+use muster_engine::ports::provider::ProviderError;
 use muster_store::commands::{InsertImageTemplate, InsertJob, StopJob};
 use muster_store::reads::EventQuery;
 use muster_testkit::fake::{FAKE_NODE, Fake, MISSING_COMMAND, Verb};
@@ -203,6 +204,25 @@ async fn progress_of_a_job_does_not_wake_the_followers_of_others(harness: Harnes
         assert_eq!(stopped(&harness, job).await, JobState::Stopped);
     }
     assert_eq!(harness.provider.count(Verb::Follow), 3, "each is followed without an interruption");
+}
+
+#[database_test(polling_often)]
+async fn a_job_waits_while_its_provider_is_unavailable(harness: Harness) {
+    const OUTAGE: usize = 12;
+    for _ in 0..OUTAGE {
+        let unavailable = ProviderError::transient("Unreachable", "nothing answers");
+        harness.provider.fail_next(Verb::Launch, unavailable);
+    }
+    let (cluster, _) = harness.created(1).await;
+    let job = job(&harness, &cluster).await;
+    let waits = |job: &Job| job.task.status_reason == "Waiting: nothing answers.";
+    let waiting = harness.engine.wait_for_job(&job, waits, PATIENCE).await.expect("the store answers");
+    assert!(waits(&waiting), "{waiting:?}");
+    harness.provider.begun(Verb::Launch, OUTAGE + 1).await;
+    let runs = |job: &Job| job.outputs().started_at.is_some();
+    let running = harness.engine.wait_for_job(&job, runs, PATIENCE).await.expect("the store answers");
+    assert_eq!(running.state(), JobState::Running, "{running:?}");
+    assert_eq!(stopped(&harness, &job).await, JobState::Stopped);
 }
 
 #[database_test(polling_often)]

@@ -57,6 +57,7 @@ impl JobRunner for Fake {
     }
 
     async fn start(&self, call: JobCall<'_>, _: JobStart<'_>) -> Result<CommandProgress, ProviderError> {
+        self.world.work(Verb::Launch).await?;
         if call.job.spec.command.iter().any(|word| word == MISSING_COMMAND) {
             let message = format!("could not be started: there is no command '{MISSING_COMMAND}'");
             let how = CommandEnd::NotStarted(127);

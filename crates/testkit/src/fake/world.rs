@@ -38,6 +38,8 @@ pub enum Verb {
     Operate,
     /// Build an image.
     Build,
+    /// Start the command of a job.
+    Launch,
     /// Follow the command of a job.
     Follow,
 }

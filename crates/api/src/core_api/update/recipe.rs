@@ -58,7 +58,8 @@ pub(super) fn check_type(cluster: &Cluster) -> Result<(), ApiError> {
     match cluster.framework {
         Some(_) => Ok(()),
         None => Err(ApiError::invalid(format!(
-            "nodes of type {} are made from their profile: create another profile and change the cluster's to it",
+            "nodes of type {} are created from their profile: create another profile, and select it through the \
+             clustering API",
             cluster.profile_type
         ))),
     }

@@ -17,7 +17,7 @@ use crate::ports::provider::external_event::in_order;
 use crate::ports::provider::{
     Bounds, ExternalEvent, MemberId, ObjectSpec, Observed, ObservedGroup, ObservedMember,
 };
-use crate::reconcile::reasons::BEING_REMOVED;
+use crate::reconcile::reasons::BEING_DELETED;
 
 /// The rows after an observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -394,7 +394,7 @@ fn apply_observation(node: &mut Node, member: &ObservedMember, now: Timestamp) {
     }
     if member.leaving {
         node.status = NodeStatus::Deleting;
-        BEING_REMOVED.clone_into(&mut node.status_reason);
+        BEING_DELETED.clone_into(&mut node.status_reason);
         return;
     }
     match &member.observation {

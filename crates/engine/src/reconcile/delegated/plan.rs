@@ -154,9 +154,13 @@ pub(crate) fn plan(
     if let Some(step) = step {
         return step;
     }
+    // A worker that does not work loses nothing by its replacement, and may never work with its older recipe.
+    if let Some(replacement) = replace_next(goal, &observed.members, is_broken, progress, now) {
+        return replacement;
+    }
     let missing = missing(goal, spec, &observed.members);
     if missing.is_empty() {
-        replace_next(goal, &observed.members, progress, now).unwrap_or(ObjectVerdict::Reached)
+        replace_next(goal, &observed.members, |_| true, progress, now).unwrap_or(ObjectVerdict::Reached)
     } else if spec.refused.is_empty() {
         ObjectVerdict::Wait(None, missing.into_iter().chain(spec.pending.clone()).collect())
     } else {
@@ -268,14 +272,21 @@ fn restart(
     }
 }
 
-/// Returns the replacement of the next worker, once all members work.
+/// Returns true for a member that certainly does not work now, and is not being removed.
+fn is_broken(member: &ObservedMember) -> bool {
+    let may_work = matches!(member.observation, Observation::Running { .. } | Observation::Unknown { .. });
+    !may_work && !member.leaving
+}
+
+/// Returns the replacement of the next worker that fits: of those that work one after the other, once all members work.
 fn replace_next(
     goal: &WriteGoal,
     members: &[ObservedMember],
+    fits: impl Fn(&ObservedMember) -> bool,
     progress: &WriteProgress,
     now: Timestamp,
 ) -> Option<ObjectVerdict> {
-    let is_there = |id: &&MemberId| members.iter().any(|member| member.id == **id);
+    let is_there = |id: &&MemberId| members.iter().any(|member| member.id == **id && fits(member));
     let next = goal.replaced.iter().find(is_there)?;
     match &progress.replacing {
         // The deletion of this worker has not been observed yet.

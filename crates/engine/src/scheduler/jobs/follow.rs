@@ -21,9 +21,6 @@ use crate::ports::jobs::{CommandProgress, JobCall, JobEnd, JobRunner, JobStart};
 use crate::ports::provider::environment::client_environment;
 use crate::ports::provider::{ClusterTarget, ProviderError};
 
-/// The number of transient failures of a provider in a row after which the job fails.
-const MOST_FAILURES: u32 = 10;
-
 /// The result of a step.
 enum JobStep {
     /// The job has ended, or another engine owns it.
@@ -61,7 +58,7 @@ pub(super) async fn follow(context: &Context, lease: &Lease, task: &Task) {
     let mut failures = 0;
     loop {
         let version = topic.version();
-        let step = Box::pin(following.step(failures, topic.changed_since(version))).await;
+        let step = Box::pin(following.step(topic.changed_since(version))).await;
         let error = match step {
             Ok(JobStep::Done) => return,
             Ok(JobStep::Next | JobStep::Wait) => {
@@ -90,7 +87,7 @@ struct Following<'c> {
 }
 
 impl Following<'_> {
-    async fn step(&mut self, failures: u32, changed: impl Future<Output = ()>) -> Result<JobStep, StepError> {
+    async fn step(&mut self, changed: impl Future<Output = ()>) -> Result<JobStep, StepError> {
         let Some(job) = self.context.store.job_of_task(self.ticket.task).await? else {
             return Ok(JobStep::Done);
         };
@@ -123,8 +120,18 @@ impl Following<'_> {
                 woken.await;
                 Ok(JobStep::Wait)
             }
-            Err(StepError::Provider(error)) if gives_up(&error, failures) => {
-                let why = format!("Its command could not be started: {}.", without_full_stop(&error.message));
+            Err(StepError::Provider(error)) if error.overtaken_by.is_none() => {
+                let why = without_full_stop(&error.message);
+                if error.transient {
+                    // The job waits until its provider is available, and shows why.
+                    let (reason, outputs) = (format!("Waiting: {why}."), job.outputs());
+                    let is_new = job.task.status_reason != reason;
+                    if is_new && !self.record.reached(&job, reason, &outputs, None).await? {
+                        return Ok(JobStep::Done);
+                    }
+                    return Err(StepError::Provider(error));
+                }
+                let why = format!("Its command could not be started: {why}.");
                 self.end_unstarted(&job, cluster.as_ref(), runner.as_ref(), TaskStatus::Failed, why).await
             }
             other => other,
@@ -322,10 +329,6 @@ fn deletion(cluster: Option<&Cluster>, now: Timestamp) -> String {
 /// Removes the full stop at the end of a reason, which another sentence quotes.
 fn without_full_stop(reason: &str) -> &str {
     reason.trim_end().trim_end_matches('.')
-}
-
-fn gives_up(error: &ProviderError, failures: u32) -> bool {
-    error.overtaken_by.is_none() && (!error.transient || failures >= MOST_FAILURES)
 }
 
 impl JobRecord<'_> {

@@ -159,7 +159,7 @@ fn types_whose_nodes_are_made_from_their_profile_alone_are_refused() {
     let (cluster, _) = ray();
     let plain = Cluster { framework: None, ..cluster };
     let refused = after(&plain, &wire::Cluster::default(), &[ENVS]).unwrap_err();
-    assert!(refused.message.contains("are made from their profile"), "{refused}");
+    assert!(refused.message.contains("are created from their profile"), "{refused}");
 }
 
 #[test]

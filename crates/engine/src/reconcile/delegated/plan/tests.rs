@@ -284,6 +284,19 @@ fn workers_are_replaced_one_after_the_other_while_all_others_work() {
     assert_eq!(of(next, &progress), ObjectVerdict::Reached);
 }
 
+#[test]
+fn a_worker_that_does_not_work_is_replaced_before_the_others_are_complete() {
+    let (goal, progress) = replacing();
+    let mut observed = members(3);
+    let broken = observed.iter_mut().find(|member| member.name == "w1").expect("a worker");
+    broken.observation = Observation::Starting { physical_id: None };
+    let of = |members: Vec<ObservedMember>| plan(&goal, &there(object(3, 7), members), &progress, NOW);
+    assert_eq!(of(observed.clone()), ObjectVerdict::Replace(member("w1", NodeRole::Worker).id));
+    let unknown = observed.iter_mut().find(|member| member.name == "w1").expect("a worker");
+    unknown.observation = Observation::Unknown { reason: "nothing answers".to_owned() };
+    assert!(matches!(of(observed), ObjectVerdict::Wait(None, _)), "unknown is not broken");
+}
+
 fn restart() -> WriteGoal {
     WriteGoal { old: HashSet::from([member("h", NodeRole::Head).id]), ..goal(Write::RestartHead) }
 }
