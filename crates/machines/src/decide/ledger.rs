@@ -18,8 +18,8 @@ use crate::decide::slot_pod::SlotPod;
 use crate::keys;
 use crate::types::{Booking, Machine};
 
-/// The longest wait of a booked guest for a reservation to be gone. After that the guest may preempt it: the reservation
-/// may be stuck.
+/// The longest wait of a booked guest for a reservation to be gone. After that the guest may preempt the reservation,
+/// which may be stuck.
 const SLOT_WAIT: TimeSpan = TimeSpan::from_secs(10);
 
 /// Returns the new ledger, or `None` if the present ledger is up to date. `guests` are the counted guests of the group.
@@ -116,8 +116,8 @@ pub struct GateRemoval {
 
 /// The booked guests whose gates can be removed now, in the order of their bookings.
 ///
-/// A gate stays until the reservation that held its slot is gone. Before that the scheduler would make room for the guest
-/// by a preemption, and of pods with the same priority it evicts the youngest first: a pod of another user, or a guest.
+/// A gate stays until the reservation that held its slot is gone. Before that the scheduler would make space for the
+/// guest by a preemption, and of pods with the same priority it evicts the youngest first: a pod of another user, or a guest.
 /// `held_back` are the types whose reservations are not reduced now.
 pub fn admissible<'g>(
     machine: &Machine,
